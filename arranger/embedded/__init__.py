@@ -1,0 +1,1 @@
+"""An in-process Kubernetes API server with hollow kubelets, for the demo, simulation and tests."""

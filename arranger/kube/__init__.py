@@ -1,0 +1,1 @@
+"""The asyncio edge to a Kubernetes API server: transport, reflector, lease, events, effects."""

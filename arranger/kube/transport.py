@@ -1,0 +1,89 @@
+"""How bytes reach an API server: one protocol, spoken over HTTP or directly to the embedded one.
+
+Everything in ``arranger/kube`` is written against :class:`Transport`. ``kube/http.py`` implements
+it with aiohttp; ``embedded/direct.py`` implements it without sockets, so that a simulation needs
+neither ports nor real time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One complete answer: ``status`` is the HTTP code, ``headers`` have lower-case names."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class TransportError(Exception):
+    """No answer came: refused, reset, timed out, or cut off. The server may have acted."""
+
+
+class RefusedConnectionError(TransportError):
+    """The connection was never made, so the server certainly did not act."""
+
+
+class Stream(Protocol):
+    """An open watch: the status line has arrived, the lines follow."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Yield each complete line without its newline; a last half line is dropped at EOF.
+
+        Raises:
+            TransportError: the connection broke, or nothing came for the inactivity limit.
+        """
+        ...
+
+    async def body(self) -> bytes:
+        """Read all that is left, for an answer with an error status."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends requests to one API server."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float = 30.0,
+    ) -> Response:
+        """Send one request and read the whole answer; ``timeout`` is seconds for all of it.
+
+        Any HTTP status is an answer, not an exception.
+
+        Raises:
+            RefusedConnectionError: nothing was sent.
+            TransportError: something may have been sent, and no answer came.
+        """
+        ...
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        inactivity: float = 70.0,
+        timeout: float = 30.0,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Open a watch; ``timeout`` bounds the wait for the status line, ``inactivity`` a silence."""
+        ...
+
+    async def close(self) -> None:
+        """Give back every connection; idempotent."""
+        ...
