@@ -1,0 +1,1 @@
+"""Typed Kubernetes objects, quantities, selectors, effects and the keys of every annotation."""

@@ -1,0 +1,119 @@
+"""What the core asks the edge to do, and the three ways it can end.
+
+The engine returns effects and never awaits. The edge carries them out and reports an
+:data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """One incarnation of a pod: a recreated pod of the same name has another ``uid``."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """The object an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """The fields of a pod condition that a scheduler writes; the edge adds the timestamps."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+    observed_generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Post a Binding with the pod's uid as precondition; annotations merge into the pod."""
+
+    pod: PodRef
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPodStatus:
+    """Strategic-merge one condition and the nomination into ``pods/status``.
+
+    ``nominated_node`` is ``None`` to leave it alone and ``""`` to clear it.
+    """
+
+    pod: PodRef
+    condition: PodCondition | None = None
+    nominated_node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete one incarnation of a pod (``preconditions.uid``).
+
+    ``condition``, where given, is written to the pod's status first (DisruptionTarget for
+    victims), so that controllers can tell an eviction from a failure.
+    """
+
+    pod: PodRef
+    condition: PodCondition | None = None
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishEvent:
+    """Record an events.k8s.io/v1 Event; best effort, never waited for."""
+
+    regarding: ObjectRef
+    reason: str
+    action: str
+    note: str
+    type: Literal["Normal", "Warning"] = "Normal"
+    related: ObjectRef | None = None
+    controller: str = "arranger"
+
+
+Effect = Bind | PatchPodStatus | DeletePod | PublishEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The server did it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The server did not and will not: ``status`` is the HTTP code, 0 when nothing was sent."""
+
+    status: int
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """The server may have done it; the edge keeps asking and reports again."""
+
+    reason: str
+
+
+Outcome = Applied | Refused | Ambiguous

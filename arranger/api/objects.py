@@ -1,0 +1,352 @@
+"""The Kubernetes objects we read, as msgspec Structs with only the fields we use.
+
+Unknown fields are skipped at decode time, which is what makes decoding cheap (about 7 µs for a
+pod of 4 kB). Structs are treated as immutable once decoded. Field names are the API's own,
+in snake case.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+#: A quantity as the API serves it: mostly ``"100m"``, in hand-written YAML also ``4`` or ``0.5``.
+RawQuantity = str | int | float
+ResourceList = dict[str, RawQuantity]
+
+
+class Struct(msgspec.Struct, rename="camel", gc=False, omit_defaults=True):
+    """Base of every API struct: camelCase on the wire, not tracked by the cyclic collector."""
+
+
+class OwnerReference(Struct):
+    """``metadata.ownerReferences[]``."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Struct):
+    """``metadata`` of every object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+
+
+class Requirement(Struct):
+    """One ``matchExpressions`` entry of a label, node or field selector."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(Struct):
+    """``matchLabels`` and ``matchExpressions``, all of which must hold."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[Requirement] = []
+
+
+class NodeSelectorTerm(Struct):
+    """Expressions over labels and fields, all of which must hold; an empty term matches nothing."""
+
+    match_expressions: list[Requirement] = []
+    match_fields: list[Requirement] = []
+
+
+class NodeSelector(Struct):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(Struct):
+    """A node selector term worth ``weight`` (1–100)."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Struct):
+    """``affinity.nodeAffinity``."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
+
+
+class PodAffinityTerm(Struct):
+    """``affinity.podAffinity`` and ``podAntiAffinity`` entries."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class WeightedPodAffinityTerm(Struct):
+    """A pod affinity term worth ``weight`` (1–100)."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Struct):
+    """``affinity.podAffinity`` or ``affinity.podAntiAffinity``."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = []
+
+
+class Affinity(Struct):
+    """``spec.affinity``."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Struct):
+    """``spec.tolerations[]``; an empty key with Exists tolerates everything."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Struct):
+    """``spec.topologySpreadConstraints[]``."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: list[str] = []
+
+
+class ContainerPort(Struct):
+    """``containers[].ports[]``; only ``hostPort`` matters for placement."""
+
+    container_port: int = 0
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(name="hostIP", default="")
+
+
+class ResourceClaimUse(Struct):
+    """``resources.claims[]``."""
+
+    name: str = ""
+
+
+class ResourceRequirements(Struct):
+    """``resources`` of a container or, since 1.34, of a pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+    claims: list[ResourceClaimUse] = []
+
+
+class Container(Struct):
+    """A container as the scheduler sees it: image, ports and resources."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
+    ports: list[ContainerPort] = []
+    restart_policy: str = ""
+
+
+class ClaimVolumeSource(Struct):
+    """``volumes[].persistentVolumeClaim``."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class CSIVolumeSource(Struct):
+    """``volumes[].csi`` (inline)."""
+
+    driver: str = ""
+
+
+class Volume(Struct):
+    """``spec.volumes[]``: only the sources that bear on placement."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimVolumeSource | None = None
+    ephemeral: dict[str, Any] | None = None
+    csi: CSIVolumeSource | None = None
+    gce_persistent_disk: dict[str, Any] | None = msgspec.field(
+        name="gcePersistentDisk", default=None
+    )
+    aws_elastic_block_store: dict[str, Any] | None = msgspec.field(
+        name="awsElasticBlockStore", default=None
+    )
+    rbd: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+
+
+class SchedulingGate(Struct):
+    """``spec.schedulingGates[]``."""
+
+    name: str = ""
+
+
+class PodResourceClaim(Struct):
+    """``spec.resourceClaims[]`` (dynamic resource allocation)."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class SchedulingGroup(Struct):
+    """``spec.schedulingGroup`` (scheduling.k8s.io)."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Struct):
+    """``spec`` of a pod."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    scheduling_gates: list[SchedulingGate] = []
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    volumes: list[Volume] = []
+    host_network: bool = False
+    resource_claims: list[PodResourceClaim] = []
+    scheduling_group: SchedulingGroup | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class StatusCondition(Struct):
+    """A condition of any object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class ContainerStatus(Struct):
+    """``containerStatuses[]``: what is needed for in-place resize."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class PodStatus(Struct):
+    """``status`` of a pod."""
+
+    phase: str = ""
+    conditions: list[StatusCondition] = []
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    resize: str = ""
+    allocated_resources: ResourceList = {}
+    resources: ResourceRequirements | None = None
+
+
+class Pod(Struct):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, as people and corpora write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``, 0 when admission set none."""
+        return self.spec.priority or 0
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the pod has ended and holds no resources any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class Taint(Struct):
+    """``spec.taints[]`` of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Struct):
+    """``spec`` of a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class ContainerImage(Struct):
+    """``status.images[]``: every name of one image, and its size in bytes."""
+
+    names: list[str] = []
+    size_bytes: int = 0
+
+
+class NodeStatus(Struct):
+    """``status`` of a node."""
+
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    images: list[ContainerImage] = []
+    conditions: list[StatusCondition] = []
+
+
+class Node(Struct):
+    """A node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class Namespace(Struct):
+    """A namespace; its labels answer ``namespaceSelector``."""
+
+    metadata: ObjectMeta

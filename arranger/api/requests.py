@@ -1,0 +1,111 @@
+"""What a pod asks of a node: containers, init containers, sidecars, overhead, pod-level resources.
+
+Upstream: ``k8s.io/component-helpers/resource``, ``PodRequests``. Amounts are integers: ``cpu`` in
+millicores, everything else in units (bytes, devices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from arranger.api.objects import Container, ContainerStatus, Pod, ResourceList
+from arranger.api.quantity import milli, value
+
+Amounts = dict[str, int]
+
+#: What the scoring plugins assume for a container that states nothing (100m, 200Mi).
+NON_ZERO_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024}
+
+
+def amounts(resources: ResourceList) -> Amounts:
+    """A resource list in integers.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    return {
+        name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()
+    }
+
+
+def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amounts:
+    """What the pod occupies on its node.
+
+    ``max(containers + sidecars, each init container + the sidecars started before it)``, replaced
+    by pod-level requests where set, plus overhead. ``defaults`` fills in resources a container
+    does not mention (see :data:`NON_ZERO_DEFAULTS`). For a running pod that is being resized the
+    larger of spec and status counts, unless the resize is infeasible.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    spec = pod.spec
+    statuses = _statuses(pod)
+    infeasible = bool(statuses) and any(
+        c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
+    )
+
+    def ask(container: Container) -> Amounts:
+        wanted = amounts(container.resources.requests)
+        if statuses and (status := statuses.get(container.name)) is not None:
+            held: Amounts = {}
+            if status.resources is not None:
+                _raise_to(held, amounts(status.resources.requests))
+                _raise_to(held, amounts(status.allocated_resources))
+                if infeasible:
+                    wanted = held
+                else:
+                    _raise_to(wanted, held)
+        if defaults:
+            for name, amount in defaults.items():
+                wanted.setdefault(name, amount)
+        return wanted
+
+    total: Amounts = {}
+    for container in spec.containers:
+        _add(total, ask(container))
+    if spec.init_containers:
+        sidecars: Amounts = {}
+        peak: Amounts = {}
+        for container in spec.init_containers:
+            wanted = ask(container)
+            if container.restart_policy == "Always":
+                _add(total, wanted)
+                _add(sidecars, wanted)
+                wanted = sidecars
+            else:
+                _add(wanted, sidecars)
+            _raise_to(peak, wanted)
+        _raise_to(total, peak)
+    if spec.resources is not None:
+        pod_level = amounts(spec.resources.requests)
+        total.update(
+            {name: n for name, n in pod_level.items() if _may_be_pod_level(name)}
+        )
+    if spec.overhead:
+        _add(total, amounts(spec.overhead))
+    return total
+
+
+def _may_be_pod_level(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    reported: Iterable[ContainerStatus] = (
+        *pod.status.container_statuses,
+        *pod.status.init_container_statuses,
+    )
+    return {s.name: s for s in reported if s.resources is not None}
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, floor: Mapping[str, int]) -> None:
+    for name, amount in floor.items():
+        if amount > total.get(name, -1):
+            total[name] = amount
