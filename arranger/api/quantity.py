@@ -54,7 +54,7 @@ def _scaled(text: str, scale: int) -> int:
     form = _FORM.fullmatch(text)
     if form is None:
         raise QuantityError(
-            f"{text!r} is not a quantity: expected a number with an optional suffix such as m, Ki, G"
+            f"{text!r} is not a quantity: expected a number, with a suffix such as m or Ki"
         )
     number, suffix = form.groups()
     with localcontext() as context:

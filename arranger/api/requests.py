@@ -24,9 +24,7 @@ def amounts(resources: ResourceList) -> Amounts:
     Raises:
         QuantityError: an amount is not a quantity.
     """
-    return {
-        name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()
-    }
+    return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
 
 
 def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amounts:
@@ -80,9 +78,7 @@ def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amou
         _raise_to(total, peak)
     if spec.resources is not None:
         pod_level = amounts(spec.resources.requests)
-        total.update(
-            {name: n for name, n in pod_level.items() if _may_be_pod_level(name)}
-        )
+        total.update({name: n for name, n in pod_level.items() if _may_be_pod_level(name)})
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     return total

@@ -1,0 +1,191 @@
+"""Which pod is where: observed, or assumed by us ahead of the watch."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from arranger.api.objects import Node
+from arranger.cluster.node_table import NodeTable
+from arranger.cluster.pod_info import PodInfo
+
+
+class Cluster:
+    """The node table and the pods on it.
+
+    A pod is *observed* on a node when the API said so, and *assumed* there from our decision
+    until the API confirms it. Pods on nodes we have not seen (the watches are not ordered among
+    each other) are *stray*: they join the table with their node.
+
+    Attributes:
+        table: the nodes.
+        assumed: uids of the pods whose place is our decision, not yet the API's word.
+    """
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.assumed: set[str] = set()
+        self._pods: dict[str, PodInfo] = {}
+        self._where: dict[str, str] = {}
+        self._stray: dict[str, dict[str, PodInfo]] = {}
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._where
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """The placed pod of that uid."""
+        return self._pods.get(uid)
+
+    def node_of(self, uid: str) -> str | None:
+        """The node a pod is on, observed or assumed."""
+        return self._where.get(uid)
+
+    # --- nodes -----------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> Node | None:
+        """Add or update a node; returns what it was before.
+
+        Raises:
+            QuantityError: an allocatable amount is not a quantity; nothing has changed.
+        """
+        row = self.table.index.get(node.metadata.name)
+        before = None if row is None else self.table.node(row)
+        row = self.table.set_node(node)
+        if before is None:
+            for pod in self._stray.pop(node.metadata.name, {}).values():
+                self.table.place(pod, row)
+        return before
+
+    def remove_node(self, name: str) -> Node | None:
+        """Drop a node; its pods stay known as strays until the API deletes them."""
+        row = self.table.index.get(name)
+        if row is None:
+            return None
+        before = self.table.node(row)
+        stranded = self.table.remove_node(name)
+        if stranded:
+            self._stray[name] = stranded
+        return before
+
+    # --- pods ------------------------------------------------------------------------------
+
+    def observe(self, pod: PodInfo) -> None:
+        """The API says ``pod`` is on ``spec.nodeName``; ends an assumption about it."""
+        uid, node = pod.uid, pod.pod.spec.node_name
+        if uid in self._where:
+            self._lift(uid)
+        self.assumed.discard(uid)
+        self._set_down(pod, node)
+
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """Reserve ``node`` for ``pod`` ahead of the API.
+
+        Raises:
+            ValueError: the pod has a place already.
+        """
+        if pod.uid in self._where:
+            raise ValueError(f"{pod.key} is already on {self._where[pod.uid]}")
+        self._set_down(pod, node)
+        self.assumed.add(pod.uid)
+
+    def remove(self, uid: str) -> PodInfo | None:
+        """The pod is gone, has ended, or our assumption about it was wrong."""
+        if uid not in self._where:
+            return None
+        self.assumed.discard(uid)
+        return self._lift(uid)
+
+    def transaction(self) -> Transaction:
+        """Assume many pods together, or none; see :class:`Transaction`."""
+        return Transaction(self)
+
+    def check_consistent(self) -> None:
+        """Check the table and the maps against each other.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        self.table.check_consistent()
+        on_nodes = {
+            uid: self.table.name(row)
+            for row in range(self.table.size)
+            for uid in self.table.pods[row]
+        }
+        strays = {uid: node for node, pods in self._stray.items() for uid in pods}
+        assert on_nodes | strays == self._where, "a pod is in two places or none"
+        assert not on_nodes.keys() & strays.keys(), "a stray pod is on a node"
+        assert not self._stray.keys() & self.table.index.keys(), "strays of a known node"
+        assert self._pods.keys() == self._where.keys(), "pods and places"
+        assert self.assumed <= self._where.keys(), "an assumed pod has no place"
+
+    def _set_down(self, pod: PodInfo, node: str) -> None:
+        self._pods[pod.uid] = pod
+        self._where[pod.uid] = node
+        row = self.table.index.get(node)
+        if row is None:
+            self._stray.setdefault(node, {})[pod.uid] = pod
+        else:
+            self.table.place(pod, row)
+
+    def _lift(self, uid: str) -> PodInfo:
+        node = self._where.pop(uid)
+        pod = self._pods.pop(uid)
+        row = self.table.index.get(node)
+        if row is None:
+            of_node = self._stray[node]
+            del of_node[uid]
+            if not of_node:
+                del self._stray[node]
+        else:
+            self.table.unplace(pod, row)
+        return pod
+
+
+class Transaction:
+    """Placements that count at once and are taken back unless committed.
+
+    ::
+
+        with cluster.transaction() as placing:
+            for pod, node in plan:
+                placing.assume(pod, node)
+            placing.commit()
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._placed: list[PodInfo] = []
+        self._committed = False
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._committed:
+            self.roll_back()
+
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """Place one more pod.
+
+        Raises:
+            ValueError: the pod has a place already.
+        """
+        self._cluster.assume(pod, node)
+        self._placed.append(pod)
+
+    def commit(self) -> tuple[PodInfo, ...]:
+        """Keep every placement; returns the pods placed."""
+        self._committed = True
+        return tuple(self._placed)
+
+    def roll_back(self) -> None:
+        """Take back every placement, newest first."""
+        while self._placed:
+            self._cluster.remove(self._placed.pop().uid)

@@ -1,0 +1,136 @@
+"""A pod with everything about it that placement needs, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from arranger.api.objects import Container, Pod, PodSpec, Volume
+from arranger.api.requests import NON_ZERO_DEFAULTS, Amounts, pod_requests
+
+#: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
+HostPort = tuple[str, str, int]
+
+ANY_ADDRESS: Final = "0.0.0.0"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PodInfo:
+    """A pod, its requests, host ports and the key of its equivalence class.
+
+    Attributes:
+        pod: the object as last observed.
+        requests: resource name → amount (cpu in millicores, the rest in units).
+        non_zero: (cpu, memory) as the scoring plugins count them, with defaults filled in.
+        ports: the host ports the pod claims.
+        spec_key: equal for pods whose specs give equal placement.
+    """
+
+    __slots__ = ("non_zero", "pod", "ports", "requests", "spec_key", "vector")
+
+    def __init__(self, pod: Pod) -> None:
+        """Work out what ``pod`` needs.
+
+        Raises:
+            QuantityError: a request is not a quantity.
+        """
+        self.pod = pod
+        self.spec_key = spec_key(pod.spec)
+        if pod.status.container_statuses and pod.spec.node_name:
+            self.requests, self.non_zero = _needs(pod)
+        else:
+            self.requests, self.non_zero = _needs_of_spec(self.spec_key, _SpecBox(pod))
+        self.ports = host_ports(pod.spec)
+        #: (columns, amounts) in the node table's resource matrix; filled in by the table.
+        self.vector: tuple[list[int], list[int]] | None = None
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.pod.key
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``, 0 when unset."""
+        return self.pod.spec.priority or 0
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"
+
+
+def spec_key(spec: PodSpec) -> bytes:
+    """What of a spec bears on placement, encoded.
+
+    Volumes that live anywhere are left out: service-account volumes have random names, which
+    would put every pod into a class of its own. So is the node, which is an outcome.
+    """
+    kept: list[Volume] = []
+    if spec.volumes:
+        kept = [v for v in spec.volumes if binds_to_place(v)]
+    if spec.node_name or len(kept) != len(spec.volumes):
+        spec = msgspec.structs.replace(spec, volumes=kept, node_name="")
+    return _encode(spec)
+
+
+def binds_to_place(volume: Volume) -> bool:
+    """Whether a volume can tie its pod to certain nodes or exclude it from some."""
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.csi is not None
+        or volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+    )
+
+
+def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The host ports a pod claims: of its containers and its sidecars."""
+    return tuple(
+        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for container in _long_running(spec)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def _long_running(spec: PodSpec) -> Iterator[Container]:
+    yield from spec.containers
+    for container in spec.init_containers:
+        if container.restart_policy == "Always":
+            yield container
+
+
+class _SpecBox:
+    """Carries a pod through the cache below without taking part in its key."""
+
+    __slots__ = ("pod",)
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SpecBox)
+
+
+@lru_cache(maxsize=4096)
+def _needs_of_spec(key: bytes, box: _SpecBox) -> tuple[Amounts, tuple[int, int]]:
+    del key  # the cache's key: equal specs have equal needs
+    return _needs(box.pod)
+
+
+def _needs(pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+    counted = pod_requests(pod, defaults=NON_ZERO_DEFAULTS)
+    return pod_requests(pod), (counted.get("cpu", 0), counted.get("memory", 0))

@@ -1,0 +1,32 @@
+"""The extension points, and what runs plugins through them.
+
+A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` and ``wake_on``::
+
+    from arranger.framework import Plugin
+
+    class AvoidSpot(Plugin):
+        def filter_node(self, state, pod, node):
+            if node.labels.get("spot") == "true" and pod.priority >= 1000:
+                return self.reject("node(s) may be taken back")
+            return None
+"""
+
+from arranger.framework.plugin import Plugin, PreFilterResult, Reads, Wait
+from arranger.framework.status import Code, CycleState, Status
+from arranger.framework.verdicts import Rejection, Verdicts
+from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
+
+__all__ = [
+    "ClusterEvent",
+    "Code",
+    "CycleState",
+    "EventKind",
+    "Plugin",
+    "PreFilterResult",
+    "Reads",
+    "Rejection",
+    "Status",
+    "Verdicts",
+    "Wait",
+    "WakeUp",
+]

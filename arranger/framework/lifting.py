@@ -1,0 +1,68 @@
+"""Turns a plugin that judges one node at a time into one that judges many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.view import NodeView
+from arranger.framework.plugin import Plugin, overrides
+from arranger.framework.status import CycleState, Status
+from arranger.framework.verdicts import Grouped, Rejection, Verdicts
+
+MAX_SCORE = 100
+
+
+def takes_part(plugin: Plugin, method: str) -> bool:
+    """Whether the plugin has ``method``, in its vectorised or its per-node form."""
+    return overrides(plugin, method) or (
+        method in ("filter", "score") and overrides(plugin, f"{method}_node")
+    )
+
+
+def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    """The plugin's Filter, whichever form it is written in."""
+    if overrides(plugin, "filter"):
+        return plugin.filter(state, pod, nodes)
+    answers = {
+        place: status
+        for place, node in nodes.nodes()
+        if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
+    }
+    passes = np.ones(nodes.length, dtype=np.bool_)
+    passes[list(answers)] = False
+    return Verdicts(passes, lambda: _group(answers, nodes.length))
+
+
+def run_score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> IntArray:
+    """The plugin's raw scores, whichever form it is written in."""
+    if overrides(plugin, "score"):
+        return plugin.score(state, pod, nodes, feasible)
+    scores = np.zeros(nodes.length, dtype=np.int64)
+    for place, node in nodes.nodes():
+        if feasible[place]:
+            scores[place] = plugin.score_node(state, pod, node)
+    return scores
+
+
+def _group(answers: dict[int, Status], length: int) -> Grouped:
+    kinds: dict[Rejection, int] = {}
+    kind_of = np.full(length, -1, dtype=np.int64)
+    for place, status in answers.items():
+        kind_of[place] = kinds.setdefault(Rejection(status.reasons, status.code), len(kinds))
+    return tuple(kinds), kind_of
+
+
+def normalize_by_max(scores: IntArray, feasible: BoolArray, *, reverse: bool = False) -> IntArray:
+    """Scale so that the largest feasible score becomes 100; ``reverse`` turns it round.
+
+    Upstream: ``helper.DefaultNormalizeScore``, integer division included.
+    """
+    top = int(scores.max(where=feasible, initial=0))
+    if top == 0:
+        return np.full_like(scores, MAX_SCORE) if reverse else scores
+    scaled = MAX_SCORE * scores // top
+    return MAX_SCORE - scaled if reverse else scaled

@@ -1,0 +1,51 @@
+"""What a plugin answers, and where it keeps notes between its extension points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Code(Enum):
+    """The codes of kube-scheduler's framework; the values are the names it prints."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A plugin's answer about a pod: a code, the reasons, and the plugin that gave it.
+
+    ``UNRESOLVABLE`` says that removing other pods would not help, so preemption is not tried.
+    """
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod cannot go on."""
+        return self.code in (Code.ERROR, Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+
+    def message(self) -> str:
+        """The reasons in one line."""
+        return ", ".join(self.reasons)
+
+
+SUCCESS = Status(Code.SUCCESS)
+SKIP = Status(Code.SKIP)
+
+
+class CycleState(dict[str, Any]):
+    """Notes that plugins leave for their own later extension points, by plugin name.
+
+    Pods of one equivalence class share the state of the evaluation they share, so what is
+    written here may depend only on what the class has in common.
+    """

@@ -1,0 +1,51 @@
+"""Filter's answer over many nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.framework.status import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node was rejected; ``UNRESOLVABLE`` when no eviction would change that."""
+
+    reasons: tuple[str, ...]
+    code: Code = Code.UNSCHEDULABLE
+
+
+#: Which kind of rejection each entry has: an index into the kinds, -1 for one that passes.
+Grouped = tuple[Sequence[Rejection], IntArray]
+
+
+class Verdicts:
+    """For every entry of a view whether it passes and, worked out only on demand, why not.
+
+    Attributes:
+        passes: one entry per row of the view that was judged.
+    """
+
+    __slots__ = ("_explain", "passes")
+
+    def __init__(self, passes: BoolArray, explain: Rejection | Callable[[], Grouped]) -> None:
+        self.passes = passes
+        self._explain = explain
+
+    def rejections(self) -> Grouped:
+        """The kinds of rejection, and which entry has which.
+
+        The reasons are read from the table as it is now: call before anything changes.
+        """
+        if isinstance(self._explain, Rejection):
+            return (self._explain,), np.where(self.passes, -1, 0)
+        return self._explain()
+
+
+def all_pass(length: int) -> Verdicts:
+    """Verdicts that reject nothing."""
+    return Verdicts(np.ones(length, dtype=np.bool_), Rejection(()))
