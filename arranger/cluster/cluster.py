@@ -74,7 +74,15 @@ class Cluster:
     def observe(self, pod: PodInfo) -> None:
         """The API says ``pod`` is on ``spec.nodeName``; ends an assumption about it."""
         uid, node = pod.uid, pod.pod.spec.node_name
-        if uid in self._where:
+        before = self._pods.get(uid)
+        if before is not None:
+            row = self.table.index.get(node)
+            if self._where[uid] == node and row is not None and _weighs_the_same(before, pod):
+                # The usual case, our own binding confirmed: no verdict about any node changes.
+                self.assumed.discard(uid)
+                self._pods[uid] = pod
+                self.table.swap(pod, row)
+                return
             self._lift(uid)
         self.assumed.discard(uid)
         self._set_down(pod, node)
@@ -141,6 +149,15 @@ class Cluster:
         else:
             self.table.unplace(pod, row)
         return pod
+
+
+def _weighs_the_same(before: PodInfo, after: PodInfo) -> bool:
+    return (
+        before.requests == after.requests
+        and before.non_zero == after.non_zero
+        and before.ports == after.ports
+        and before.pod.metadata.labels == after.pod.metadata.labels
+    )
 
 
 class Transaction:

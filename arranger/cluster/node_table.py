@@ -170,6 +170,11 @@ class NodeTable:
         del self.pods[row][pod.uid]
         self._charge(pod, row, -1)
 
+    def swap(self, pod: PodInfo, row: int) -> None:
+        """Replace a pod by a newer state of itself that takes up exactly the same."""
+        pod.vector = self.pods[row][pod.uid].vector
+        self.pods[row][pod.uid] = pod
+
     def column_of(self, resource: str) -> int:
         """The column of ``resource``, made now if no node or pod has mentioned it before."""
         column = self.resources.id(resource)

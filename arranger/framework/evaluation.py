@@ -7,6 +7,8 @@ the same as judging from scratch each time; a property test holds us to that.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
@@ -40,6 +42,7 @@ class Evaluation:
         self._cluster = cluster
         self._pod = pod
         self._version = 0
+        self._diagnosis: Diagnosis | None = None
         self._size = 0
         self._whole_cluster = False
         self._node_sensitive = False
@@ -61,7 +64,12 @@ class Evaluation:
         return dict(self._weighted)
 
     def diagnosis(self) -> Diagnosis:
-        """Why the infeasible rows are infeasible, as of now."""
+        """Why the infeasible rows are infeasible, as of the last refresh."""
+        if self._diagnosis is None:
+            self._diagnosis = self._diagnose()
+        return replace(self._diagnosis)
+
+    def _diagnose(self) -> Diagnosis:
         table = self._cluster.table
         diagnosis = Diagnosis(nodes=table.count, refusal=self.refusal)
         if self.refusal is not None:
@@ -97,6 +105,7 @@ class Evaluation:
         table = self._cluster.table
         if self._version == table.version:
             return
+        self._diagnosis = None
         changes = table.changed_since(self._version)
         if changes is None or table.size != self._size or len(changes) > table.size:
             self._start_over()
@@ -124,6 +133,7 @@ class Evaluation:
         table = self._cluster.table
         self._version = table.version
         self._size = table.size
+        self._diagnosis = None
         self.state.clear()
         self.refusal = None
         self._allowed: BoolArray | None = None

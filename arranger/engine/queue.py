@@ -1,0 +1,245 @@
+"""The scheduling queue: what to try next, and what wakes the rest.
+
+Upstream: ``pkg/scheduler/backend/queue``. Nothing polls: an unschedulable entity is woken by an
+event that one of the plugins that rejected it asked for, and failing that by a timer after
+``flush_after`` (5 minutes), so that a missing hint costs time but never a pod.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import Entity, Part
+from arranger.framework.status import Status
+from arranger.framework.wakeup import ClusterEvent, EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Times in seconds.
+
+    Attributes:
+        initial_backoff, max_backoff: wait after the first failed attempt, doubling up to the max.
+        flush_after: the longest an unschedulable entity rests without being tried.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    flush_after: float = 300.0
+
+
+class SchedulingQueue:
+    """Entities that are not placed, by what they are waiting for."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self._settings = settings
+        self._entities: dict[str, Entity] = {}
+        self._active: list[tuple[Any, int, Entity]] = []
+        #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
+        self._timers: list[tuple[float, int, Entity]] = []
+        #: Unschedulable entities that the same events can help, asked once for all of them.
+        self._resting: dict[tuple[frozenset[str], Hashable], dict[str, Entity]] = {}
+        self._gated: dict[str, Entity] = {}
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._entities
+
+    def entities(self) -> Iterator[Entity]:
+        """Everything in the queue."""
+        return iter(self._entities.values())
+
+    def count(self) -> dict[Part, int]:
+        """How many are in each part."""
+        counts = dict.fromkeys((Part.ACTIVE, Part.BACKOFF, Part.UNSCHEDULABLE, Part.GATED), 0)
+        for entity in self._entities.values():
+            counts[entity.part] += 1
+        return counts
+
+    # --- in and out ------------------------------------------------------------------------
+
+    def add(self, entity: Entity, now: float) -> None:
+        """Queue an entity that is new, or whose gates may have changed."""
+        self._leave(entity)
+        self._entities[entity.uid] = entity
+        refusal = self._refused_entry(entity)
+        if refusal is not None:
+            entity.part = Part.GATED
+            entity.rejected_by = frozenset({refusal.plugin})
+            self._gated[entity.uid] = entity
+        elif (due := self._backoff_ends(entity)) > now:
+            self._wait_until(entity, due, Part.BACKOFF)
+        else:
+            self._activate(entity)
+
+    def rest(self, entity: Entity, rejected_by: frozenset[str], now: float) -> None:
+        """Put back an entity that no node would take, until something helps."""
+        self._leave(entity)
+        self._entities[entity.uid] = entity
+        entity.rejected_by = rejected_by
+        self._wait_until(entity, now + self._settings.flush_after, Part.UNSCHEDULABLE)
+        self._resting.setdefault(_group(entity), {})[entity.uid] = entity
+
+    def retry(self, entity: Entity, now: float) -> None:
+        """Put back an entity whose attempt broke off: again when its back-off ends."""
+        entity.last_attempt = now
+        self.add(entity, now)
+
+    def remove(self, entity: Entity) -> None:
+        """Take an entity out for good."""
+        self._leave(entity)
+        self._entities.pop(entity.uid, None)
+
+    def pop(self) -> Entity | None:
+        """The next entity to try, taken out of the queue."""
+        while self._active:
+            _, ticket, entity = heapq.heappop(self._active)
+            if entity.ticket == ticket and entity.part is Part.ACTIVE:
+                del self._entities[entity.uid]
+                entity.part = Part.OUT
+                return entity
+        return None
+
+    # --- waking ----------------------------------------------------------------------------
+
+    def advance(self, now: float) -> None:
+        """End the back-offs and rests that are over."""
+        while self._timers and self._timers[0][0] <= now:
+            _, ticket, entity = heapq.heappop(self._timers)
+            if entity.ticket != ticket:
+                continue
+            if entity.part is Part.BACKOFF or self._backoff_ends(entity) <= now:
+                self._leave(entity)
+                self._activate(entity)
+            else:
+                self._leave(entity)
+                self._wait_until(entity, self._backoff_ends(entity), Part.BACKOFF)
+
+    def next_timer(self) -> float | None:
+        """When :meth:`advance` will have something to do."""
+        while self._timers and self._timers[0][2].ticket != self._timers[0][1]:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    @property
+    def ready(self) -> bool:
+        """Whether :meth:`pop` has something to give."""
+        while self._active:
+            _, ticket, entity = self._active[0]
+            if entity.ticket == ticket and entity.part is Part.ACTIVE:
+                return True
+            heapq.heappop(self._active)
+        return False
+
+    def happened(self, event: ClusterEvent, now: float) -> None:
+        """Wake the entities that ``event`` may help."""
+        for group in [g for g in self._resting if self._asks_for(g, event)]:
+            for entity in list(self._resting[group].values()):
+                self.add(entity, now)
+        for entity in [e for e in self._gated.values() if _wakes(e, e.pod, event)]:
+            self.add(entity, now)
+
+    def updated(self, entity: Entity, pod: PodInfo, event: ClusterEvent, now: float) -> None:
+        """The pod of a queued entity was edited: judge it by its new self."""
+        part = entity.part
+        self._leave(entity)
+        entity.update(pod)
+        if part is Part.UNSCHEDULABLE and not _wakes(entity, pod, event):
+            self.rest(entity, entity.rejected_by, now)
+        else:
+            self.add(entity, now)
+
+    def check_consistent(self) -> None:
+        """Check that every entity is in exactly one part and has a way out of it.
+
+        Raises:
+            AssertionError: one is not, or has not.
+        """
+        timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
+        active = {(ticket, id(entity)) for _, ticket, entity in self._active}
+        resting = {uid: e for group in self._resting.values() for uid, e in group.items()}
+        for uid, entity in self._entities.items():
+            ticket = (entity.ticket, id(entity))
+            assert entity.uid == uid, f"{entity} is filed under {uid}"
+            assert entity.part is not Part.OUT, f"{entity} is in no part"
+            if entity.part is Part.ACTIVE:
+                assert ticket in active, f"{entity} is not in the heap"
+            if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE):
+                assert ticket in timers, f"{entity} has no future wake-up"
+            assert (entity.part is Part.UNSCHEDULABLE) == (uid in resting), f"{entity} resting"
+            assert (entity.part is Part.GATED) == (uid in self._gated), f"{entity} gated"
+        assert all(self._resting.values()), "an empty group of resting entities"
+        assert resting.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _refused_entry(self, entity: Entity) -> Status | None:
+        for plugin in entity.profile.at("pre_enqueue"):
+            answer = plugin.pre_enqueue(entity.pod)
+            if answer is not None and answer.rejected:
+                return Status(answer.code, answer.reasons, plugin.name)
+        return None
+
+    def _asks_for(self, group: tuple[frozenset[str], Hashable], event: ClusterEvent) -> bool:
+        entity = next(iter(self._resting[group].values()))
+        return _wakes(entity, entity.pod, event)
+
+    def _backoff_ends(self, entity: Entity) -> float:
+        if not entity.attempts:
+            return entity.last_attempt
+        settings = self._settings
+        # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
+        grown = settings.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
+        return entity.last_attempt + min(grown, settings.max_backoff)
+
+    def _activate(self, entity: Entity) -> None:
+        entity.part = Part.ACTIVE
+        key = entity.profile.queue_sort.sort_key(entity.pod, entity.queued_at)
+        heapq.heappush(self._active, (key, self._stamp(entity), entity))
+
+    def _wait_until(self, entity: Entity, due: float, part: Part) -> None:
+        entity.part = part
+        heapq.heappush(self._timers, (due, self._stamp(entity), entity))
+
+    def _stamp(self, entity: Entity) -> int:
+        """Number the entity's newest entry; entries with older numbers are void."""
+        self._tickets += 1
+        entity.ticket = self._tickets
+        return self._tickets
+
+    def _leave(self, entity: Entity) -> None:
+        """Take an entity out of its part, by voiding its ticket."""
+        if entity.part is Part.UNSCHEDULABLE:
+            group = self._resting[_group(entity)]
+            del group[entity.uid]
+            if not group:
+                del self._resting[_group(entity)]
+        elif entity.part is Part.GATED:
+            del self._gated[entity.uid]
+        entity.part = Part.OUT
+        entity.ticket = 0
+
+
+def _group(entity: Entity) -> tuple[frozenset[str], Hashable]:
+    return entity.rejected_by, entity.sign if entity.sign is not None else entity.uid
+
+
+def _wakes(entity: Entity, pod: PodInfo, event: ClusterEvent) -> bool:
+    """Whether a plugin that rejected the entity asked for such an event."""
+    if not entity.rejected_by:
+        return True
+    for name in entity.rejected_by:
+        plugin = entity.profile.by_name.get(name)
+        if plugin is None or any(wake.fits(pod, event) for wake in plugin.wake_on):
+            return True
+    return False
+
+
+__all__ = ["ClusterEvent", "EventKind", "QueueSettings", "SchedulingQueue"]
