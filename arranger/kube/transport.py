@@ -61,7 +61,7 @@ class Transport(Protocol):
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float = 30.0,
+        timeout: float = 30.0,  # noqa: ASYNC109 — every implementation bounds the whole call
     ) -> Response:
         """Send one request and read the whole answer; ``timeout`` is seconds for all of it.
 
@@ -81,7 +81,7 @@ class Transport(Protocol):
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Open a watch; ``timeout`` bounds the wait for the status line, ``inactivity`` a silence."""
+        """Open a watch; ``timeout`` bounds the wait for the status, ``inactivity`` a silence."""
         ...
 
     async def close(self) -> None:

@@ -1,0 +1,27 @@
+"""Exponential back-off with jitter; time and chance belong to the caller."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Delays of ``first``, twice that, … up to ``limit`` seconds, each spread by ±``jitter``."""
+
+    rng: random.Random
+    first: float = 0.8
+    limit: float = 30.0
+    jitter: float = 0.25
+    failures: int = field(default=0, init=False)
+
+    def next(self) -> float:
+        """Count one more failure; seconds to wait before the next try."""
+        delay = min(self.limit, self.first * 2.0 ** min(self.failures, 30))
+        self.failures += 1
+        return delay * self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter)
+
+    def reset(self) -> None:
+        """Forget the failures: it worked."""
+        self.failures = 0

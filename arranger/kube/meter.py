@@ -1,0 +1,34 @@
+"""How the edge reports numbers, without knowing who collects them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Meter(Protocol):
+    """Counts and durations; the daemon maps them to Prometheus metrics."""
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Add ``amount`` to the counter ``name``."""
+        ...
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Record one duration."""
+        ...
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Set a level."""
+        ...
+
+
+class SilentMeter:
+    """Collects nothing."""
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Do nothing."""
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Do nothing."""
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Do nothing."""

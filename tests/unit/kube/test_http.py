@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
+
+from arranger.kube.access import Access, Credentials, Identity
+from arranger.kube.http import HttpTransport, LineSplitter
+from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Make = Callable[[Access], Transport]
+CLIENTS: dict[str, Make] = {"aiohttp": HttpTransport}
+
+each_client = pytest.mark.parametrize("make", CLIENTS.values(), ids=CLIENTS.keys())
+
+
+@asynccontextmanager
+async def serving(
+    handler: Handler, make: Make, *, access: Access | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Transport]:
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_route("*", "/{path:.*}", handler)
+    server = TestServer(app, host="localhost" if tls else "127.0.0.1")
+    await server.start_server(ssl=tls)
+    url = str(server.make_url("")).rstrip("/")
+    credentials = access.credentials if access else Credentials()
+    client = make(Access(url, credentials))
+    try:
+        yield client
+    finally:
+        await client.close()
+        await server.close()
+
+
+async def echo(request: web.Request) -> web.Response:
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.raw_path,
+            "query": dict(request.query),
+            "body": (await request.read()).decode(),
+            "type": request.headers.get("Content-Type", ""),
+            "authorization": request.headers.get("Authorization", ""),
+            "agent": request.headers["User-Agent"],
+        },
+        status=201,
+        headers={"Retry-After": "7"},
+    )
+
+
+@each_client
+async def test_a_request_arrives_whole_and_its_answer_comes_back(make: Make) -> None:
+    access = Access("", Credentials(Identity(authorization="Bearer one")))
+    async with serving(echo, make, access=access) as client:
+        for body in (b'{"a":1}', b"x" * 300_000):
+            answer = await client.request(
+                "PATCH",
+                "/api/v1/pods/a-pod/status",
+                query={"fieldManager": "me & you", "limit": "5"},
+                body=body,
+                content_type="application/merge-patch+json",
+            )
+            assert answer.status == 201
+            assert answer.headers["retry-after"] == "7"
+            seen = json.loads(answer.body)
+            assert seen["method"] == "PATCH"
+            assert seen["path"].startswith("/api/v1/pods/a-pod/status?")
+            assert seen["query"] == {"fieldManager": "me & you", "limit": "5"}
+            assert seen["body"] == body.decode()
+            assert seen["type"] == "application/merge-patch+json"
+            assert seen["authorization"] == "Bearer one"
+            assert seen["agent"].startswith("arranger/")
+
+
+@each_client
+async def test_nobody_listening_is_a_refusal(make: Make) -> None:
+    client = make(Access(f"http://127.0.0.1:{unused_port()}"))
+    with pytest.raises(RefusedConnectionError):
+        await client.request("GET", "/livez", timeout=2.0)
+    await client.close()
+
+
+async def kill(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def half_a_body(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b"half")
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def never(request: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+DOUBTS = {
+    "the server dies before it answers": kill,
+    "the server dies in the middle of its answer": half_a_body,
+    "the server never answers": never,
+}
+
+
+@each_client
+@pytest.mark.parametrize("handler", DOUBTS.values(), ids=DOUBTS.keys())
+async def test_a_lost_answer_to_a_write_is_doubt_not_refusal(handler: Handler, make: Make) -> None:
+    async with serving(handler, make) as client:
+        with pytest.raises(TransportError) as caught:
+            await client.request("POST", "/binding", body=b"{}", timeout=0.2)
+        assert not isinstance(caught.value, RefusedConnectionError)
+
+
+@each_client
+async def test_a_connection_survives_the_server_closing_the_one_before(make: Make) -> None:
+    async def close_each(request: web.Request) -> web.Response:
+        return web.Response(text="bye", headers={"Connection": "close"})
+
+    async with serving(close_each, make) as client:
+        for _ in range(3):
+            assert (await client.request("POST", "/x", body=b"{}")).body == b"bye"
+
+
+@each_client
+async def test_a_401_is_tried_again_with_the_new_token_only(make: Make) -> None:
+    seen: list[str] = []
+    clock = iter(range(0, 1000, 2))
+
+    async def strict(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response(status=200 if seen[-1] == "Bearer new" else 401)
+
+    async def load(rejected: bool) -> Identity:
+        assert rejected
+        return Identity(authorization="Bearer new")
+
+    credentials = Credentials(
+        Identity(authorization="Bearer old"), load, now=lambda: float(next(clock))
+    )
+    async with serving(strict, make, access=Access("", credentials)) as client:
+        assert (await client.request("POST", "/x", body=b"{}")).status == 200
+        assert seen == ["Bearer old", "Bearer new"]
+        assert (await client.request("POST", "/x", body=b"{}")).status == 200
+        assert len(seen) == 3
+
+
+@each_client
+async def test_tls_is_verified_against_the_given_authority(
+    make: Make, throwaway_certificate: tuple[Path, Path]
+) -> None:
+    certificate, key = throwaway_certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    trusting = Access("", Credentials(Identity(ca_file=str(certificate))))
+    async with serving(echo, make, access=trusting, tls=context) as client:
+        assert (await client.request("POST", "/x", body=b"{}")).status == 201
+    async with serving(echo, make, access=Access(""), tls=context) as client:
+        with pytest.raises(RefusedConnectionError):
+            await client.request("POST", "/x", body=b"{}")
+
+
+async def test_a_rotated_certificate_gives_a_new_tls_context(
+    throwaway_certificate: tuple[Path, Path],
+) -> None:
+    certificate, _ = throwaway_certificate
+    now = 0.0
+    credentials = Credentials(Identity(ca_file=str(certificate)), now=lambda: now)
+    first = credentials.ssl_context()
+    now += 10
+    assert credentials.ssl_context() is first
+    os.utime(certificate, (1, 1))
+    now += 10
+    assert credentials.ssl_context() is not first
+
+
+SPLITS = {
+    "one line in one chunk": ([b"abc\n"], [b"abc"]),
+    "many lines in one chunk": ([b"a\nb\nc\n"], [b"a", b"b", b"c"]),
+    "a line in many chunks": ([b"a", b"b", b"c\nd"], [b"abc"]),
+    "the newline comes alone": ([b"a", b"\n", b"b", b"\n"], [b"a", b"b"]),
+    "empty lines are keep-alives": ([b"\n\na\n\n"], [b"a"]),
+    "a half line at the end is dropped": ([b"a\nhal"], [b"a"]),
+}
+
+
+@pytest.mark.parametrize("case", SPLITS.values(), ids=SPLITS.keys())
+def test_lines_are_cut_wherever_the_chunks_are(case: tuple[list[bytes], list[bytes]]) -> None:
+    chunks, want = case
+    splitter = LineSplitter()
+    assert [line for chunk in chunks for line in splitter.feed(chunk)] == want
+
+
+async def test_a_watch_yields_huge_lines_and_drops_a_half_one() -> None:
+    huge = b"x" * 3_000_000
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        assert request.headers["Accept-Encoding"] == "identity"
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b"one\ntw", b"o\n", huge, b"\nhalf"):
+            await response.write(part)
+        return response
+
+    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+        assert stream.status == 200
+        assert [line async for line in stream.lines()] == [b"one", b"two", huge]
+
+
+async def test_a_watch_cut_off_raises_after_the_whole_lines() -> None:
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one\ntwo\nhal")
+        # The client must have read before the reset throws the buffers away.
+        await got_two.wait()
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    got_two = asyncio.Event()
+    got: list[bytes] = []
+
+    async def read() -> None:
+        async for line in stream.lines():
+            got.append(line)
+            if line == b"two":
+                got_two.set()
+
+    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+        with pytest.raises(TransportError):
+            await read()
+    assert got == [b"one", b"two"]
+
+
+async def test_a_silent_watch_ends_after_the_inactivity_limit() -> None:
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
+        return response
+
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream("/watch", inactivity=0.1) as stream,
+    ):
+        with pytest.raises(TransportError):
+            await anext(aiter(stream.lines()))
+
+
+async def test_a_refused_watch_gives_its_status_and_body() -> None:
+    async def watch(request: web.Request) -> web.Response:
+        return web.Response(status=410, text="too old")
+
+    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+        assert (stream.status, await stream.body()) == (410, b"too old")
