@@ -1,0 +1,1 @@
+"""The scheduler as a process: configuration, wiring, leader election, health and metrics."""

@@ -1,0 +1,196 @@
+"""The configuration file, validated before anything starts.
+
+Field names are those of ``KubeSchedulerConfiguration`` where it has the same thing. A wrong file
+is refused with the path of every wrong field; nothing is guessed or ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from arranger.engine.queue import QueueSettings
+from arranger.framework.plugin import Plugin
+from arranger.framework.profile import Profile, ProfileError, Weighted
+from arranger.framework.registry import PluginError, Registry
+from arranger.plugins import DEFAULT_PLUGINS
+
+API_VERSION: Final = "arranger.io/v1alpha1"
+KIND: Final = "SchedulerConfiguration"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message says where and why."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class EnabledPlugin(_Section):
+    """A plugin to add, or to give another weight."""
+
+    name: str
+    weight: Annotated[int, Field(ge=1)] | None = None
+
+
+class PluginSet(_Section):
+    """Changes to the default plugins; ``disabled: ["*"]`` starts from none."""
+
+    enabled: list[EnabledPlugin] = []
+    disabled: list[str] = []
+
+
+class PluginArgs(_Section):
+    """Arguments of one plugin."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class ProfileConfig(_Section):
+    """The plugins of one ``schedulerName``."""
+
+    scheduler_name: Annotated[str, Field(min_length=1)] = "arranger"
+    plugins: PluginSet = PluginSet()
+    plugin_config: list[PluginArgs] = []
+
+
+class LeaderElectionConfig(_Section):
+    """Seconds and names of the Lease that replicas compete for."""
+
+    leader_elect: bool = True
+    lease_duration: Annotated[float, Field(gt=0)] = 15.0
+    renew_deadline: Annotated[float, Field(gt=0)] = 10.0
+    retry_period: Annotated[float, Field(gt=0)] = 2.0
+    resource_name: str = "arranger"
+    resource_namespace: str = "arranger-system"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> LeaderElectionConfig:
+        if not self.lease_duration > self.renew_deadline > 1.2 * self.retry_period:
+            raise ValueError(
+                "leaseDuration must exceed renewDeadline, and that 1.2 times retryPeriod"
+            )
+        return self
+
+
+class ServerConfig(_Section):
+    """Where /livez, /readyz and /metrics are served; ``port: 0`` picks a free one."""
+
+    host: str = "0.0.0.0"
+    port: Annotated[int, Field(ge=0, le=65535)] = 10259
+
+
+class Config(_Section):
+    """The whole file."""
+
+    api_version: Literal["arranger.io/v1alpha1"] = API_VERSION
+    kind: Literal["SchedulerConfiguration"] = KIND
+    profiles: Annotated[list[ProfileConfig], Field(min_length=1)] = [ProfileConfig()]
+    plugin_files: list[Path] = []
+    leader_election: LeaderElectionConfig = LeaderElectionConfig()
+    server: ServerConfig = ServerConfig()
+    pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
+    pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
+    max_binds_in_flight: Annotated[int, Field(ge=1)] = 128
+
+    @model_validator(mode="after")
+    def _profiles_differ(self) -> Config:
+        names = [profile.scheduler_name for profile in self.profiles]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
+        return self
+
+    def queue_settings(self) -> QueueSettings:
+        """The queue's times."""
+        return QueueSettings(
+            initial_backoff=self.pod_initial_backoff_seconds,
+            max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
+        )
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a configuration file; without one, the defaults.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or has a wrong field.
+    """
+    if path is None:
+        return Config()
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
+    try:
+        config = Config.model_validate(content)
+    except ValidationError as error:
+        wrong = "; ".join(f"{_path_of(e['loc'])}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"{path}: {wrong}") from error
+    # A relative plugin file is meant relative to the file that names it.
+    files = [path.parent / file for file in config.plugin_files]
+    return config.model_copy(update={"plugin_files": files})
+
+
+def build_profiles(config: Config) -> list[Profile]:
+    """Make the profiles, loading third-party plugins.
+
+    Raises:
+        ConfigError: a plugin is unknown, does not load, or does not accept its arguments; or the
+            plugins of a profile do not work together. The message gives the path of the field.
+    """
+    try:
+        registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
+        registry.add_entry_points()
+        for file in config.plugin_files:
+            registry.add_file(file)
+    except PluginError as error:
+        raise ConfigError(f"pluginFiles: {error}") from error
+    profiles = [
+        _build_profile(profile, registry, f"profiles.{n}")
+        for n, profile in enumerate(config.profiles)
+    ]
+    sorting = {type(profile.queue_sort) for profile in profiles}
+    if len(sorting) > 1:
+        raise ConfigError("profiles: all must sort the queue with the same plugin")
+    return profiles
+
+
+def _build_profile(config: ProfileConfig, registry: Registry, where: str) -> Profile:
+    weights: dict[str, int] = {}
+    if "*" not in config.plugins.disabled:
+        weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
+    for n, name in enumerate(config.plugins.disabled):
+        if name != "*" and name not in registry.names():
+            raise ConfigError(f"{where}.plugins.disabled.{n}: no plugin named {name!r}")
+        weights.pop(name, None)
+    for enabled in config.plugins.enabled:
+        weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
+    arguments = {entry.name: entry.args for entry in config.plugin_config}
+    for n, entry in enumerate(config.plugin_config):
+        if entry.name not in weights:
+            raise ConfigError(f"{where}.pluginConfig.{n}.name: {entry.name!r} is not enabled")
+    try:
+        plugins = [
+            Weighted(registry.make(name, arguments.get(name)), weight)
+            for name, weight in weights.items()
+        ]
+        return Profile(config.scheduler_name, plugins)
+    except (PluginError, ProfileError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _path_of(location: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in location) or "(file)"
+
+
+__all__ = ["Config", "ConfigError", "Plugin", "build_profiles", "load_config"]

@@ -1,0 +1,61 @@
+"""One small web server: /livez, /readyz and /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+#: Name of a check → what is wrong, or None.
+Checks = Mapping[str, Callable[[], str | None]]
+
+
+@asynccontextmanager
+async def health_server(
+    *,
+    host: str,
+    port: int,
+    live: Checks,
+    ready: Checks,
+    registry: CollectorRegistry,
+    before_metrics: Callable[[], None],
+) -> AsyncIterator[int]:
+    """Serve while the context lasts; yields the port in use.
+
+    ``/livez`` and ``/readyz`` answer 200 with ``ok``, or 503 with the checks that fail.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+
+    def answering(checks: Checks) -> Callable[[web.Request], object]:
+        async def handle(_: web.Request) -> web.Response:
+            wrong = {name: why for name, check in checks.items() if (why := check()) is not None}
+            if wrong:
+                text = "".join(f"[-]{name} failed: {why}\n" for name, why in wrong.items())
+                return web.Response(status=503, text=text)
+            return web.Response(text="ok")
+
+        return handle
+
+    async def metrics(_: web.Request) -> web.Response:
+        before_metrics()
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get("/livez", answering(live))  # type: ignore[arg-type]
+    app.router.add_get("/healthz", answering(live))  # type: ignore[arg-type]
+    app.router.add_get("/readyz", answering(ready))  # type: ignore[arg-type]
+    app.router.add_get("/metrics", metrics)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        addresses = runner.addresses
+        yield int(addresses[0][1]) if addresses else port
+    finally:
+        await runner.cleanup()

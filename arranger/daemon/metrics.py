@@ -1,0 +1,135 @@
+"""Prometheus metrics, under kube-scheduler's names where they mean the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from arranger.engine.engine import Engine
+from arranger.engine.entity import Part
+
+#: kube-scheduler's names for the parts of the queue.
+_QUEUES: Final = {
+    Part.ACTIVE: "active",
+    Part.BACKOFF: "backoff",
+    Part.UNSCHEDULABLE: "unschedulable",
+    Part.GATED: "gated",
+}
+_SLI_BUCKETS: Final = tuple(0.01 * 2**n for n in range(20))
+_ALGORITHM_BUCKETS: Final = tuple(0.00001 * 2**n for n in range(16))
+_EDGE_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
+
+
+class Metrics:
+    """All metrics of one scheduler, in a registry of their own.
+
+    Also the :class:`arranger.kube.meter.Meter` of the edge: what it reports as ``name`` appears as
+    ``arranger_name``.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result",
+            ["result", "profile"],
+            registry=self.registry,
+        )
+        self._pending = Gauge(
+            "scheduler_pending_pods",
+            "Pending pods, by the part of the queue they are in",
+            ["queue"],
+            registry=self.registry,
+        )
+        self._sli = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From the pod's arrival in the queue to its binding",
+            ["attempts"],
+            buckets=_SLI_BUCKETS,
+            registry=self.registry,
+        )
+        self._tries = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts it took to schedule a pod",
+            buckets=(1, 2, 4, 8, 16),
+            registry=self.registry,
+        )
+        self._algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time spent deciding, per attempt",
+            buckets=_ALGORITHM_BUCKETS,
+            registry=self.registry,
+        )
+        self._leader = Gauge(
+            "leader_election_master_status",
+            "1 while this replica leads",
+            ["name"],
+            registry=self.registry,
+        )
+        self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=self.registry)
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._histograms: dict[str, Histogram] = {}
+
+    # --- from the core ---------------------------------------------------------------------
+
+    def collect(self, engine: Engine, *, seconds: float) -> None:
+        """Take the engine's statistics after a run that spent ``seconds`` on deciding."""
+        stats = engine.take_stats()
+        attempts = 0
+        for (profile, result), times in stats.attempts.items():
+            self._attempts.labels(result, profile).inc(times)
+            attempts += times
+        for waited, tries in zip(stats.waits, stats.tries, strict=True):
+            self._sli.labels(str(min(tries, 15))).observe(waited)
+            self._tries.observe(tries)
+        for _ in range(attempts):
+            self._algorithm.observe(seconds / attempts)
+
+    def levels(self, engine: Engine) -> None:
+        """Set the gauges; called when they are about to be read."""
+        for part, count in engine.queue.count().items():
+            self._pending.labels(_QUEUES[part]).set(count)
+        self._nodes.set(engine.cluster.table.count)
+
+    def leading(self, name: str, leads: bool) -> None:
+        """Whether this replica leads."""
+        self._leader.labels(name).set(leads)
+
+    # --- from the edge ---------------------------------------------------------------------
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Add to a counter of the edge."""
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = Counter(
+                f"arranger_{name}", _words(name), sorted(labels), registry=self.registry
+            )
+        (counter.labels(**labels) if labels else counter).inc(amount)
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Record a duration of the edge."""
+        histogram = self._histograms.get(name)
+        if histogram is None:
+            histogram = self._histograms[name] = Histogram(
+                f"arranger_{name}",
+                _words(name),
+                sorted(labels),
+                buckets=_EDGE_BUCKETS,
+                registry=self.registry,
+            )
+        (histogram.labels(**labels) if labels else histogram).observe(seconds)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Set a level of the edge."""
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = Gauge(
+                f"arranger_{name}", _words(name), sorted(labels), registry=self.registry
+            )
+        (gauge.labels(**labels) if labels else gauge).set(value)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()

@@ -1,0 +1,3 @@
+"""Fixtures of all tiers."""
+
+pytest_plugins = ["tests.controlplane.fixtures"]

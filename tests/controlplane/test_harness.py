@@ -1,0 +1,70 @@
+"""The control plane that the other tests of this tier stand on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controlplane.fixtures import skip_without_binary
+from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
+
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("controlplane"),
+]
+
+
+def _binding(pod: str, node: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod},
+        "target": {"kind": "Node", "name": node},
+    }
+
+
+async def test_a_pod_is_bound_once_and_the_second_binding_conflicts(
+    control_plane: ControlPlane,
+) -> None:
+    await control_plane.post("/api/v1/nodes", a_node("harness-1"))
+    await control_plane.post("/api/v1/namespaces/default/pods", a_pod("harness"))
+    path = "/api/v1/namespaces/default/pods/harness/binding"
+    first, _ = await control_plane.request("POST", path, _binding("harness", "harness-1"))
+    second, answer = await control_plane.request("POST", path, _binding("harness", "harness-1"))
+    assert (first, second) == (201, 409)
+    assert "already assigned" in answer["message"]
+
+
+async def test_a_new_node_carries_no_taint_that_nobody_removes(control_plane: ControlPlane) -> None:
+    node = await control_plane.post("/api/v1/nodes", a_node("harness-2"))
+    assert "taints" not in node["spec"]
+
+
+async def test_the_controller_manager_makes_the_pods_of_a_job(
+    control_plane_with_controllers: ControlPlane,
+) -> None:
+    plane = control_plane_with_controllers
+    template = {"spec": a_pod("unused")["spec"] | {"restartPolicy": "Never"}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "three"},
+        "spec": {"parallelism": 3, "completions": 3, "template": template},
+    }
+    await plane.post("/apis/batch/v1/namespaces/default/jobs", job)
+    path = "/api/v1/namespaces/default/pods?labelSelector=job-name%3Dthree"
+
+    async def all_there() -> bool:
+        return len((await plane.get(path))["items"]) == 3
+
+    await until(all_there, what="the Job's pods")
+
+
+async def test_nothing_runs_on_after_the_control_plane_is_stopped() -> None:
+    skip_without_binary()
+    async with ControlPlane() as plane:
+        processes = [component.process for component in plane.components.values()]
+        folder = plane.folder
+        assert len(processes) == 2
+    assert all(process.returncode is not None for process in processes)
+    assert not folder.exists()
