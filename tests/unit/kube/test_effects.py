@@ -1,0 +1,474 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    Bind,
+    DeletePod,
+    Effect,
+    ObjectRef,
+    Outcome,
+    PatchPodStatus,
+    PodCondition,
+    PodRef,
+    PublishEvent,
+    Refused,
+)
+from arranger.kube.effects import Writer
+from arranger.kube.limit import AdaptiveLimit
+from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
+
+pytestmark = pytest.mark.looptime
+
+POD = PodRef("team", "web-0", "uid-1")
+BIND = Bind(POD, "n1", {"arranger.io/txn": "7"})
+CREATED = ok({"kind": "Status", "status": "Success"}, 201)
+CONFLICT = failure(409, "Conflict", "pod web-0 is already assigned")
+EVENT = PublishEvent(
+    regarding=ObjectRef("v1", "Pod", "team", "web-0", "uid-1"),
+    reason="Scheduled",
+    action="Binding",
+    note="Successfully assigned team/web-0 to n1",
+)
+
+
+@asynccontextmanager
+async def writing(
+    transport: Scripted, may_write: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Writer]:
+    writer = Writer(
+        transport,
+        may_write=may_write,
+        host="here",
+        rng=random.Random(1),
+        wall=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+    running = asyncio.create_task(writer.run())
+    yield writer
+    writer.close()
+    await running
+
+
+async def outcomes_of(
+    effect: Effect, *answers: Any, wait: float = 200.0
+) -> tuple[list[Outcome], list[Call]]:
+    transport = Scripted(*answers)
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.submit(effect, outcomes.append)
+        await asyncio.sleep(wait)
+        assert writer.backlog == 0 or wait < 200
+    return outcomes, transport.calls
+
+
+def the_pod(uid: str = "uid-1", node: str = "") -> Any:
+    return ok({"metadata": {"name": "web-0", "uid": uid}, "spec": {"nodeName": node}})
+
+
+def refused(status: int, reason: str) -> tuple[int, str]:
+    return status, reason
+
+
+BINDINGS: dict[str, dict[str, Any]] = {
+    "201 binds": {"answers": [CREATED], "want": ["Applied"], "sent": "P"},
+    "409 and the pod is on our node: it was us": {
+        "answers": [CONFLICT, the_pod(node="n1")],
+        "want": ["Applied"],
+        "sent": "PG",
+    },
+    "409 and the pod is elsewhere": {
+        "answers": [CONFLICT, the_pod(node="n2")],
+        "want": [(409, "AlreadyBound")],
+        "sent": "PG",
+    },
+    "409 and the name belongs to another pod": {
+        "answers": [CONFLICT, the_pod(uid="uid-2", node="n1")],
+        "want": [(409, "Replaced")],
+        "sent": "PG",
+    },
+    "409 and the pod is unbound: gated or terminating": {
+        "answers": [CONFLICT, the_pod()],
+        "want": [(409, "Conflict")],
+        "sent": "PG",
+    },
+    "409 and the pod is gone": {
+        "answers": [CONFLICT, failure(404, "NotFound")],
+        "want": [(404, "NotFound")],
+        "sent": "PG",
+    },
+    "404": {"answers": [failure(404, "NotFound")], "want": [(404, "NotFound")], "sent": "P"},
+    "403": {"answers": [failure(403, "Forbidden")], "want": [(403, "Forbidden")], "sent": "P"},
+    "422": {"answers": [failure(422, "Invalid")], "want": [(422, "Invalid")], "sent": "P"},
+    "429 was not executed and is tried again": {
+        "answers": [failure(429, "TooManyRequests", retry_after="3"), CREATED],
+        "want": ["Applied"],
+        "sent": "PP",
+        "took": (3.0, 3.1),
+    },
+    "429 beyond the deadline": {
+        "answers": [failure(429, "TooManyRequests", retry_after="31")],
+        "want": [(429, "TooManyRequests")],
+        "sent": "P",
+    },
+    "no connection, then one": {
+        "answers": [REFUSED, REFUSED, CREATED],
+        "want": ["Applied"],
+        "sent": "PPP",
+    },
+    "reply lost, applied": {
+        "answers": [RESET, CONFLICT, the_pod(node="n1")],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PPG",
+    },
+    "reply lost, not applied": {
+        "answers": [RESET, CREATED],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PP",
+    },
+    "reply lost, pod deleted meanwhile": {
+        "answers": [RESET, failure(404, "NotFound")],
+        "want": ["Ambiguous", (404, "NotFound")],
+        "sent": "PP",
+    },
+    "reply lost, then bound by another": {
+        "answers": [RESET, CONFLICT, the_pod(node="n2")],
+        "want": ["Ambiguous", (409, "AlreadyBound")],
+        "sent": "PPG",
+    },
+    "reply lost, then our rights: doubt goes on": {
+        "answers": [RESET, failure(403, "Forbidden"), CREATED],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PPP",
+    },
+    "500 and 504 are doubt, told once": {
+        "answers": [failure(500), failure(504), CREATED],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PPP",
+    },
+    "no answer for 5 s is doubt": {
+        "answers": [HANG, CREATED],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PP",
+        "took": (5.1, 5.5),
+    },
+    "an answer after 40 s comes too late": {
+        "answers": [After(40.0, CREATED), CONFLICT, the_pod(node="n1")],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PPG",
+    },
+    "doubt has no deadline": {
+        "answers": [RESET, *[REFUSED] * 20, CREATED],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "P" * 22,
+    },
+    "the conflict cannot be looked into": {
+        "answers": [CONFLICT, RESET, CONFLICT, the_pod(node="n1")],
+        "want": ["Ambiguous", "Applied"],
+        "sent": "PGPG",
+    },
+}
+
+
+@pytest.mark.parametrize("case", BINDINGS.values(), ids=BINDINGS.keys())
+async def test_every_binding_ends_in_what_happened(case: dict[str, Any]) -> None:
+    outcomes, calls = await outcomes_of(BIND, *case["answers"], wait=400)
+    got = [
+        refused(o.status, o.reason) if isinstance(o, Refused) else type(o).__name__
+        for o in outcomes
+    ]
+    assert got == case["want"]
+    assert "".join(call.method[0] for call in calls) == case["sent"]
+    posts = [call for call in calls if call.method == "POST"]
+    assert len({call.body for call in posts}) == 1
+    assert {call.path for call in posts} == {"/api/v1/namespaces/team/pods/web-0/binding"}
+    if "took" in case:
+        low, high = case["took"]
+        assert low <= calls[-1].at <= high
+
+
+async def test_a_binding_carries_uid_annotations_and_node() -> None:
+    _, [call] = await outcomes_of(BIND, CREATED)
+    assert call.json == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "web-0",
+            "namespace": "team",
+            "uid": "uid-1",
+            "annotations": {"arranger.io/txn": "7"},
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+async def test_an_unreachable_server_refuses_after_the_deadline() -> None:
+    transport = Scripted(otherwise=lambda call: REFUSED)
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.submit(BIND, outcomes.append)
+        await asyncio.sleep(60)
+    assert outcomes == [Refused(0, "Unreachable", "connection refused")]
+    assert 20 < transport.calls[-1].at <= 31
+    assert len(transport.calls) < 12
+
+
+async def test_nothing_is_sent_without_leadership() -> None:
+    transport = Scripted()
+    outcomes: list[Outcome] = []
+    async with writing(transport, may_write=lambda: False) as writer:
+        writer.submit(BIND, outcomes.append)
+        writer.submit(PatchPodStatus(POD, nominated_node=""), outcomes.append)
+        writer.submit(DeletePod(POD), outcomes.append)
+        writer.submit(EVENT)
+        await asyncio.sleep(60)
+    assert outcomes == [Refused(0, "NotLeader")] * 3
+    assert transport.calls == []
+
+
+async def test_doubt_without_leadership_is_settled_by_reading_only() -> None:
+    leading = True
+    transport = Scripted(RESET, the_pod(), RESET, the_pod(node="n1"))
+    outcomes: list[Outcome] = []
+    async with writing(transport, may_write=lambda: leading) as writer:
+        writer.submit(BIND, outcomes.append)
+        await asyncio.sleep(0.1)
+        leading = False
+        await asyncio.sleep(60)
+    assert outcomes == [Ambiguous("connection reset"), Applied()]
+    assert [call.method for call in transport.calls] == ["POST", "GET", "GET", "GET"]
+
+
+CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 3)
+OTHERS: dict[str, dict[str, Any]] = {
+    "patch applied": {
+        "effect": PatchPodStatus(POD, CONDITION),
+        "answers": [ok()],
+        "want": Applied(),
+    },
+    "patch of a pod that is gone": {
+        "effect": PatchPodStatus(POD, CONDITION),
+        "answers": [failure(404, "NotFound")],
+        "want": Refused(404, "NotFound"),
+    },
+    "patch repeated after silence": {
+        "effect": PatchPodStatus(POD, CONDITION),
+        "answers": [HANG, RESET, failure(503), ok()],
+        "want": Applied(),
+    },
+    "patch in conflict for good": {
+        "effect": PatchPodStatus(POD, CONDITION),
+        "answers": [failure(409, "Conflict")] * 4,
+        "want": Refused(409, "Conflict"),
+    },
+    "delete applied": {"effect": DeletePod(POD), "answers": [ok()], "want": Applied()},
+    "delete of what is gone": {
+        "effect": DeletePod(POD),
+        "answers": [failure(404, "NotFound")],
+        "want": Applied(),
+    },
+    "delete of what was replaced": {
+        "effect": DeletePod(POD),
+        "answers": [failure(409, "Conflict")],
+        "want": Applied(),
+    },
+    "delete forbidden": {
+        "effect": DeletePod(POD),
+        "answers": [failure(403, "Forbidden")],
+        "want": Refused(403, "Forbidden"),
+    },
+    "delete with its condition first": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [ok(), RESET, ok()],
+        "want": Applied(),
+    },
+    "the victim goes before its condition is written": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(404, "NotFound")],
+        "want": Applied(),
+    },
+    "the condition meets another pod, the delete decides": {
+        "effect": DeletePod(POD, CONDITION),
+        "answers": [failure(422, "Invalid"), failure(409, "Conflict")],
+        "want": Applied(),
+    },
+}
+
+
+@pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS.keys())
+async def test_patches_and_deletes_are_repeated_until_answered(case: dict[str, Any]) -> None:
+    outcomes, calls = await outcomes_of(case["effect"], *case["answers"])
+    assert outcomes == [case["want"]]
+    assert len(calls) == len(case["answers"])
+
+
+async def test_a_patch_never_answered_ends_at_the_deadline() -> None:
+    transport = Scripted(otherwise=lambda call: failure(500, "InternalError", "etcd"))
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.submit(PatchPodStatus(POD, CONDITION), outcomes.append)
+        await asyncio.sleep(60)
+    assert outcomes == [Refused(500, "DeadlineExceeded", "etcd")]
+
+
+async def test_a_status_patch_holds_only_its_delta() -> None:
+    transport = Scripted()
+    async with writing(transport) as writer:
+        writer.submit(PatchPodStatus(POD, CONDITION, nominated_node="n1"))
+        writer.submit(PatchPodStatus(POD, CONDITION))
+        writer.submit(PatchPodStatus(POD, nominated_node=""))
+        await asyncio.sleep(1)
+    first, second, third = transport.calls
+    assert first.path == "/api/v1/namespaces/team/pods/web-0/status"
+    assert first.content_type == "application/strategic-merge-patch+json"
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes",
+        "observedGeneration": 3,
+    }
+    assert first.json == {
+        "metadata": {"uid": "uid-1"},
+        "status": {
+            "conditions": [condition | {"lastTransitionTime": "2026-01-02T03:04:05Z"}],
+            "nominatedNodeName": "n1",
+        },
+    }
+    # The status did not change, so the transition time on the server is left alone.
+    assert second.json["status"] == {"conditions": [condition]}
+    assert third.json["status"] == {"nominatedNodeName": None}
+
+
+async def test_a_delete_names_uid_and_grace() -> None:
+    _, [call] = await outcomes_of(DeletePod(POD, grace_seconds=5), ok())
+    assert (call.method, call.path) == ("DELETE", "/api/v1/namespaces/team/pods/web-0")
+    assert call.json["preconditions"] == {"uid": "uid-1"}
+    assert call.json["gracePeriodSeconds"] == 5
+
+
+async def test_a_custom_resource_is_merge_patched() -> None:
+    transport = Scripted()
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.patch("/apis/arranger.io/v1alpha1/gangs/g/status", b"{}", outcomes.append)
+        await asyncio.sleep(1)
+    assert transport.calls[0].content_type == "application/merge-patch+json"
+    assert outcomes == [Applied()]
+
+
+def pod(number: int) -> PodRef:
+    return PodRef("team", f"p{number}", f"uid-{number}")
+
+
+async def test_bindings_go_first_events_last_and_others_do_not_starve() -> None:
+    transport = Scripted(otherwise=lambda call: After(1.0, ok()))
+    async with writing(transport) as writer:
+        for n in range(32):  # these take every slot, so that what follows has to queue
+            writer.submit(DeletePod(pod(n)))
+        await asyncio.sleep(0.5)
+        writer.submit(EVENT)
+        for n in range(100, 105):
+            writer.submit(PatchPodStatus(pod(n), CONDITION))
+        for n in range(200, 221):
+            writer.submit(Bind(pod(n), "n1"))
+        await asyncio.sleep(10)
+    kinds = [call.path.rsplit("/", 1)[-1] for call in transport.calls[32:]]
+    bindings = [place for place, kind in enumerate(kinds) if kind == "binding"]
+    assert kinds[-1] == "events"
+    assert bindings[-1] <= 21 + 21 // 7
+    assert "status" in kinds[: bindings[-1]]
+
+
+async def test_an_event_is_never_waited_for_by_a_binding() -> None:
+    def events_hang(call: Call) -> Any:
+        return HANG if "events" in call.path else CREATED
+
+    transport = Scripted(otherwise=events_hang)
+    times: list[float] = []
+    async with writing(transport) as writer:
+        for n in range(100):
+            about = ObjectRef("v1", "Pod", "team", f"p{n}", f"uid-{n}")
+            writer.submit(PublishEvent(about, "Scheduled", "Binding", "note"))
+        await asyncio.sleep(0.1)
+        start = asyncio.get_running_loop().time()
+        writer.submit(BIND, lambda o: times.append(asyncio.get_running_loop().time() - start))
+        await asyncio.sleep(1)
+    assert times == [0.0]
+
+
+async def test_writes_in_flight_are_bounded_and_the_bound_adapts() -> None:
+    transport = Scripted(otherwise=lambda call: After(0.01, CREATED))
+    async with writing(transport) as writer:
+        for n in range(60):
+            writer.submit(Bind(pod(n), "n1"))
+        await asyncio.sleep(0.005)
+        assert transport.in_flight == 32
+        for n in range(60, 20_000):
+            writer.submit(Bind(pod(n), "n1"))
+        await asyncio.sleep(10)
+        assert transport.most_in_flight == writer.limit == 128
+        transport.otherwise = lambda call: failure(429, retry_after="1")
+        for n in range(100):
+            writer.submit(Bind(pod(n), "n1"))
+        await asyncio.sleep(0.9)
+        assert writer.limit == 64
+
+
+def test_failures_of_one_moment_halve_the_limit_once() -> None:
+    limit = AdaptiveLimit()
+    for _ in range(30):
+        limit.congested(100.0)
+    assert limit.value == 16
+    for second in range(10):
+        limit.congested(102.0 + second)
+    assert limit.value == 4
+
+
+async def test_drain_waits_for_effects_then_events_and_takes_nothing_new() -> None:
+    transport = Scripted(otherwise=lambda call: After(2.0, CREATED))
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.submit(BIND, outcomes.append)
+        writer.submit(EVENT)
+        drained = asyncio.create_task(writer.drain())
+        await asyncio.sleep(0)
+        late: list[Outcome] = []
+        writer.submit(BIND, late.append)
+        assert late == [Refused(0, "Stopped")]
+        assert await drained
+        assert outcomes == [Applied()]
+        assert [c.path.rsplit("/", 1)[-1] for c in transport.calls] == ["binding", "events"]
+
+
+async def test_drain_gives_up_in_time_and_close_refuses_what_was_never_sent() -> None:
+    transport = Scripted(otherwise=lambda call: HANG)
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        for n in range(40):
+            writer.submit(Bind(pod(n), "n1"), outcomes.append)
+        before = asyncio.get_running_loop().time()
+        assert not await writer.drain(effects=3.0, events=1.0)
+        assert asyncio.get_running_loop().time() - before == pytest.approx(3.0)
+        writer.close()
+    assert outcomes == [Refused(0, "Stopped")] * 8
+
+
+async def test_an_error_of_the_caller_is_not_swallowed() -> None:
+    def broken(outcome: Outcome) -> None:
+        raise ZeroDivisionError
+
+    writer = Writer(Scripted(), may_write=lambda: True, host="here", rng=random.Random(1))
+    running = asyncio.create_task(writer.run())
+    writer.submit(BIND, broken)
+    with pytest.raises(ExceptionGroup) as caught:
+        await running
+    assert caught.group_contains(ZeroDivisionError)
