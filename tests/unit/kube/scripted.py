@@ -105,7 +105,7 @@ class Scripted:
         timeout: float = 30.0,  # noqa: ASYNC109
     ) -> Response:
         now = asyncio.get_running_loop().time()
-        call = Call(now, method, path, query or {}, body, content_type)
+        call = Call(now, method, path, dict(query or {}), body, content_type)
         self.calls.append(call)
         answer = self.answers.popleft() if self.answers else self.otherwise(call)
         if callable(answer):
@@ -135,7 +135,7 @@ class Scripted:
         timeout: float = 30.0,  # noqa: ASYNC109
     ) -> AsyncIterator[Stream]:
         now = asyncio.get_running_loop().time()
-        self.opened.append(Call(now, "GET", path, query or {}, None, ""))
+        self.opened.append(Call(now, "GET", path, dict(query or {}), None, ""))
         # A test ends its script with silence, so that nothing is opened without end.
         script = self.streams.popleft() if self.streams else ScriptedStream([1e9], inactivity=2e9)
         if isinstance(script, Exception):
