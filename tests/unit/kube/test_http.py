@@ -14,11 +14,12 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from arranger.kube.access import Access, Credentials, Identity
 from arranger.kube.http import HttpTransport, LineSplitter
+from arranger.kube.pool import RawPool
 from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Make = Callable[[Access], Transport]
-CLIENTS: dict[str, Make] = {"aiohttp": HttpTransport}
+CLIENTS: dict[str, Make] = {"aiohttp": HttpTransport, "raw pool": RawPool}
 
 each_client = pytest.mark.parametrize("make", CLIENTS.values(), ids=CLIENTS.keys())
 
