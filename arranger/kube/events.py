@@ -257,8 +257,9 @@ class EventRecorder:
 
     def clear(self) -> None:
         """Drop everything that waits: we may not write any more."""
-        self.dropped += len(self._queue) + len(self._retries)
-        self._meter.count("events_dropped", len(self._queue) + len(self._retries))
+        waiting = len(self._queue) + len(self._retries)
+        self.dropped += waiting
+        self._meter.count("events_dropped", waiting, why="not_leader")
         self._queue.clear()
         self._retries.clear()
         self._series.clear()
