@@ -35,6 +35,9 @@ log = structlog.get_logger(__name__)
 PAGE: Final = 500
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
 INACTIVITY: Final = 70.0
+#: Streams in a row without a line after which our version is doubted: a kube-apiserver restored
+#: from a backup is asked for a future it never tells us about, and keeps back bookmarks too.
+SILENCES: Final = 2
 #: Seconds of silence in which the initial events of a WatchList must get on.
 INITIAL_SILENCE: Final = 30.0
 #: A stream shorter than this without an event is a failure, whatever its status said.
@@ -115,6 +118,7 @@ class Reflector(Generic[T]):
         self._query = dict(query or {})
         self._meter = meter or SilentMeter()
         self._backoff = Backoff(rng)
+        self._silences = 0
         self._streaming = True
         #: The version of each living object: an older event is a replay and is dropped.
         self._versions: dict[str, str] = {}
@@ -223,7 +227,15 @@ class Reflector(Generic[T]):
                         if seen % BURST == 0:
                             self._meter.count("watch_events", BURST, resource=self._path)
                             await asyncio.sleep(0)
+                except TransportError as error:
+                    if not seen and loop.time() - started >= 0.9 * INACTIVITY:
+                        self._silences += 1
+                        if self._silences >= SILENCES:
+                            raise _ExpiredError("not even bookmarks come") from error
+                    raise
                 finally:
+                    if seen:
+                        self._silences = 0
                     self._meter.count("watch_events", seen % BURST, resource=self._path)
                     if seen or loop.time() - started >= SHORT_WATCH:
                         self._backoff.reset()

@@ -287,6 +287,13 @@ async def test_a_silent_death_is_noticed_after_70_seconds() -> None:
     assert 70 <= transport.opened[1].at <= 72
 
 
+async def test_two_silent_watches_make_it_doubt_its_version() -> None:
+    transport = Scripted(streams=[[*SYNCED, event("ADDED", "c", 99)], [1e6], [1e6], SYNCED])
+    sink, _ = await reflect(transport, 160)
+    assert sink.told == ["=a,b@10", "+c@99", "=a,b@10"]
+    assert [call.query["resourceVersion"] for call in transport.opened[:4]] == ["", "99", "99", ""]
+
+
 def gaps(transport: Scripted) -> list[float]:
     times = [call.at for call in transport.opened]
     return [later - earlier for earlier, later in itertools.pairwise(times)]

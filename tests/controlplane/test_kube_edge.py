@@ -1,0 +1,250 @@
+"""The edge against a real kube-apiserver: what unit tests can only assume of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from arranger.api.effects import (
+    Applied,
+    Bind,
+    DeletePod,
+    Effect,
+    ObjectRef,
+    Outcome,
+    PatchPodStatus,
+    PodCondition,
+    PodRef,
+    PublishEvent,
+    Refused,
+)
+from arranger.api.objects import Pod
+from arranger.kube.access import Access
+from arranger.kube.auth import load_kubeconfig
+from arranger.kube.decoding import Decoder
+from arranger.kube.effects import Writer
+from arranger.kube.http import HttpTransport
+from arranger.kube.lease import LeaderElection, LeaseConfig
+from arranger.kube.pool import RawPool
+from arranger.kube.reflector import Reflector
+from arranger.kube.transport import Transport
+from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
+
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("controlplane"),
+]
+
+PODS = "/api/v1/namespaces/{}/pods"
+CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
+
+
+class Store:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.full_states = 0
+
+    def replaced(self, objects: list[Pod], resource_version: str) -> None:
+        self.pods = {pod.metadata.name: pod for pod in objects}
+        self.full_states += 1
+
+    def applied(self, obj: Pod) -> None:
+        self.pods[obj.metadata.name] = obj
+
+    def deleted(self, obj: Pod) -> None:
+        del self.pods[obj.metadata.name]
+
+
+async def namespace_of(plane: ControlPlane, name: str) -> str:
+    await plane.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+async def ref(plane: ControlPlane, namespace: str, name: str) -> PodRef:
+    pod = await plane.post(PODS.format(namespace), a_pod(name, namespace=namespace))
+    return PodRef(namespace, name, pod["metadata"]["uid"])
+
+
+@asynccontextmanager
+async def edge(
+    plane: ControlPlane, make: Callable[[Access], Transport]
+) -> AsyncIterator[tuple[Transport, Writer]]:
+    transport = make(await load_kubeconfig(str(plane.kubeconfig("edge"))))
+    writer = Writer(transport, may_write=lambda: True, host="edge", rng=random.Random(1))
+    running = asyncio.create_task(writer.run())
+    yield transport, writer
+    await writer.drain()
+    writer.close()
+    await running
+    await transport.close()
+
+
+async def outcome_of(writer: Writer, effect: Effect) -> Outcome:
+    final: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    writer.submit(effect, final.set_result)
+    return await final
+
+
+@pytest.mark.parametrize("make", [HttpTransport, RawPool], ids=["aiohttp", "raw pool"])
+async def test_effects_have_the_outcomes_the_edge_takes_them_to_have(
+    control_plane: ControlPlane, make: Callable[[Access], Transport]
+) -> None:
+    plane = control_plane
+    ns = await namespace_of(plane, f"edge-effects-{make.__name__.lower()}")
+    async with edge(plane, make) as (_, writer):
+        pod = await ref(plane, ns, "web")
+        stranger = replace(pod, uid="00000000-0000-0000-0000-000000000000")
+
+        assert isinstance(await outcome_of(writer, PatchPodStatus(stranger, CONDITION)), Refused)
+        patch = PatchPodStatus(pod, CONDITION, nominated_node="n1")
+        assert await outcome_of(writer, patch) == Applied()
+        status = (await plane.get(f"{PODS.format(ns)}/web"))["status"]
+        assert status["nominatedNodeName"] == "n1"
+        before = status["conditions"][0]["lastTransitionTime"]
+        again = PatchPodStatus(pod, replace(CONDITION, message="other"), nominated_node="")
+        assert await outcome_of(writer, again) == Applied()
+        status = (await plane.get(f"{PODS.format(ns)}/web"))["status"]
+        assert "nominatedNodeName" not in status
+        assert status["conditions"][0]["message"] == "other"
+        assert status["conditions"][0]["lastTransitionTime"] == before
+
+        refused = await outcome_of(writer, Bind(stranger, "n1"))
+        assert isinstance(refused, Refused)
+        assert refused.reason == "Replaced"
+        assert await outcome_of(writer, Bind(pod, "n1", {"arranger.io/txn": "7"})) == Applied()
+        assert await outcome_of(writer, Bind(pod, "n1")) == Applied()  # as after a lost reply
+        refused = await outcome_of(writer, Bind(pod, "n2"))
+        assert isinstance(refused, Refused)
+        assert refused.reason == "AlreadyBound"
+        bound = await plane.get(f"{PODS.format(ns)}/web")
+        assert bound["spec"]["nodeName"] == "n1"
+        assert bound["metadata"]["annotations"] == {"arranger.io/txn": "7"}
+
+        assert await outcome_of(writer, DeletePod(stranger)) == Applied()
+        assert (await plane.request("GET", f"{PODS.format(ns)}/web"))[0] == 200
+        victim = replace(CONDITION, type="DisruptionTarget", status="True")
+        assert await outcome_of(writer, DeletePod(pod, victim, grace_seconds=0)) == Applied()
+        assert (await plane.request("GET", f"{PODS.format(ns)}/web"))[0] == 404
+        gone = await outcome_of(writer, Bind(pod, "n1"))
+        assert isinstance(gone, Refused)
+        assert gone.status == 404
+
+
+async def test_events_are_accepted_and_become_series(control_plane: ControlPlane) -> None:
+    plane = control_plane
+    ns = await namespace_of(plane, "edge-events")
+    event = PublishEvent(
+        regarding=ObjectRef("v1", "Pod", ns, "web", "uid-1"),
+        reason="FailedScheduling",
+        action="Scheduling",
+        note="0/3 nodes are available: " + "ü" * 2000,
+        type="Warning",
+        related=ObjectRef("v1", "Node", "", "n1"),
+    )
+    path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+    found: list[dict[str, Any]] = []
+
+    async def counted() -> bool:
+        found[:] = (await plane.get(path))["items"]
+        return len(found) == 1 and found[0].get("series", {}).get("count") == 2
+
+    async with edge(plane, RawPool) as (_, writer):
+        writer.submit(event)
+        await until(lambda: _has_items(plane, path), what="the event")
+        writer.submit(replace(event, note="another"))
+        await until(counted, what="the series")
+    assert found[0]["note"].endswith(" ...")
+    assert found[0]["reportingController"] == "arranger"
+
+
+async def _has_items(plane: ControlPlane, path: str) -> bool:
+    return bool((await plane.get(path))["items"])
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["WatchList", "paged LIST"])
+async def test_a_reflector_follows_a_hundred_bindings(
+    control_plane: ControlPlane, streaming: bool
+) -> None:
+    plane = control_plane
+    ns = await namespace_of(plane, f"edge-watch-{streaming}".lower())
+    await plane.post("/api/v1/nodes", a_node(f"{ns}-node"))
+    pods = [await ref(plane, ns, f"p{n}") for n in range(100)]
+    store = Store()
+    access = await load_kubeconfig(str(plane.kubeconfig("edge")))
+    watching = HttpTransport(access)
+    reflector = Reflector(watching, PODS.format(ns), Decoder(Pod), store, rng=random.Random(1))
+    reflector._streaming = streaming
+    reflecting = asyncio.create_task(reflector.run())
+    outcomes: list[Outcome] = []
+
+    async def all_bound() -> bool:
+        return all(pod.spec.node_name for pod in store.pods.values())
+
+    async with edge(plane, RawPool) as (_, writer):
+        await reflector.synced.wait()
+        assert len(store.pods) == 100
+        for pod in pods:
+            writer.submit(Bind(pod, f"{ns}-node"), outcomes.append)
+        await until(all_bound, what="the bindings")
+        assert outcomes == [Applied()] * 100
+        for pod in pods:
+            writer.submit(DeletePod(pod, grace_seconds=0))
+
+        async def empty() -> bool:
+            return not store.pods
+
+        await until(empty, what="the deletions")
+    assert store.full_states == 1
+    assert reflector._streaming is streaming
+    assert reflector.trouble == ""
+    reflecting.cancel()
+    await asyncio.gather(reflecting, return_exceptions=True)
+    await watching.close()
+
+
+async def test_a_resource_not_served_is_absent(control_plane: ControlPlane) -> None:
+    transport = HttpTransport(await load_kubeconfig(str(control_plane.kubeconfig("edge"))))
+    store = Store()
+    path = "/apis/scheduling.volcano.sh/v1beta1/queues"
+    reflector = Reflector(transport, path, Decoder(Pod), store, rng=random.Random(1))
+    reflecting = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(reflector.synced.wait(), 10)
+    assert reflector.absent
+    reflecting.cancel()
+    await asyncio.gather(reflecting, return_exceptions=True)
+    await transport.close()
+
+
+async def test_a_lease_is_taken_kept_released_and_taken_over(control_plane: ControlPlane) -> None:
+    access = await load_kubeconfig(str(control_plane.kubeconfig("edge")))
+    transport = HttpTransport(access)
+    fast = LeaseConfig("default", "edge", "one", 3.0, 2.0, 0.3)
+    first = LeaderElection(transport, fast, rng=random.Random(1))
+    second = LeaderElection(transport, replace(fast, identity="two"), rng=random.Random(2))
+
+    async def leads(election: LeaderElection) -> bool:
+        return election.is_leader()
+
+    running = asyncio.create_task(first.run())
+    await until(lambda: leads(first), what="the first leader")
+    following = asyncio.create_task(second.run())
+    await asyncio.sleep(4.0)
+    assert first.is_leader()
+    assert not second.is_leader()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert await first.release()
+    await until(lambda: leads(second), within=2.0, what="the second leader")
+    assert (first.epoch, second.epoch) == (0, 1)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await transport.close()
