@@ -324,6 +324,7 @@ class ControlPlane:
                 stdout=out,
                 stderr=out,
                 cwd=self.folder,
+                env=os.environ | {"ARRANGER_PARENT": str(os.getpid())},
             )
         self.components[name] = Component(name, process, log)
 

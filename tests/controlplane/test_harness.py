@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.controlplane.fixtures import skip_without_binary
-from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
+from tests.controlplane.harness import ControlPlane, a_node, a_pod, binary_path, until
 
 pytestmark = [
     pytest.mark.controlplane,
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.xdist_group("controlplane"),
 ]
+
+# Starts etcd, says its pid, and lives until it is killed.
+STARTER = """
+import os, subprocess, sys
+binary, folder = sys.argv[1:]
+urls = [f"--{name}=http://127.0.0.1:0" for name in ("listen-client-urls", "listen-peer-urls")]
+etcd = subprocess.Popen(
+    [binary, "etcd", f"--data-dir={folder}", "--advertise-client-urls=http://127.0.0.1:1", *urls],
+    env=os.environ | {"ARRANGER_PARENT": str(os.getpid())},
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.DEVNULL,
+)
+print(etcd.pid, flush=True)
+sys.stdin.read()
+"""
 
 
 def _binding(pod: str, node: str) -> dict[str, object]:
@@ -68,3 +87,34 @@ async def test_nothing_runs_on_after_the_control_plane_is_stopped() -> None:
         assert len(processes) == 2
     assert all(process.returncode is not None for process in processes)
     assert not folder.exists()
+
+
+async def test_a_component_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    skip_without_binary()
+    starter = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        STARTER,
+        str(binary_path()),
+        str(tmp_path),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert starter.stdin is not None
+    assert starter.stdout is not None
+    pid = int(await starter.stdout.readline())
+    assert _runs(pid)
+    starter.kill()
+    await starter.wait()
+
+    async def ended() -> bool:
+        return not _runs(pid)
+
+    await until(ended, within=10.0, what="the end of etcd")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -31,7 +32,7 @@ func main() {
 	}
 	component := os.Args[1]
 	os.Args = append([]string{component}, os.Args[2:]...)
-	go endWithParent(os.Getppid())
+	go endWithParent(parentPID())
 	switch component {
 	case "etcd":
 		etcdmain.Main(os.Args)
@@ -49,6 +50,15 @@ func main() {
 	default:
 		fail("unknown component " + component)
 	}
+}
+
+// parentPID is the process we end with: the one named in ARRANGER_PARENT, because whoever started
+// us may be gone before we can ask, or else the one that we have.
+func parentPID() int {
+	if parent, err := strconv.Atoi(os.Getenv("ARRANGER_PARENT")); err == nil {
+		return parent
+	}
+	return os.Getppid()
 }
 
 // endWithParent exits once the process that started us is gone and another has adopted us.
