@@ -1,0 +1,349 @@
+"""Pods and nodes for tests, saying only what matters.
+
+Every method returns a new builder, so that a half-built pod can be shared by many cases::
+
+    web = a_pod("web").labelled(app="web").needs(cpu="500m")
+    web.on("n1").build()       # arranger.api.objects.Pod
+    web.info()                 # arranger.cluster.pod_info.PodInfo
+    web.manifest()             # a dict as the API serves it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Self
+
+import msgspec
+
+from arranger.api.objects import Node, Pod
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+
+Manifest = dict[str, Any]
+Quantity = str | int
+
+
+class _Builder:
+    """A manifest under construction."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+
+    def manifest(self) -> Manifest:
+        """A copy of the object as the API would serve it."""
+        return deepcopy(self._manifest)
+
+    def labelled(self, more: Mapping[str, str] | None = None, /, **labels: str) -> Self:
+        return self._merge("metadata", labels={**(more or {}), **labels})
+
+    def annotated(self, more: Mapping[str, str] | None = None, /, **annotations: str) -> Self:
+        return self._merge("metadata", annotations={**(more or {}), **annotations})
+
+    def created(self, at: str) -> Self:
+        """``at`` as in ``2026-01-01T00:00:00Z``."""
+        return self._set("metadata", creationTimestamp=at)
+
+    def deleting(self, since: str = "2026-01-01T00:00:00Z") -> Self:
+        return self._set("metadata", deletionTimestamp=since)
+
+    def with_uid(self, uid: str) -> Self:
+        return self._set("metadata", uid=uid)
+
+    def at_version(self, resource_version: str) -> Self:
+        return self._set("metadata", resourceVersion=resource_version)
+
+    def with_spec(self, **fields: Any) -> Self:
+        """Set spec fields by their API names, for what no method covers."""
+        return self._set("spec", **fields)
+
+    def with_status(self, **fields: Any) -> Self:
+        """Set status fields by their API names, for what no method covers."""
+        return self._set("status", **fields)
+
+    def _set(self, section: str, **fields: Any) -> Self:
+        copy = deepcopy(self._manifest)
+        copy.setdefault(section, {}).update(deepcopy(fields))
+        return type(self)(copy)
+
+    def _merge(self, section: str, **fields: Mapping[str, Any]) -> Self:
+        copy = deepcopy(self._manifest)
+        for name, more in fields.items():
+            copy.setdefault(section, {}).setdefault(name, {}).update(more)
+        return type(self)(copy)
+
+    def _append(self, section: str, **fields: Any) -> Self:
+        copy = deepcopy(self._manifest)
+        for name, item in fields.items():
+            copy.setdefault(section, {}).setdefault(name, []).append(deepcopy(item))
+        return type(self)(copy)
+
+
+class PodBuilder(_Builder):
+    """See :func:`a_pod`."""
+
+    def build(self) -> Pod:
+        return msgspec.convert(self._manifest, Pod)
+
+    def info(self) -> PodInfo:
+        return PodInfo(self.build())
+
+    # --- who ---------------------------------------------------------------------------------
+
+    def in_namespace(self, namespace: str) -> Self:
+        name = self._manifest["metadata"]["name"]
+        return self._set("metadata", namespace=namespace, uid=f"uid-{namespace}-{name}")
+
+    def owned_by(self, kind: str, name: str, *, api_version: str = "apps/v1") -> Self:
+        return self._append(
+            "metadata",
+            ownerReferences={
+                "apiVersion": api_version,
+                "kind": kind,
+                "name": name,
+                "uid": f"uid-{kind}-{name}",
+                "controller": True,
+            },
+        )
+
+    def for_scheduler(self, name: str) -> Self:
+        return self._set("spec", schedulerName=name)
+
+    def with_priority(self, priority: int) -> Self:
+        return self._set("spec", priority=priority)
+
+    def gated(self, *gates: str) -> Self:
+        return self._set("spec", schedulingGates=[{"name": gate} for gate in gates])
+
+    # --- where -------------------------------------------------------------------------------
+
+    def on(self, node: str) -> Self:
+        """Bound to ``node`` and running."""
+        return self._set("spec", nodeName=node).in_phase("Running")
+
+    def in_phase(self, phase: str) -> Self:
+        return self._set("status", phase=phase)
+
+    def nominated_to(self, node: str) -> Self:
+        return self._set("status", nominatedNodeName=node)
+
+    # --- what it needs -----------------------------------------------------------------------
+
+    def needs(self, more: Mapping[str, Quantity] | None = None, /, **requests: Quantity) -> Self:
+        """Requests of the first container, added to those it has."""
+        copy = deepcopy(self._manifest)
+        resources = copy["spec"]["containers"][0].setdefault("resources", {})
+        resources.setdefault("requests", {}).update(_texts({**(more or {}), **requests}))
+        return type(self)(copy)
+
+    def container(self, image: str = "img", **requests: Quantity) -> Self:
+        """One more container."""
+        return self._append("spec", containers=self._container("containers", image, requests))
+
+    def init(self, **requests: Quantity) -> Self:
+        """One more init container."""
+        made = self._container("initContainers", "img", requests)
+        return self._append("spec", initContainers=made)
+
+    def sidecar(self, **requests: Quantity) -> Self:
+        """One more init container that keeps running."""
+        made = self._container("initContainers", "img", requests)
+        return self._append("spec", initContainers={**made, "restartPolicy": "Always"})
+
+    def with_overhead(self, **amounts: Quantity) -> Self:
+        return self._set("spec", overhead=_texts(amounts))
+
+    def pod_level(
+        self, more: Mapping[str, Quantity] | None = None, /, **requests: Quantity
+    ) -> Self:
+        """Requests of the pod as a whole."""
+        return self._set("spec", resources={"requests": _texts({**(more or {}), **requests})})
+
+    def running(self, *images: str) -> Self:
+        """One container per image, in place of those it has."""
+        containers = [{"name": f"c{n}", "image": image} for n, image in enumerate(images)]
+        return self._set("spec", containers=containers)
+
+    def host_port(self, port: int, *, protocol: str = "TCP", ip: str = "") -> Self:
+        copy = deepcopy(self._manifest)
+        copy["spec"]["containers"][0].setdefault("ports", []).append(
+            {"containerPort": port, "hostPort": port, "protocol": protocol, "hostIP": ip}
+        )
+        return type(self)(copy)
+
+    def with_claim(self, claim: str) -> Self:
+        """A volume backed by the PersistentVolumeClaim ``claim``."""
+        volume = {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
+        return self._append("spec", volumes=volume)
+
+    # --- where it may go ---------------------------------------------------------------------
+
+    def selects(self, more: Mapping[str, str] | None = None, /, **labels: str) -> Self:
+        """``spec.nodeSelector``."""
+        return self._merge("spec", nodeSelector={**(more or {}), **labels})
+
+    def requires(self, *expressions: Manifest, fields: list[Manifest] | None = None) -> Self:
+        """One more required node selector term; see :func:`expr`."""
+        copy = deepcopy(self._manifest)
+        node = copy["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        required = node.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+        required.setdefault("nodeSelectorTerms", []).append(_term(expressions, fields))
+        return type(self)(copy)
+
+    def prefers(self, weight: int, *expressions: Manifest) -> Self:
+        """One more preferred node selector term; see :func:`expr`."""
+        copy = deepcopy(self._manifest)
+        node = copy["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        node.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(
+            {"weight": weight, "preference": _term(expressions, None)}
+        )
+        return type(self)(copy)
+
+    def tolerates(
+        self, key: str = "", value: str | None = None, *, effect: str = "", operator: str = ""
+    ) -> Self:
+        """One more toleration; Equal when a value is given, else Exists."""
+        how = operator or ("Exists" if value is None else "Equal")
+        toleration = {"key": key, "operator": how, "value": value or "", "effect": effect}
+        return self._append("spec", tolerations=toleration)
+
+    def spreads(
+        self,
+        key: str,
+        *,
+        skew: int = 1,
+        soft: bool = False,
+        over: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Self:
+        """One more topology spread constraint over pods with labels ``over``."""
+        constraint = {
+            "topologyKey": key,
+            "maxSkew": skew,
+            "whenUnsatisfiable": "ScheduleAnyway" if soft else "DoNotSchedule",
+            "labelSelector": {"matchLabels": dict(over or {})},
+            **more,
+        }
+        return self._append("spec", topologySpreadConstraints=constraint)
+
+    def near(
+        self, key: str, to: Mapping[str, str], *, weight: int | None = None, **more: Any
+    ) -> Self:
+        """Pod affinity to pods with labels ``to``; preferred when a weight is given."""
+        return self._pod_term("podAffinity", key, to, weight, more)
+
+    def apart(
+        self, key: str, from_: Mapping[str, str], *, weight: int | None = None, **more: Any
+    ) -> Self:
+        """Pod anti-affinity to pods with labels ``from_``; preferred when a weight is given."""
+        return self._pod_term("podAntiAffinity", key, from_, weight, more)
+
+    def _pod_term(
+        self, kind: str, key: str, to: Mapping[str, str], weight: int | None, more: Manifest
+    ) -> Self:
+        term = {"topologyKey": key, "labelSelector": {"matchLabels": dict(to)}, **more}
+        copy = deepcopy(self._manifest)
+        affinity = copy["spec"].setdefault("affinity", {}).setdefault(kind, {})
+        if weight is None:
+            affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
+        else:
+            affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(
+                {"weight": weight, "podAffinityTerm": term}
+            )
+        return type(self)(copy)
+
+    def _container(self, field: str, image: str, requests: Mapping[str, Quantity]) -> Manifest:
+        number = len(self._manifest["spec"].get(field, []))
+        name = f"{'i' if field == 'initContainers' else 'c'}{number}"
+        return {"name": name, "image": image, "resources": {"requests": _texts(requests)}}
+
+
+class NodeBuilder(_Builder):
+    """See :func:`a_node`."""
+
+    def build(self) -> Node:
+        return msgspec.convert(self._manifest, Node)
+
+    def offers(self, more: Mapping[str, Quantity] | None = None, /, **amounts: Quantity) -> Self:
+        """Allocatable resources, added to or replacing what it has."""
+        offered = _texts({**(more or {}), **amounts})
+        return self._merge("status", allocatable=offered, capacity=offered)
+
+    def in_zone(self, zone: str, region: str = "r1") -> Self:
+        return self.labelled(
+            {"topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": region}
+        )
+
+    def tainted(self, key: str, value: str = "", *, effect: str = "NoSchedule") -> Self:
+        return self._append("spec", taints={"key": key, "value": value, "effect": effect})
+
+    def cordoned(self) -> Self:
+        """As ``kubectl cordon`` and the node controller leave it."""
+        cordon = self.tainted("node.kubernetes.io/unschedulable")
+        return cordon._set("spec", unschedulable=True)
+
+    def holding(self, image: str, size: int) -> Self:
+        """An image is present on the node, of ``size`` bytes."""
+        return self._append("status", images={"names": [image], "sizeBytes": size})
+
+
+def a_pod(name: str = "p") -> PodBuilder:
+    """A pod ``default/<name>`` with uid ``uid-default-<name>`` and one container, needing nothing."""
+    return PodBuilder(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-default-{name}"},
+            "spec": {
+                "schedulerName": "arranger",
+                "containers": [{"name": "c0", "image": "img"}],
+            },
+            "status": {"phase": "Pending"},
+        }
+    )
+
+
+def a_node(name: str = "n") -> NodeBuilder:
+    """A node of 4 CPU, 32Gi and 110 pods that carries its hostname label."""
+    empty = NodeBuilder(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "uid": f"uid-{name}",
+                "labels": {"kubernetes.io/hostname": name},
+            },
+            "spec": {},
+            "status": {},
+        }
+    )
+    return empty.offers(cpu=4, memory="32Gi", pods=110)
+
+
+def expr(key: str, operator: str, *values: str) -> Manifest:
+    """One expression of a node selector term or a label selector."""
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def a_cluster(*members: NodeBuilder | PodBuilder) -> Cluster:
+    """A cluster of nodes and of pods that are :meth:`~PodBuilder.on` them."""
+    cluster = Cluster()
+    for member in members:
+        if isinstance(member, NodeBuilder):
+            cluster.set_node(member.build())
+        else:
+            cluster.observe(member.info())
+    return cluster
+
+
+def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+    names = {"ephemeral_storage": "ephemeral-storage"}
+    return {names.get(name, name): str(amount) for name, amount in amounts.items()}
+
+
+def _term(expressions: tuple[Manifest, ...], fields: list[Manifest] | None) -> Manifest:
+    term: Manifest = {"matchExpressions": list(expressions)}
+    if fields:
+        term["matchFields"] = fields
+    return term
