@@ -288,7 +288,7 @@ class NodeBuilder(_Builder):
 
 
 def a_pod(name: str = "p") -> PodBuilder:
-    """A pod ``default/<name>`` with uid ``uid-default-<name>`` and one container, needing nothing."""
+    """The pod ``default/<name>``, uid ``uid-default-<name>``, of one container needing nothing."""
     return PodBuilder(
         {
             "apiVersion": "v1",

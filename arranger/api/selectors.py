@@ -1,0 +1,111 @@
+"""Label selectors and tolerations: what they accept.
+
+Upstream: ``k8s.io/apimachinery/pkg/labels`` and ``k8s.io/component-helpers/scheduling/corev1``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from arranger.api.objects import LabelSelector, Requirement, Taint, Toleration
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_INT64: Final = range(-(2**63), 2**63)
+#: How many values each operator takes: (least, most), ``None`` for any number.
+_VALUES: Final[Mapping[str, tuple[int, int | None]]] = {
+    "In": (1, None),
+    "NotIn": (1, None),
+    "Exists": (0, 0),
+    "DoesNotExist": (0, 0),
+    "Gt": (1, 1),
+    "Lt": (1, 1),
+}
+
+
+def is_valid(requirement: Requirement) -> bool:
+    """Whether a requirement can match anything; the API server lets some through that cannot."""
+    if requirement.operator not in _VALUES:
+        return False
+    least, most = _VALUES[requirement.operator]
+    count = len(requirement.values)
+    if count < least or (most is not None and count > most):
+        return False
+    if requirement.operator in ("Gt", "Lt") and integer(requirement.values[0]) is None:
+        return False
+    return all(len(v) <= 63 and _LABEL_VALUE.fullmatch(v) for v in requirement.values)
+
+
+def accepts(requirement: Requirement, value: str | None) -> bool:
+    """Whether a label of this value (``None``: no such label) meets a valid requirement."""
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            number, bound = integer(value), integer(requirement.values[0])
+            if number is None or bound is None:
+                return False
+            return number > bound if requirement.operator == "Gt" else number < bound
+    return False
+
+
+def integer(text: str | None) -> int | None:
+    """The integer that ``text`` spells, if it is one of 64 bits."""
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
+
+
+class Selector:
+    """A compiled label selector: an empty one matches everything, ``None`` nothing."""
+
+    __slots__ = ("_equal", "_impossible", "_requirements")
+
+    def __init__(self, selector: LabelSelector | None, *, also: Iterable[Requirement] = ()) -> None:
+        """``also`` are further requirements (``matchLabelKeys``)."""
+        self._equal: Mapping[str, str] = selector.match_labels if selector else {}
+        self._requirements = (*(selector.match_expressions if selector else ()), *also)
+        self._impossible = selector is None or not all(map(is_valid, self._requirements))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet all requirements."""
+        if self._impossible:
+            return False
+        for key, value in self._equal.items():
+            if labels.get(key) != value:
+                return False
+        return all(accepts(r, labels.get(r.key)) for r in self._requirements)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint.
+
+    ``Lt`` and ``Gt`` (KEP-5471) are off by default in 1.36 and cover nothing.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(
+    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]
+) -> list[Taint]:
+    """The taints of these effects that no toleration covers."""
+    return [
+        taint
+        for taint in taints
+        if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations)
+    ]

@@ -1,0 +1,47 @@
+"""The default plugins, one file each: those of kube-scheduler 1.36, in its order.
+
+To add one: write its file, name it in :data:`DEFAULT_PLUGINS`, and give it a test table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from arranger.framework.plugin import Plugin
+from arranger.framework.profile import Profile, Weighted
+from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from arranger.plugins.default_binder import DefaultBinder
+from arranger.plugins.image_locality import ImageLocality
+from arranger.plugins.node_affinity import NodeAffinity
+from arranger.plugins.node_name import NodeName
+from arranger.plugins.node_ports import NodePorts
+from arranger.plugins.node_resources_fit import NodeResourcesFit
+from arranger.plugins.node_unschedulable import NodeUnschedulable
+from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.scheduling_gates import SchedulingGates
+from arranger.plugins.taint_toleration import TaintToleration
+from arranger.plugins.unsupported import NotYetSupported
+
+#: In the order they run at every extension point, with the weights of their scores.
+DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
+    (SchedulingGates, 1),
+    (PrioritySort, 1),
+    (NodeUnschedulable, 1),
+    (NodeName, 1),
+    (TaintToleration, 3),
+    (NodeAffinity, 2),
+    (NodePorts, 1),
+    (NodeResourcesFit, 1),
+    (NotYetSupported, 1),
+    (NodeResourcesBalancedAllocation, 1),
+    (ImageLocality, 1),
+    (DefaultBinder, 1),
+)
+
+
+def default_profile(scheduler_name: str = "arranger") -> Profile:
+    """All default plugins with default arguments and weights."""
+    return Profile(scheduler_name, [Weighted(plugin(), w) for plugin, w in DEFAULT_PLUGINS])
+
+
+__all__ = ["DEFAULT_PLUGINS", "default_profile"]
