@@ -313,6 +313,10 @@ class Engine:
         elif id(effect) in self._prerequisites:
             self._settle_prerequisite(effect, outcome, now)
 
+    def awaits(self, effect: Effect) -> bool:
+        """Whether something waits for the outcome of ``effect``."""
+        return isinstance(effect, Bind) or id(effect) in self._prerequisites
+
     def _settle_binding(self, entity: Entity, outcome: Outcome, now: float) -> None:
         match outcome:
             case Applied():

@@ -294,9 +294,9 @@ class ControlPlane:
     async def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
         """Create objects given as manifests, as ``kubectl create`` would."""
         for manifest in manifests:
-            await self.post(await self._collection(manifest), manifest)
+            await self.post(await self.collection(manifest), manifest)
 
-    async def _collection(self, manifest: Mapping[str, Any]) -> str:
+    async def collection(self, manifest: Mapping[str, Any]) -> str:
         version, kind = manifest["apiVersion"], manifest["kind"]
         root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         served = (await self.get(root))["resources"]

@@ -1,0 +1,1 @@
+"""The ``arranger`` command, also installed as ``kubectl-arranger``."""

@@ -1,0 +1,51 @@
+"""``arranger``: one command, imported lazily so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arranger import __version__
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"arranger {__version__}")
+
+
+@main.command()
+@click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
+@click.option("--context", help="The kubeconfig context to use.")
+@click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
+@click.option("--log-level", default="INFO", show_default=True)
+def run(
+    kubeconfig: Path | None, context: str | None, config_file: Path | None, log_level: str
+) -> None:
+    """Schedule the pods of a cluster until stopped."""
+    import asyncio
+
+    from arranger.daemon.config import ConfigError, load_config
+    from arranger.daemon.logs import configure_logging
+    from arranger.daemon.process import run_daemon
+    from arranger.daemon.scheduler import LeadershipLostError
+    from arranger.kube.auth import AuthError
+
+    try:
+        config = load_config(config_file)
+        configure_logging(level=log_level.upper())
+        asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context))
+    except (ConfigError, AuthError, LeadershipLostError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

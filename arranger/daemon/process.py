@@ -1,0 +1,67 @@
+"""The scheduler as a process of its own: credentials, signals, health server, exit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import uuid
+from pathlib import Path
+
+import structlog
+
+from arranger.daemon.config import Config
+from arranger.daemon.health import health_server
+from arranger.daemon.scheduler import Scheduler
+from arranger.kube.auth import load_access
+from arranger.kube.http import HttpTransport
+from arranger.kube.pool import hot_transport
+
+log = structlog.get_logger(__name__)
+
+
+async def run_daemon(
+    config: Config, *, kubeconfig: Path | None = None, context: str | None = None
+) -> None:
+    """Schedule until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigError: the configured plugins cannot be used.
+        AuthError: no API server or no credentials were found.
+        LeadershipLostError: another replica may have taken over; end the process.
+        OSError: the health server's address is taken.
+    """
+    access = await load_access(str(kubeconfig) if kubeconfig else None, context)
+    transport = HttpTransport(access)
+    hot = hot_transport(access, transport)
+    identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    try:
+        scheduler = Scheduler(
+            transport, config, identity=identity, hot=hot, rng=random.Random(os.urandom(16))
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, scheduler.stop)
+        async with health_server(
+            host=config.server.host,
+            port=config.server.port,
+            live={},
+            ready={"sync": lambda: _not_ready(scheduler)},
+            registry=scheduler.metrics.registry,
+            before_metrics=lambda: scheduler.metrics.levels(scheduler.engine),
+        ) as port:
+            log.info("scheduler.starting", server=access.url, identity=identity, health_port=port)
+            await scheduler.run()
+        log.info("scheduler.stopped")
+    finally:
+        await hot.close()
+        await transport.close()
+
+
+def _not_ready(scheduler: Scheduler) -> str | None:
+    """A replica that stands by is ready; one that leads is ready when it has read the state."""
+    if scheduler.may_write() and not scheduler.synced:
+        return "leading, and still reading the cluster's state"
+    return None

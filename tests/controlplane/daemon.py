@@ -1,0 +1,81 @@
+"""Runs our daemon as the process users run, with the rights users give it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.controlplane.harness import ControlPlane
+
+REPO = Path(__file__).parents[2]
+
+
+async def install_rbac(plane: ControlPlane) -> None:
+    """Create the namespace, the service account and its rights from ``manifests/``; idempotent."""
+    for file in ("10-namespace.yaml", "20-rbac.yaml"):
+        for manifest in yaml.safe_load_all((REPO / "manifests" / file).read_text()):
+            path = await plane.collection(manifest)
+            status, answer = await plane.request("POST", path, manifest)
+            assert status in (201, 409), answer
+
+
+@dataclass(slots=True)
+class Daemon:
+    """``arranger run`` in a process of its own."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+
+    @classmethod
+    async def start(
+        cls, plane: ControlPlane, name: str = "daemon", *, config: dict[str, object] | None = None
+    ) -> Daemon:
+        """Start with the service account of ``manifests/``; leases of tests are short."""
+        token = await plane.service_account_token("arranger-system", "arranger")
+        kubeconfig = plane.kubeconfig(f"arranger-{name}", token)
+        file = plane.folder / f"{name}.yaml"
+        content: dict[str, object] = {
+            "apiVersion": "arranger.io/v1alpha1",
+            "kind": "SchedulerConfiguration",
+            "server": {"host": "127.0.0.1", "port": 0},
+            "leaderElection": {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.5},
+        }
+        file.write_text(yaml.safe_dump(content | (config or {})))
+        log = plane.folder / f"{name}.log"
+        with log.open("ab") as out:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "arranger.cli.main",
+                "run",
+                f"--kubeconfig={kubeconfig}",
+                f"--config={file}",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": str(REPO)},
+            )
+        return cls(process, log)
+
+    def lines(self) -> str:
+        """All it has logged."""
+        return self.log.read_text(errors="replace")
+
+    async def kill(self) -> None:
+        """``kill -9``."""
+        if self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        return await asyncio.wait_for(self.process.wait(), 20)
