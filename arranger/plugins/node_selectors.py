@@ -64,8 +64,9 @@ class RequiredNodes:
         selected = nodes.every()
         values = nodes.table.label_values
         for key, value in self._labels.items():
+            column = nodes.label(key)  # asked for first: a new column numbers its values
             wanted = values.find(value)
-            selected &= (nodes.label(key) == wanted) & (wanted != ABSENT)
+            selected &= (column == wanted) & (wanted != ABSENT)
         if self._terms is not None:
             selected &= any_of(self._terms, nodes)
         return selected

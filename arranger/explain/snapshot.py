@@ -1,0 +1,128 @@
+"""A cluster frozen in a file: its nodes, what runs on them, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from arranger.api.objects import Namespace, Node, Pod
+from arranger.api.quantity import QuantityError
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+
+#: Kind → the section of a snapshot that holds it; pods go by whether they have a node.
+SECTIONS: Final[Mapping[str, str]] = {
+    "Node": "nodes",
+    "Namespace": "namespaces",
+}
+
+
+class SnapshotError(ValueError):
+    """A snapshot cannot be used; the message gives file, line and field."""
+
+
+class Objects(msgspec.Struct):
+    """The objects of a snapshot; sections that nothing reads are skipped."""
+
+    nodes: list[Node] = []
+    pods: list[Pod] = []
+    pending: list[Pod] = []
+    namespaces: list[Namespace] = []
+
+
+class Snapshot:
+    """The objects, and the cluster they make.
+
+    Attributes:
+        origin: where it came from, for messages: ``file`` or ``file:line``.
+        pending: the pods to be judged.
+    """
+
+    def __init__(self, objects: Objects, origin: str) -> None:
+        self.origin = origin
+        self._objects = objects
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any], origin: str = "snapshot") -> Snapshot:
+        """Read a snapshot from plain data.
+
+        Raises:
+            SnapshotError: a field has the wrong type; the message gives its path.
+        """
+        try:
+            return cls(msgspec.convert(data, Objects), origin)
+        except msgspec.ValidationError as error:
+            raise SnapshotError(f"{origin}: {error}") from error
+
+    @classmethod
+    def of_objects(cls, manifests: Iterable[Mapping[str, Any]], origin: str) -> Snapshot:
+        """Sort API objects of any kind into a snapshot; pods without a node are pending.
+
+        Raises:
+            SnapshotError: a field has the wrong type; the message gives its path.
+        """
+        sections: dict[str, list[Mapping[str, Any]]] = {}
+        for manifest in manifests:
+            if manifest.get("kind") == "Pod":
+                placed = (manifest.get("spec") or {}).get("nodeName")
+                sections.setdefault("pods" if placed else "pending", []).append(manifest)
+            elif (section := SECTIONS.get(str(manifest.get("kind")))) is not None:
+                sections.setdefault(section, []).append(manifest)
+        return cls.parse(sections, origin)
+
+    @cached_property
+    def pending(self) -> list[PodInfo]:
+        """The pods to be judged, those that have ended left out.
+
+        Raises:
+            SnapshotError: a request is not a quantity.
+        """
+        return self._pod_infos("pending", self._objects.pending)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The nodes with the pods that run on them.
+
+        Raises:
+            SnapshotError: an amount is not a quantity, or two objects have one name.
+        """
+        cluster = Cluster()
+        for place, node in enumerate(self._objects.nodes):
+            where = f"{self.origin}: nodes[{place}] ({node.metadata.name})"
+            try:
+                before = cluster.set_node(node)
+            except QuantityError as error:
+                raise SnapshotError(f"{where}: status.allocatable: {error}") from error
+            if before is not None:
+                raise SnapshotError(f"{where}: a second node of that name")
+        for pod in self._pod_infos("pods", self._objects.pods):
+            if pod.uid in cluster:
+                raise SnapshotError(f"{self.origin}: pods: two have uid {pod.uid}")
+            cluster.observe(pod)
+        return cluster
+
+    def _pod_infos(self, section: str, pods: list[Pod]) -> list[PodInfo]:
+        infos: list[PodInfo] = []
+        for place, pod in enumerate(pods):
+            try:
+                if not pod.terminal:
+                    infos.append(PodInfo(_identified(pod)))
+            except QuantityError as error:
+                where = f"{self.origin}: {section}[{place}] ({pod.key})"
+                raise SnapshotError(f"{where}: resources: {error}") from error
+        return infos
+
+
+def _identified(pod: Pod) -> Pod:
+    """The pod with what hand-written manifests leave out: namespace and uid."""
+    metadata = pod.metadata
+    if metadata.namespace and metadata.uid:
+        return pod
+    namespace = metadata.namespace or "default"
+    metadata = msgspec.structs.replace(
+        metadata, namespace=namespace, uid=metadata.uid or f"{namespace}/{metadata.name}"
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)

@@ -1,0 +1,87 @@
+"""The conformance corpora: snapshots with kube-scheduler 1.36's verdicts on them.
+
+They are shared beside the repository; ``ARRANGER_SHARED`` names another place.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arranger.plugins import DEFAULT_PLUGINS
+
+SHARED = Path(
+    os.environ.get("ARRANGER_SHARED") or Path(__file__).resolve().parents[2].parent / "shared"
+)
+#: Who may be named in a verdict we are to equal. All of DynamicResources' scores are 0.
+BUILT = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {"PreFilterResult", "DynamicResources"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pending pod of one snapshot."""
+
+    line: int
+    pod: dict[str, Any]
+    expected: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return f"line {self.line} {self.expected['pod']}"
+
+    @property
+    def left_to_later(self) -> bool:
+        """Whether the verdict rests on a plugin that is not built."""
+        wants_claim = any("persistentVolumeClaim" in v for v in self.pod["spec"].get("volumes", []))
+        return wants_claim or not self._named() <= BUILT
+
+    def _named(self) -> set[str]:
+        named = {why["plugin"] for why in self.expected["rejected"].values()}
+        named.update(plugin for scores in self.expected["scores"].values() for plugin in scores)
+        if "preFilter" in self.expected:
+            named.add(self.expected["preFilter"]["plugin"])
+        return named
+
+    def wanted(self) -> dict[str, Any]:
+        """The verdict without what ``explain`` leaves out."""
+        scores = {
+            node: {p: n for p, n in points.items() if p != "DynamicResources"}
+            for node, points in self.expected["scores"].items()
+        }
+        verdict = {k: v for k, v in self.expected.items() if k != "preemption"}
+        return {**verdict, "scores": scores}
+
+
+def lines(file: str) -> list[str]:
+    """The lines of a corpus; skips the test where there is none."""
+    path = SHARED / "conformance" / file
+    if not path.exists():
+        pytest.skip(f"no corpus at {path}; set ARRANGER_SHARED to the shared folder")
+    return _lines(path)
+
+
+@lru_cache(maxsize=2)
+def _lines(path: Path) -> list[str]:
+    return gzip.decompress(path.read_bytes()).decode().splitlines()
+
+
+def cases(line: int, entry: dict[str, Any]) -> Iterator[Case]:
+    """The cases of one line."""
+    pending = entry["snapshot"]["pending"]
+    for pod, expected in zip(pending, entry["verdicts"], strict=True):
+        yield Case(line, pod, expected)
+
+
+def entries(file: str, part: int, parts: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, entry) of one of ``parts`` equal shares of a corpus."""
+    for number, line in enumerate(lines(file), start=1):
+        if number % parts == part:
+            yield number, json.loads(line)
