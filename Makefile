@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FAST := tests/unit tests/conformance tests/simulation
+LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
+	--no-emit-index-url --no-emit-find-links
 REAL := tests/controlplane tests/api_conformance
 
 -include tests/controlplane/controlplane.mk
@@ -35,6 +37,11 @@ lint: $(STAMP) ## Check style, types and layers; changes nothing
 format: $(STAMP) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+.PHONY: lock
+lock: ## Pin the dependencies again after an edit of pyproject.toml
+	$(LOCK) -o requirements.lock pyproject.toml
+	$(LOCK) --extra dev -o requirements-dev.lock pyproject.toml
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
