@@ -40,21 +40,23 @@ def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amou
     """
     spec = pod.spec
     statuses = _statuses(pod)
-    infeasible = bool(statuses) and any(
+    infeasible = any(
         c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
     )
 
-    def ask(container: Container) -> Amounts:
+    def effective(wanted: Amounts, actuated: ResourceList, allocated: ResourceList) -> Amounts:
+        held: Amounts = {}
+        _raise_to(held, amounts(actuated))
+        _raise_to(held, amounts(allocated))
+        if not infeasible:
+            _raise_to(held, wanted)
+        return held
+
+    def ask(container: Container, *, resizable: bool = True) -> Amounts:
         wanted = amounts(container.resources.requests)
-        if statuses and (status := statuses.get(container.name)) is not None:
-            held: Amounts = {}
-            if status.resources is not None:
-                _raise_to(held, amounts(status.resources.requests))
-                _raise_to(held, amounts(status.allocated_resources))
-                if infeasible:
-                    wanted = held
-                else:
-                    _raise_to(wanted, held)
+        if resizable and (status := statuses.get(container.name)) is not None:
+            assert status.resources is not None, "_statuses picked those that have some"
+            wanted = effective(wanted, status.resources.requests, status.allocated_resources)
         if defaults:
             for name, amount in defaults.items():
                 wanted.setdefault(name, amount)
@@ -67,8 +69,9 @@ def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amou
         sidecars: Amounts = {}
         peak: Amounts = {}
         for container in spec.init_containers:
-            wanted = ask(container)
-            if container.restart_policy == "Always":
+            sidecar = container.restart_policy == "Always"
+            wanted = ask(container, resizable=sidecar)
+            if sidecar:
                 _add(total, wanted)
                 _add(sidecars, wanted)
                 wanted = sidecars
@@ -78,10 +81,27 @@ def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amou
         _raise_to(total, peak)
     if spec.resources is not None:
         pod_level = amounts(spec.resources.requests)
-        total.update({name: n for name, n in pod_level.items() if _may_be_pod_level(name)})
+        names = [name for name in pod_level if _may_be_pod_level(name)]
+        if pod.status.resources is not None:
+            held = pod.status.resources.requests
+            pod_level = effective(pod_level, held, pod.status.allocated_resources)
+        total.update({name: pod_level.get(name, 0) for name in names})
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     return total
+
+
+def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
+    """(cpu, memory) as a node's load is scored, with what containers leave open filled in.
+
+    ``requests`` is what :func:`pod_requests` says. A pod-level request leaves nothing open.
+    """
+    defaults = NON_ZERO_DEFAULTS
+    resources = pod.spec.resources
+    if resources is not None and any(map(_may_be_pod_level, resources.requests)):
+        defaults = {name: n for name, n in defaults.items() if name not in requests}
+    counted = pod_requests(pod, defaults=defaults)
+    return counted.get("cpu", 0), counted.get("memory", 0)
 
 
 def _may_be_pod_level(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from arranger.api.objects import Container, Pod, PodSpec, Volume
-from arranger.api.requests import NON_ZERO_DEFAULTS, Amounts, pod_requests
+from arranger.api.requests import Amounts, non_zero_requests, pod_requests
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
@@ -132,5 +132,5 @@ def _needs_of_spec(key: bytes, box: _SpecBox) -> tuple[Amounts, tuple[int, int]]
 
 
 def _needs(pod: Pod) -> tuple[Amounts, tuple[int, int]]:
-    counted = pod_requests(pod, defaults=NON_ZERO_DEFAULTS)
-    return pod_requests(pod), (counted.get("cpu", 0), counted.get("memory", 0))
+    requests = pod_requests(pod)
+    return requests, non_zero_requests(pod, requests)

@@ -173,24 +173,28 @@ class Evaluation:
                 continue
             if isinstance(answer, PreFilterResult):
                 names = answer.node_names if names is None else names & answer.node_names
-                self._restricted_by.append(plugin.name)
+                self._restricted_by = sorted([*self._restricted_by, plugin.name])
+                if not names:
+                    self.refusal = self._no_node_left()
+                    return skipped
             elif answer.code is Code.SKIP:
                 skipped.add(plugin.name)
             elif answer.rejected:
-                self.refusal = answer
-                return skipped
+                self.refusal = replace(answer, plugin=answer.plugin or plugin.name)
+                if answer.code is not Code.UNSCHEDULABLE:
+                    return skipped
+                # Evictions may help, unless a later plugin knows better.
         if names is not None:
-            if not names and self._restricted_by:
-                self.refusal = self._no_node_left()
             self._allowed = np.zeros(self._size, dtype=np.bool_)
             self._allowed[self._cluster.table.rows(names)] = True
         return skipped
 
     def _no_node_left(self) -> Status:
-        reason = f"node(s) didn't satisfy plugin(s) {self._restricted_by} simultaneously"
-        if len(self._restricted_by) == 1:
-            reason = f"node(s) didn't satisfy plugin {self._restricted_by[0]}"
-        return Status(Code.UNRESOLVABLE, (reason,), self._restricted_by[-1])
+        by = self._restricted_by
+        reason = f"node(s) didn't satisfy plugin(s) [{' '.join(by)}] simultaneously"
+        if len(by) == 1:
+            reason = f"node(s) didn't satisfy plugin {by[0]}"
+        return Status(Code.UNRESOLVABLE, (reason,), by[-1])
 
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
