@@ -86,7 +86,7 @@ class HttpTransport:
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float = 30.0,  # noqa: ASYNC109 — the protocol bounds every call
+        timeout: float = 30.0,
     ) -> Response:
         """See :class:`~arranger.kube.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
@@ -121,7 +121,7 @@ class HttpTransport:
         *,
         query: Mapping[str, str] | None = None,
         inactivity: float = 70.0,
-        timeout: float = 30.0,  # noqa: ASYNC109 — the protocol bounds every call
+        timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
         """See :class:`~arranger.kube.transport.Transport`; never compressed, for low latency."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}

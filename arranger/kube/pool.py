@@ -173,7 +173,7 @@ class RawPool:
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float = 30.0,  # noqa: ASYNC109 — the protocol bounds every call
+        timeout: float = 30.0,
     ) -> Response:
         """See :class:`~arranger.kube.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""

@@ -61,7 +61,7 @@ class Transport(Protocol):
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float = 30.0,  # noqa: ASYNC109 — every implementation bounds the whole call
+        timeout: float = 30.0,
     ) -> Response:
         """Send one request and read the whole answer; ``timeout`` is seconds for all of it.
 

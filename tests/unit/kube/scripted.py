@@ -102,7 +102,7 @@ class Scripted:
         body: bytes | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float = 30.0,  # noqa: ASYNC109
+        timeout: float = 30.0,
     ) -> Response:
         now = asyncio.get_running_loop().time()
         call = Call(now, method, path, dict(query or {}), body, content_type)
@@ -132,7 +132,7 @@ class Scripted:
         *,
         query: Mapping[str, str] | None = None,
         inactivity: float = 70.0,
-        timeout: float = 30.0,  # noqa: ASYNC109
+        timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
         now = asyncio.get_running_loop().time()
         self.opened.append(Call(now, "GET", path, dict(query or {}), None, ""))
