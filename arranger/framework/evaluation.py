@@ -138,7 +138,6 @@ class Evaluation:
         self.refusal = None
         self._allowed: BoolArray | None = None
         self._restricted_by: list[str] = []
-        self._passes: dict[str, BoolArray] = {}
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
@@ -146,6 +145,7 @@ class Evaluation:
         skipped = self._pre_filter()
         self._filters = tuple(p for p in self._profile.at("filter") if p.name not in skipped)
         self._scorers: tuple[Plugin, ...] = ()
+        self._normalized: tuple[Plugin, ...] = ()
         if self.refusal is None:
             self._filter_all()
             self._score_all()
@@ -162,6 +162,15 @@ class Evaluation:
         self._node_sensitive = self._allowed is not None or any(
             p.reads is Reads.NODES for p in active.values()
         )
+        # What to redo on a row when its pods, or when its node changed.
+        self._stale_scorers = {
+            node_changed: tuple(
+                (p, p.name, self._profile.weights[p.name], p in self._normalized)
+                for p in self._scorers
+                if node_changed or p.reads is Reads.USAGE
+            )
+            for node_changed in (False, True)
+        }
 
     def _pre_filter(self) -> set[str]:
         """Run PreFilter; returns the names of plugins whose Filter is to be skipped."""
@@ -198,14 +207,24 @@ class Evaluation:
 
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
-        feasible = view.alive.copy()
-        if self._allowed is not None:
-            feasible &= self._allowed
-        for plugin in self._filters:
-            passes = run_filter(plugin, self.state, self._pod, view).passes
-            self._passes[plugin.name] = passes.copy()
-            feasible &= passes
-        self.feasible = feasible
+        self._usage_filters = tuple(p for p in self._filters if p.reads is Reads.USAGE)
+        self._node_filters = tuple(p for p in self._filters if p.reads is not Reads.USAGE)
+        #: row → whether every filter passes that does not look at the pods on the node.
+        self._fixed: BoolArray = self._run_filters(self._node_filters, view, self._present(view))
+        self.feasible = self._run_filters(self._usage_filters, view, self._fixed)
+
+    def _present(self, view: NodeView) -> BoolArray:
+        """The rows that are nodes, and that PreFilter allows."""
+        return view.alive if self._allowed is None else view.alive & self._allowed[view.rows]
+
+    def _run_filters(
+        self, plugins: tuple[Plugin, ...], view: NodeView, passes: BoolArray
+    ) -> BoolArray:
+        """``passes`` and the filters' verdicts together, in a new array."""
+        passes = passes.copy()
+        for plugin in plugins:
+            passes &= run_filter(plugin, self.state, self._pod, view).passes
+        return passes
 
     def _score_all(self) -> None:
         view = NodeView(self._cluster.table)
@@ -218,13 +237,15 @@ class Evaluation:
         self._normalized = tuple(p for p in self._scorers if overrides(p, "normalize"))
         for plugin in self._scorers:
             raw = run_score(plugin, self.state, self._pod, view, self.feasible)
-            self._raw[plugin.name] = raw.astype(np.int64, copy=True)
-            self._weigh(plugin)
+            if plugin in self._normalized:
+                self._raw[plugin.name] = raw.astype(np.int64, copy=True)
+                self._weigh(plugin)
+            else:
+                self._weighted[plugin.name] = raw * self._profile.weights[plugin.name]
         self._rank_all()
 
     def _weigh(self, plugin: Plugin) -> None:
-        raw = self._raw[plugin.name]
-        scores = plugin.normalize(raw, self.feasible) if plugin in self._normalized else raw
+        scores = plugin.normalize(self._raw[plugin.name], self.feasible)
         self._weighted[plugin.name] = scores * self._profile.weights[plugin.name]
 
     def _rank_all(self) -> None:
@@ -235,33 +256,25 @@ class Evaluation:
 
     def _judge_again(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view`` for the plugins that can have changed their mind."""
-        lowest = Reads.NODE if node_changed else Reads.USAGE
         rows = view.rows
-        feasible = view.alive.copy()
-        if self._allowed is not None:
-            feasible &= self._allowed[rows]
-        for plugin in self._filters:
-            passes = self._passes[plugin.name]
-            if plugin.reads >= lowest:
-                passes[rows] = run_filter(plugin, self.state, self._pod, view).passes
-            feasible &= passes[rows]
-        regrouped = not np.array_equal(feasible, self.feasible[rows])
+        if node_changed:
+            self._fixed[rows] = self._run_filters(self._node_filters, view, self._present(view))
+        feasible = self._run_filters(self._usage_filters, view, self._fixed[rows])
+        regrouped = bool((feasible != self.feasible[rows]).any())
         self.feasible[rows] = feasible
-        rank_all = False
-        for plugin in self._scorers:
-            name = plugin.name
-            if plugin.reads >= lowest:
-                raw = run_score(plugin, self.state, self._pod, view, feasible)
+        again: set[str] = set()
+        for plugin, name, weight, normalized in self._stale_scorers[node_changed]:
+            raw = run_score(plugin, self.state, self._pod, view, feasible)
+            if normalized:
                 self._raw[name][rows] = raw
-                if plugin not in self._normalized:
-                    self._weighted[name][rows] = raw * self._profile.weights[name]
-                    continue
-            elif not (regrouped and plugin in self._normalized):
-                continue
+                again.add(name)
+            else:
+                self._weighted[name][rows] = raw * weight if weight > 1 else raw
+        if self._normalized and (regrouped or again):
             # Normalising looks at all feasible rows, so all of them may have moved.
-            self._weigh(plugin)
-            rank_all = True
-        if rank_all:
+            for plugin in self._normalized:
+                if regrouped or plugin.name in again:
+                    self._weigh(plugin)
             self._rank_all()
             return
         total = np.zeros(view.length, dtype=np.int64)

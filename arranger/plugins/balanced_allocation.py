@@ -34,6 +34,7 @@ class NodeResourcesBalancedAllocation(SpecPlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         args = args or NodeResourcesBalancedAllocationArgs()
         self._resources = [resource.name for resource in args.resources]
+        self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -51,13 +52,12 @@ class NodeResourcesBalancedAllocation(SpecPlugin):
         """50–100: 75 if nothing changes, more if the pod evens the node out."""
         asked: IntArray = state[self.name]
         allocatable = offered(self._resources, nodes)
-        for place, name in enumerate(self._resources):
-            if is_scalar(name) and not asked[place, 0]:
+        for place in self._scalar:
+            if not asked[place, 0]:
                 allocatable[place] = 0
         requested = self._requested(nodes)
-        after = _evenness(requested + asked, allocatable)
-        before = _evenness(requested, allocatable)
-        score: IntArray = 50 + (50 + after - before) // 2
+        change = _evenness(requested + asked, allocatable) - _evenness(requested, allocatable)
+        score: IntArray = 50 + (50 + change) // 2
         return score
 
     def _requested(self, nodes: NodeView) -> IntArray:
@@ -69,26 +69,33 @@ class NodeResourcesBalancedAllocation(SpecPlugin):
 
 def _evenness(requested: IntArray, allocatable: IntArray) -> IntArray:
     """100 × (1 − the standard deviation of the used shares), as upstream computes it."""
-    counted = allocatable > 0
-    used = np.minimum(requested / np.maximum(allocatable, 1), 1.0) * counted
-    deviation: npt.NDArray[np.float64]
-    if len(used) == 2:
-        deviation = np.abs((used[0] - used[1]) / 2) * counted.all(axis=0)
-    else:
-        deviation = _deviation(used, counted)
-    return ((1 - deviation) * 100).astype(np.int64)
+    if len(allocatable) != 2 or allocatable.min(initial=1) <= 0:
+        counted = allocatable > 0
+        used = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+        general: IntArray = ((1 - _deviation(used, counted)) * 100).astype(np.int64)
+        return general
+    # The usual case, in place because it is half the cost of a decision.
+    used = requested / allocatable
+    np.minimum(used, 1.0, out=used)
+    gap = used[0] - used[1]
+    np.abs(gap, out=gap)
+    gap /= 2
+    np.subtract(1.0, gap, out=gap)
+    gap *= 100
+    even: IntArray = gap.astype(np.int64)
+    return even
 
 
 def _deviation(used: npt.NDArray[np.float64], counted: BoolArray) -> npt.NDArray[Any]:
     """The general case: any number of resources, of which a node may lack some."""
     count = counted.sum(axis=0)
-    mean = _sum_in_order(used) / np.maximum(count, 1)
+    mean = _sum_in_order(np.where(counted, used, 0.0)) / np.maximum(count, 1)
     squares = np.where(counted, (used - mean) * (used - mean), 0.0)
     deviation = np.sqrt(_sum_in_order(squares) / np.maximum(count, 1))
     # Of two shares upstream takes half the difference, which may differ in the last digit.
     high = np.where(counted, used, -np.inf).max(axis=0, initial=-np.inf)
     low = np.where(counted, used, np.inf).min(axis=0, initial=np.inf)
-    half = np.where(count == 2, high - low, 0.0) / 2
+    half = np.where(count == 2, high - low, 0.0) / 2  # one resource alone is even
     return np.where(count > 2, deviation, half)
 
 

@@ -97,7 +97,8 @@ class NodeResourcesFit(SpecPlugin):
         args = args or NodeResourcesFitArgs()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
-        self._resources = args.scoring_strategy.resources
+        self._resources = [resource.name for resource in args.scoring_strategy.resources]
+        self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)
 
     # --- filtering -------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class NodeResourcesFit(SpecPlugin):
         """Work out what the pod adds to each resource that counts."""
         counted = pod_requests(pod.pod, defaults=NON_ZERO_DEFAULTS)
         asked = self._asked(state, pod, nodes.table)
-        extra = [[counted.get(resource.name, 0)] for resource in self._resources]
+        extra = [[counted.get(name, 0)] for name in self._resources]
         asked.extra = np.array(extra, dtype=np.int64)
         return None
 
@@ -152,12 +153,11 @@ class NodeResourcesFit(SpecPlugin):
     ) -> IntArray:
         """By the strategy: emptiest, fullest, or a function of how full."""
         extra = self._asked(state, pod, nodes.table).extra
-        names = [resource.name for resource in self._resources]
-        allocatable = offered(names, nodes)
-        for place, name in enumerate(names):
-            if is_scalar(name) and not extra[place, 0]:
+        allocatable = offered(self._resources, nodes)
+        for place in self._scalar:
+            if not extra[place, 0]:
                 allocatable[place] = 0
-        return self._scorer(_in_use(names, nodes) + extra, allocatable)
+        return self._scorer(_in_use(self._resources, nodes) + extra, allocatable)
 
 
 def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:

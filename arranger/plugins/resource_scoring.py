@@ -71,10 +71,10 @@ def stacked(rows: Sequence[IntArray]) -> IntArray:
     return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.int64)
 
 
-def offered(resources: Sequence[str], nodes: NodeView) -> IntArray:
+def offered(resources: list[str], nodes: NodeView) -> IntArray:
     """``[resource, row]`` of what the nodes offer."""
     table = nodes.table
-    if tuple(resources) == ("cpu", "memory") and isinstance(nodes.rows, slice):
+    if resources == ["cpu", "memory"]:
         return table.allocatable[CPU : MEMORY + 1, nodes.rows]
     return stacked([nodes.allocatable(table.column_of(name)) for name in resources])
 
@@ -96,9 +96,8 @@ class _Least:
         self._weights = weights
 
     def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        capacity = np.maximum(allocatable, 1)
-        shares = np.maximum(allocatable - requested, 0) * 100 // capacity
-        return _weighted_mean(shares, self._weights, allocatable)
+        free = np.maximum(allocatable - requested, 0)
+        return _weighted_mean(free, self._weights, allocatable)
 
 
 class _Most:
@@ -108,13 +107,20 @@ class _Most:
         self._weights = weights
 
     def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        shares = np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)
-        return _weighted_mean(shares, self._weights, allocatable)
+        used = np.minimum(requested, allocatable)
+        return _weighted_mean(used, self._weights, allocatable)
 
 
-def _weighted_mean(shares: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
+def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
+    """The mean percentage, over the resources that the node offers, that ``parts`` make of it."""
+    mean: IntArray
+    if allocatable.min(initial=1) > 0:  # the usual case, in half the time
+        shares = parts * 100 // allocatable
+        mean = (shares * weights).sum(axis=0) // int(weights.sum())
+        return mean
+    shares = parts * 100 // np.maximum(allocatable, 1)
     counted = (weights * (allocatable > 0)).sum(axis=0)
-    mean: IntArray = (shares * weights).sum(axis=0) // np.maximum(counted, 1)
+    mean = (shares * weights).sum(axis=0) // np.maximum(counted, 1)
     return mean
 
 

@@ -73,13 +73,13 @@ class TaintToleration(SpecPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
         """Pass nodes whose NoSchedule and NoExecute taints are tolerated."""
-        return Verdicts(self._judged(state, pod, nodes).allowed[nodes.taints], REASON)
+        return Verdicts(self._judged(state, pod, nodes).allowed.take(nodes.taints), REASON)
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Count the PreferNoSchedule taints that are not tolerated."""
-        return self._judged(state, pod, nodes).disliked[nodes.taints]
+        return self._judged(state, pod, nodes).disliked.take(nodes.taints)
 
     def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """Fewest taints, most points."""
