@@ -47,5 +47,34 @@ def run(
         raise click.ClickException(str(error)) from error
 
 
+@main.command()
+@click.option(
+    "--snapshot",
+    "snapshots",
+    type=_FILE,
+    multiple=True,
+    required=True,
+    help="JSON, YAML, or .jsonl[.gz] whose lines are snapshots. May be repeated.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def explain(snapshots: tuple[Path, ...], output: str) -> None:
+    """Judge every pending pod of a snapshot, changing nothing."""
+    import msgspec
+
+    from arranger.explain import SnapshotError, judge, load, render
+
+    try:
+        for snapshot in load(snapshots):
+            verdicts = judge(snapshot)
+            if output == "json":
+                click.echo(msgspec.json.encode({"verdicts": verdicts}))
+            else:
+                from rich.console import Console
+
+                Console().print(render(snapshot, verdicts))
+    except SnapshotError as error:
+        raise click.ClickException(str(error)) from error
+
+
 if __name__ == "__main__":
     main()

@@ -1,0 +1,108 @@
+"""The configuration file: what is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from arranger.daemon.config import Config, ConfigError, build_profiles, load_config
+
+REPO = Path(__file__).parents[3]
+HEAD = {"apiVersion": "arranger.io/v1alpha1", "kind": "SchedulerConfiguration"}
+
+WRONG = {
+    "a field that does not exist": (
+        {"profiles": [{"schedulerNam": "x"}]},
+        "profiles.0.schedulerNam",
+    ),
+    "a weight below one": (
+        {"profiles": [{"plugins": {"enabled": [{"name": "NodeName", "weight": 0}]}}]},
+        "profiles.0.plugins.enabled.0.weight",
+    ),
+    "a renew deadline beyond the lease": (
+        {"leaderElection": {"leaseDuration": 5}},
+        "leaseDuration must exceed renewDeadline",
+    ),
+    "two profiles of one name": ({"profiles": [{}, {}]}, "two profiles of one schedulerName"),
+    "another kind": ({"kind": "KubeSchedulerConfiguration"}, "kind"),
+}
+
+
+def _write(tmp_path: Path, content: object) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_file_is_refused_with_the_path_of_the_field(
+    tmp_path: Path, content: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(_write(tmp_path, HEAD | content))
+
+
+UNBUILDABLE = {
+    "an unknown plugin": ({"plugins": {"enabled": [{"name": "Nope"}]}}, "no plugin named 'Nope'"),
+    "an unknown plugin to disable": ({"plugins": {"disabled": ["Nope"]}}, "disabled.0"),
+    "arguments of a plugin that is off": (
+        {"pluginConfig": [{"name": "Nope"}]},
+        "pluginConfig.0.name: 'Nope' is not enabled",
+    ),
+    "arguments for a plugin that takes none": (
+        {"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}]},
+        "NodeName takes no arguments",
+    ),
+    "a wrong argument": (
+        {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": 1}}}]},
+        "scoringStrategy.type",
+    ),
+    "nobody to bind": ({"plugins": {"disabled": ["DefaultBinder"]}}, "no plugin binds"),
+    "nobody to sort": ({"plugins": {"disabled": ["PrioritySort"]}}, "sort the queue"),
+}
+
+
+@pytest.mark.parametrize(("profile", "message"), UNBUILDABLE.values(), ids=UNBUILDABLE.keys())
+def test_a_profile_that_cannot_work_is_refused_before_anything_starts(
+    profile: dict[str, object], message: str
+) -> None:
+    config = Config.model_validate(HEAD | {"profiles": [profile]})
+    with pytest.raises(ConfigError, match=message):
+        build_profiles(config)
+
+
+def test_the_defaults_are_a_working_profile() -> None:
+    (profile,) = build_profiles(Config())
+    assert profile.scheduler_name == "arranger"
+    assert profile.weights["TaintToleration"] == 3
+
+
+def test_a_plugin_file_is_found_beside_the_configuration_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from arranger.framework import Plugin\n"
+        "class Mine(Plugin):\n"
+        "    def filter_node(self, state, pod, node):\n"
+        "        return self.reject('no') if node.name == 'bad' else None\n"
+    )
+    content = {
+        "pluginFiles": ["mine.py"],
+        "profiles": [{"plugins": {"enabled": [{"name": "Mine"}]}}],
+    }
+    (profile,) = build_profiles(load_config(_write(tmp_path, HEAD | content)))
+    assert "Mine" in [plugin.name for plugin in profile.at("filter")]
+
+
+def test_the_configuration_in_the_manifests_is_accepted(tmp_path: Path) -> None:
+    manifest = yaml.safe_load((REPO / "manifests" / "30-config.yaml").read_text())
+    path = tmp_path / "config.yaml"
+    path.write_text(manifest["data"]["config.yaml"])
+    assert build_profiles(load_config(path))
+
+
+def test_the_cluster_role_has_no_wildcard_and_cannot_read_secrets() -> None:
+    for manifest in yaml.safe_load_all((REPO / "manifests" / "20-rbac.yaml").read_text()):
+        for rule in manifest.get("rules", []):
+            assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+            assert "secrets" not in rule["resources"]
