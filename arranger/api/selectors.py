@@ -68,13 +68,15 @@ def integer(text: str | None) -> int | None:
 class Selector:
     """A compiled label selector: an empty one matches everything, ``None`` nothing."""
 
-    __slots__ = ("_equal", "_impossible", "_requirements")
+    __slots__ = ("_equal", "_impossible", "_requirements", "empty")
 
     def __init__(self, selector: LabelSelector | None, *, also: Iterable[Requirement] = ()) -> None:
         """``also`` are further requirements (``matchLabelKeys``)."""
         self._equal: Mapping[str, str] = selector.match_labels if selector else {}
         self._requirements = (*(selector.match_expressions if selector else ()), *also)
         self._impossible = selector is None or not all(map(is_valid, self._requirements))
+        #: It asks for nothing, and so matches everything.
+        self.empty = not (self._equal or self._requirements or self._impossible)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet all requirements."""

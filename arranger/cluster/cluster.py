@@ -6,6 +6,8 @@ from types import TracebackType
 
 from arranger.api.objects import Node
 from arranger.cluster.node_table import NodeTable
+from arranger.cluster.objects import ObjectStore
+from arranger.cluster.pod_counts import CountCache
 from arranger.cluster.pod_info import PodInfo
 
 
@@ -19,10 +21,14 @@ class Cluster:
     Attributes:
         table: the nodes.
         assumed: uids of the pods whose place is our decision, not yet the API's word.
+        objects: namespaces, services and controllers.
+        counts: how many pods on each node answer to a selector.
     """
 
     def __init__(self) -> None:
         self.table = NodeTable()
+        self.objects = ObjectStore()
+        self.counts = CountCache(self.table)
         self.assumed: set[str] = set()
         self._pods: dict[str, PodInfo] = {}
         self._where: dict[str, str] = {}
@@ -157,7 +163,12 @@ def _weighs_the_same(before: PodInfo, after: PodInfo) -> bool:
         and before.non_zero == after.non_zero
         and before.ports == after.ports
         and before.pod.metadata.labels == after.pod.metadata.labels
+        and _terminating(before) == _terminating(after)
     )
+
+
+def _terminating(pod: PodInfo) -> bool:
+    return pod.pod.metadata.deletion_timestamp is not None
 
 
 class Transaction:

@@ -15,6 +15,7 @@ import numpy as np
 
 from arranger.api.objects import Node, Taint
 from arranger.api.requests import Amounts, amounts
+from arranger.cluster.affinity import NO_TERMS, AffinityIndex
 from arranger.cluster.columns import (
     ABSENT,
     BASIC_RESOURCES,
@@ -53,6 +54,8 @@ class NodeTable:
         unschedulable: row → ``spec.unschedulable``.
         taints: row → id in ``taint_lists``.
         pods: row → uid → pod; empty for dead rows.
+        by_namespace: namespace → uid → row, of all pods in the table.
+        affinity: which rows hold pods with which (anti-)affinity terms.
         ports: row → host ports in use.
     """
 
@@ -70,6 +73,8 @@ class NodeTable:
         self.taint_lists.id(())
         self.images: dict[str, dict[int, int]] = {}
         self.port_rows: dict[int, int] = {}
+        self.by_namespace: dict[str, dict[str, int]] = {}
+        self.affinity = AffinityIndex()
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.taints: IdArray = np.zeros(_FIRST_CAPACITY, dtype=np.int32)
@@ -121,6 +126,8 @@ class NodeTable:
         row = self.index.pop(name)
         stranded = self.pods[row]
         self._forget_images(row)
+        for pod in stranded.values():
+            self._index(pod, row, -1)
         self.alive[row] = False
         self.count -= 1
         self.nodes[row] = None
@@ -206,6 +213,10 @@ class NodeTable:
         """The numbering of label values that :meth:`label_column` uses."""
         return self._labels.values
 
+    def taints_of(self, number: int) -> list[Taint]:
+        """The taint list of that number in ``taint_lists``."""
+        return [Taint(*taint) for taint in self.taint_lists.values[number]]
+
     def rows(self, names: Iterable[str]) -> list[int]:
         """The rows of those of ``names`` that are nodes."""
         return [self.index[name] for name in names if name in self.index]
@@ -230,6 +241,7 @@ class NodeTable:
             AssertionError: a column disagrees with the pods and nodes it sums up.
         """
         assert self.count == len(self.index) == int(self.alive.sum()), "node count"
+        affinity = AffinityIndex()
         for row in range(self.size):
             requested = np.zeros(len(self.requested), dtype=np.int64)
             non_zero = [0, 0]
@@ -247,12 +259,32 @@ class NodeTable:
             assert self.ports[row] == ports, f"{where}: ports"
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
+            for pod in self.pods[row].values():
+                affinity.charge(pod.terms, row, 1)
+                here = self.by_namespace[pod.pod.metadata.namespace][pod.uid]
+                assert here == row, f"{where}: pods by namespace"
+        assert self.affinity == affinity, "affinity terms"
+        indexed = sum(map(len, self.by_namespace.values()))
+        assert indexed == sum(map(len, self.pods)), "pods by namespace"
         for name, row in self.index.items():
             assert self.name(row) == name, f"index of {name}"
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _index(self, pod: PodInfo, row: int, sign: int) -> None:
+        namespace = pod.pod.metadata.namespace
+        members = self.by_namespace.setdefault(namespace, {})
+        if sign > 0:
+            members[pod.uid] = row
+        else:
+            del members[pod.uid]
+            if not members:
+                del self.by_namespace[namespace]
+        if pod.terms is not NO_TERMS:
+            self.affinity.charge(pod.terms, row, sign)
+
     def _charge(self, pod: PodInfo, row: int, sign: int) -> None:
+        self._index(pod, row, sign)
         columns, wanted = self.vector(pod)
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from arranger.api.objects import Container, Pod, PodSpec, Volume
 from arranger.api.requests import Amounts, non_zero_requests, pod_requests
+from arranger.cluster.affinity import terms_of
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
@@ -26,10 +27,11 @@ class PodInfo:
         requests: resource name → amount (cpu in millicores, the rest in units).
         non_zero: (cpu, memory) as the scoring plugins count them, with defaults filled in.
         ports: the host ports the pod claims.
+        terms: its (anti-)affinity to other pods.
         spec_key: equal for pods whose specs give equal placement.
     """
 
-    __slots__ = ("non_zero", "pod", "ports", "requests", "spec_key", "vector")
+    __slots__ = ("non_zero", "pod", "ports", "requests", "spec_key", "terms", "vector")
 
     def __init__(self, pod: Pod) -> None:
         """Work out what ``pod`` needs.
@@ -44,6 +46,7 @@ class PodInfo:
         else:
             self.requests, self.non_zero = _needs_of_spec(self.spec_key, _SpecBox(pod))
         self.ports = host_ports(pod.spec)
+        self.terms = terms_of(pod)
         #: (columns, amounts) in the node table's resource matrix; filled in by the table.
         self.vector: tuple[list[int], list[int]] | None = None
 

@@ -10,13 +10,19 @@ import msgspec
 
 from arranger.api.objects import Namespace, Node, Pod
 from arranger.api.quantity import QuantityError
+from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 #: Kind → the section of a snapshot that holds it; pods go by whether they have a node.
 SECTIONS: Final[Mapping[str, str]] = {
     "Node": "nodes",
     "Namespace": "namespaces",
+    "Service": "services",
+    "ReplicationController": "replicationControllers",
+    "ReplicaSet": "replicaSets",
+    "StatefulSet": "statefulSets",
 }
 
 
@@ -24,13 +30,17 @@ class SnapshotError(ValueError):
     """A snapshot cannot be used; the message gives file, line and field."""
 
 
-class Objects(msgspec.Struct):
+class Objects(msgspec.Struct, rename="camel"):
     """The objects of a snapshot; sections that nothing reads are skipped."""
 
     nodes: list[Node] = []
     pods: list[Pod] = []
     pending: list[Pod] = []
     namespaces: list[Namespace] = []
+    services: list[Service] = []
+    replication_controllers: list[ReplicationController] = []
+    replica_sets: list[ReplicaSet] = []
+    stateful_sets: list[StatefulSet] = []
 
 
 class Snapshot:
@@ -98,6 +108,16 @@ class Snapshot:
                 raise SnapshotError(f"{where}: status.allocatable: {error}") from error
             if before is not None:
                 raise SnapshotError(f"{where}: a second node of that name")
+        objects = self._objects
+        others: list[StoredObject] = [
+            *objects.namespaces,
+            *objects.services,
+            *objects.replication_controllers,
+            *objects.replica_sets,
+            *objects.stateful_sets,
+        ]
+        for stored in others:
+            cluster.objects.set(stored)
         for pod in self._pod_infos("pods", self._objects.pods):
             if pod.uid in cluster:
                 raise SnapshotError(f"{self.origin}: pods: two have uid {pod.uid}")

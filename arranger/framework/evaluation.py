@@ -8,6 +8,7 @@ the same as judging from scratch each time; a property test holds us to that.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,10 +43,11 @@ class Evaluation:
         self._cluster = cluster
         self._pod = pod
         self._version = 0
-        self._diagnosis: Diagnosis | None = None
+        self._objects_version = 0
         self._size = 0
-        self._whole_cluster = False
         self._node_sensitive = False
+        self._scorers: tuple[Scorer, ...] = ()
+        self._diagnosis: Diagnosis | None = None
         self.state = CycleState()
         self.refusal: Status | None = None
         self._start_over()
@@ -102,36 +104,40 @@ class Evaluation:
 
     def refresh(self) -> None:
         """Bring every answer up to the present state of the cluster."""
-        table = self._cluster.table
-        if self._version == table.version:
+        table, objects = self._cluster.table, self._cluster.objects
+        if self._version == table.version and self._objects_version == objects.version:
             return
         self._diagnosis = None
         changes = table.changed_since(self._version)
-        if changes is None or table.size != self._size or len(changes) > table.size:
+        if (
+            changes is None
+            or self.refusal is not None
+            or self._objects_version != objects.version
+            or table.size != self._size
+            or len(changes) > table.size
+        ):
             self._start_over()
             return
         node_changed = any(change is Change.NODE for change, _ in changes)
-        if self._whole_cluster or (node_changed and self._node_sensitive):
+        if (node_changed and self._node_sensitive) or not self._pre_filters_as_before():
             self._start_over()
             return
         self._version = table.version
-        if self.refusal is not None:
-            return
-        if len(changes) == 1:
-            row = changes[0][1]
-            self._judge_again(NodeView(table, slice(row, row + 1)), node_changed)
-            return
-        rows = np.unique(np.fromiter((row for _, row in changes), dtype=np.int64))
+        self._judge_again(self._view_of({row for _, row in changes}), node_changed)
+
+    def _view_of(self, rows: set[int]) -> NodeView:
+        table = self._cluster.table
+        if len(rows) == 1:
+            (row,) = rows
+            return NodeView(table, slice(row, row + 1))
         if len(rows) > _REDO_ALL_ABOVE * table.size:
-            self._judge_again(NodeView(table), node_changed)
-        elif len(rows) == 1:
-            self._judge_again(NodeView(table, slice(int(rows[0]), int(rows[0]) + 1)), node_changed)
-        else:
-            self._judge_again(NodeView(table, rows), node_changed)
+            return NodeView(table)
+        return NodeView(table, np.array(sorted(rows), dtype=np.int64))
 
     def _start_over(self) -> None:
         table = self._cluster.table
         self._version = table.version
+        self._objects_version = self._cluster.objects.version
         self._size = table.size
         self._diagnosis = None
         self.state.clear()
@@ -142,35 +148,40 @@ class Evaluation:
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.ranked: IntArray = np.full(table.size, -1, dtype=np.int64)
-        skipped = self._pre_filter()
-        self._filters = tuple(p for p in self._profile.at("filter") if p.name not in skipped)
-        self._scorers: tuple[Plugin, ...] = ()
-        self._normalized: tuple[Plugin, ...] = ()
+        self._unfiltered = self._pre_filter()
+        filters = tuple(p for p in self._profile.at("filter") if p.name not in self._unfiltered)
+        self._filters = filters
+        self._node_filters = tuple(p for p in filters if p.reads in (Reads.NODE, Reads.NODES))
+        self._usage_filters = tuple(p for p in filters if p.reads is Reads.USAGE)
+        self._cluster_filters = tuple(p for p in filters if p.reads is Reads.CLUSTER)
+        self._scorers = tuple[Scorer, ...]()
         if self.refusal is None:
             self._filter_all()
             self._score_all()
-        self._classify_plugins(skipped)
-
-    def _classify_plugins(self, skipped: set[str]) -> None:
-        active = {p.name: p for p in (*self._filters, *self._scorers)}
-        for plugin in self._profile.at("pre_filter"):
-            if plugin.name not in skipped:
-                active[plugin.name] = plugin
-        #: Some active plugin depends on everything: any change means starting over.
-        self._whole_cluster = any(p.reads is Reads.CLUSTER for p in active.values())
         #: A node's change may alter other rows' verdicts or the PreFilter result.
+        running = [*filters, *(scorer.plugin for scorer in self._scorers)]
         self._node_sensitive = self._allowed is not None or any(
-            p.reads is Reads.NODES for p in active.values()
+            plugin.reads is Reads.NODES for plugin in running
         )
-        # What to redo on a row when its pods, or when its node changed.
-        self._stale_scorers = {
-            node_changed: tuple(
-                (p, p.name, self._profile.weights[p.name], p in self._normalized)
-                for p in self._scorers
-                if node_changed or p.reads is Reads.USAGE
-            )
-            for node_changed in (False, True)
-        }
+
+    def _pre_filters_as_before(self) -> bool:
+        """Ask the plugins that depend on everything again; whether that changes what runs."""
+        for plugin in self._profile.at("pre_filter"):
+            if plugin.reads is Reads.CLUSTER:
+                answer = plugin.pre_filter(self.state, self._pod, self._cluster)
+                if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
+                    return False
+                if _is_skip(answer) != (plugin.name in self._unfiltered):
+                    return False
+        return True
+
+    def _pre_scores_as_before(self, view: NodeView) -> bool:
+        for plugin in self._profile.at("pre_score"):
+            if plugin.reads is Reads.CLUSTER:
+                answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
+                if _is_skip(answer) != (plugin.name in self._unscored):
+                    return False
+        return True
 
     def _pre_filter(self) -> set[str]:
         """Run PreFilter; returns the names of plugins whose Filter is to be skipped."""
@@ -207,11 +218,14 @@ class Evaluation:
 
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
-        self._usage_filters = tuple(p for p in self._filters if p.reads is Reads.USAGE)
-        self._node_filters = tuple(p for p in self._filters if p.reads is not Reads.USAGE)
-        #: row → whether every filter passes that does not look at the pods on the node.
-        self._fixed: BoolArray = self._run_filters(self._node_filters, view, self._present(view))
-        self.feasible = self._run_filters(self._usage_filters, view, self._fixed)
+        #: row → whether the filters pass that look at the node's object only,
+        self._fixed = self._run_filters(self._node_filters, view, self._present(view))
+        #: and those too that look at the pods on it,
+        self._own = self._run_filters(self._usage_filters, view, self._fixed)
+        #: and those that look at everything.
+        self.feasible = self._own
+        if self._cluster_filters:
+            self.feasible = self._run_filters(self._cluster_filters, view, self._own)
 
     def _present(self, view: NodeView) -> BoolArray:
         """The rows that are nodes, and that PreFilter allows."""
@@ -228,25 +242,40 @@ class Evaluation:
 
     def _score_all(self) -> None:
         view = NodeView(self._cluster.table)
-        skipped = set()
-        for plugin in self._profile.at("pre_score"):
-            answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
-            if answer is not None and answer.code is Code.SKIP:
-                skipped.add(plugin.name)
-        self._scorers = tuple(p for p in self._profile.at("score") if p.name not in skipped)
-        self._normalized = tuple(p for p in self._scorers if overrides(p, "normalize"))
-        for plugin in self._scorers:
-            raw = run_score(plugin, self.state, self._pod, view, self.feasible)
-            if plugin in self._normalized:
-                self._raw[plugin.name] = raw.astype(np.int64, copy=True)
-                self._weigh(plugin)
+        self._unscored = {
+            plugin.name
+            for plugin in self._profile.at("pre_score")
+            if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible))
+        }
+        self._scorers = tuple(
+            Scorer(p, p.name, self._profile.weights[p.name], overrides(p, "normalize"))
+            for p in self._profile.at("score")
+            if p.name not in self._unscored
+        )
+        self._normalized = tuple(s for s in self._scorers if s.normalized)
+        self._cluster_scorers = tuple(s for s in self._scorers if s.plugin.reads is Reads.CLUSTER)
+        self._usage_scorers = tuple(s for s in self._scorers if s.plugin.reads is Reads.USAGE)
+        self._row_scorers = tuple(s for s in self._scorers if s not in self._cluster_scorers)
+        for scorer in self._scorers:
+            raw = run_score(
+                scorer.plugin, self.state, self._pod, view, self._scorable(scorer.plugin)
+            )
+            if scorer.normalized:
+                self._raw[scorer.name] = raw.astype(np.int64, copy=True)
+                self._weigh(scorer)
             else:
-                self._weighted[plugin.name] = raw * self._profile.weights[plugin.name]
+                self._weighted[scorer.name] = raw * scorer.weight
         self._rank_all()
 
-    def _weigh(self, plugin: Plugin) -> None:
-        scores = plugin.normalize(self._raw[plugin.name], self.feasible)
-        self._weighted[plugin.name] = scores * self._profile.weights[plugin.name]
+    def _scorable(self, plugin: Plugin) -> BoolArray:
+        """The rows that can become feasible before the plugin is asked about them again."""
+        if plugin.reads is Reads.CLUSTER:
+            return self.feasible
+        return self._own if plugin.reads is Reads.USAGE else self._fixed
+
+    def _weigh(self, scorer: Scorer) -> None:
+        scores = scorer.plugin.normalize(self._raw[scorer.name], self.feasible)
+        self._weighted[scorer.name] = scores * scorer.weight
 
     def _rank_all(self) -> None:
         total = np.zeros(self._size, dtype=np.int64)
@@ -255,29 +284,66 @@ class Evaluation:
         self.ranked = np.where(self.feasible, total, -1)
 
     def _judge_again(self, view: NodeView, node_changed: bool) -> None:
-        """Redo the rows of ``view`` for the plugins that can have changed their mind."""
+        """Redo the rows of ``view``, and all rows for the plugins that depend on everything."""
         rows = view.rows
         if node_changed:
             self._fixed[rows] = self._run_filters(self._node_filters, view, self._present(view))
-        feasible = self._run_filters(self._usage_filters, view, self._fixed[rows])
-        regrouped = bool((feasible != self.feasible[rows]).any())
-        self.feasible[rows] = feasible
-        again: set[str] = set()
-        for plugin, name, weight, normalized in self._stale_scorers[node_changed]:
-            raw = run_score(plugin, self.state, self._pod, view, feasible)
-            if normalized:
+        own = self._run_filters(self._usage_filters, view, self._fixed[rows])
+        regrouped = bool((own != self._own[rows]).any())
+        self._own[rows] = own  # without cluster filters this is ``feasible`` itself
+        if self._cluster_filters:
+            before = self.feasible
+            whole = NodeView(self._cluster.table)
+            self.feasible = self._run_filters(self._cluster_filters, whole, self._own)
+            regrouped = not np.array_equal(before, self.feasible)
+        stale: set[str] = set()
+        for scorer in self._row_scorers if node_changed else self._usage_scorers:
+            plugin, name = scorer.plugin, scorer.name
+            raw = run_score(plugin, self.state, self._pod, view, self._scorable(plugin)[rows])
+            if scorer.normalized:
                 self._raw[name][rows] = raw
-                again.add(name)
+                stale.add(name)
             else:
-                self._weighted[name][rows] = raw * weight if weight > 1 else raw
-        if self._normalized and (regrouped or again):
-            # Normalising looks at all feasible rows, so all of them may have moved.
-            for plugin in self._normalized:
-                if regrouped or plugin.name in again:
-                    self._weigh(plugin)
-            self._rank_all()
+                self._weighted[name][rows] = raw * scorer.weight if scorer.weight > 1 else raw
+        if not self._score_cluster(stale):
+            self._start_over()
             return
-        total = np.zeros(view.length, dtype=np.int64)
-        for weighted in self._weighted.values():
-            total += weighted[rows]
-        self.ranked[rows] = np.where(feasible, total, -1)
+        if stale or (regrouped and self._normalized):
+            # Normalising looks at all feasible rows, so all of them may have moved.
+            for scorer in self._normalized:
+                if regrouped or scorer.name in stale:
+                    self._weigh(scorer)
+        elif not self._cluster_filters:
+            total = np.zeros(view.length, dtype=np.int64)
+            for weighted in self._weighted.values():
+                total += weighted[rows]
+            self.ranked[rows] = np.where(self.feasible[rows], total, -1)
+            return
+        self._rank_all()
+
+    def _score_cluster(self, stale: set[str]) -> bool:
+        """Score all rows again where any change counts; ``False`` if other plugins score now."""
+        whole = NodeView(self._cluster.table)
+        if not self._pre_scores_as_before(whole):
+            return False
+        for scorer in self._cluster_scorers:
+            raw = run_score(scorer.plugin, self.state, self._pod, whole, self.feasible)
+            stale.add(scorer.name)
+            if scorer.normalized:
+                self._raw[scorer.name] = raw.astype(np.int64, copy=True)
+            else:
+                self._weighted[scorer.name] = raw * scorer.weight
+        return True
+
+
+class Scorer(NamedTuple):
+    """A plugin that scores this class, with what is looked up for every placement."""
+
+    plugin: Plugin
+    name: str
+    weight: int
+    normalized: bool
+
+
+def _is_skip(answer: object) -> bool:
+    return isinstance(answer, Status) and answer.code is Code.SKIP

@@ -12,11 +12,13 @@ from arranger.framework.profile import Profile, Weighted
 from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.image_locality import ImageLocality
+from arranger.plugins.inter_pod_affinity import InterPodAffinity
 from arranger.plugins.node_affinity import NodeAffinity
 from arranger.plugins.node_name import NodeName
 from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_resources_fit import NodeResourcesFit
 from arranger.plugins.node_unschedulable import NodeUnschedulable
+from arranger.plugins.pod_topology_spread import PodTopologySpread
 from arranger.plugins.priority_sort import PrioritySort
 from arranger.plugins.scheduling_gates import SchedulingGates
 from arranger.plugins.taint_toleration import TaintToleration
@@ -33,6 +35,8 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (NodePorts, 1),
     (NodeResourcesFit, 1),
     (NotYetSupported, 1),
+    (PodTopologySpread, 2),
+    (InterPodAffinity, 2),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
     (DefaultBinder, 1),

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Taint, Toleration
+from arranger.api.objects import Toleration
 from arranger.api.selectors import untolerated
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
@@ -49,13 +49,10 @@ class _Judged:
 
     def catch_up(self, table: NodeTable) -> None:
         """Judge the lists that have appeared since."""
-        lists = table.taint_lists.values
-        if len(lists) == len(self.allowed):
+        known = len(self.allowed)
+        if len(table.taint_lists) == known:
             return
-        taints = [
-            [Taint(key, value, effect) for key, value, effect in of_node]
-            for of_node in lists[len(self.allowed) :]
-        ]
+        taints = [table.taints_of(number) for number in range(known, len(table.taint_lists))]
         allowed = [not untolerated(of_node, self._tolerations, HARD) for of_node in taints]
         disliked = [len(untolerated(of_node, self._preferring, SOFT)) for of_node in taints]
         self.allowed = np.append(self.allowed, np.array(allowed, dtype=np.bool_))
