@@ -48,6 +48,10 @@ class Evaluation:
         self._node_sensitive = False
         self._scorers: tuple[Scorer, ...] = ()
         self._diagnosis: Diagnosis | None = None
+        self._cluster_pre_filters, self._cluster_pre_scorers = (
+            tuple(p for p in profile.at(point) if p.reads is Reads.CLUSTER)
+            for point in ("pre_filter", "pre_score")
+        )
         self.state = CycleState()
         self.refusal: Status | None = None
         self._start_over()
@@ -166,21 +170,19 @@ class Evaluation:
 
     def _pre_filters_as_before(self) -> bool:
         """Ask the plugins that depend on everything again; whether that changes what runs."""
-        for plugin in self._profile.at("pre_filter"):
-            if plugin.reads is Reads.CLUSTER:
-                answer = plugin.pre_filter(self.state, self._pod, self._cluster)
-                if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
-                    return False
-                if _is_skip(answer) != (plugin.name in self._unfiltered):
-                    return False
+        for plugin in self._cluster_pre_filters:
+            answer = plugin.pre_filter(self.state, self._pod, self._cluster)
+            if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
+                return False
+            if _is_skip(answer) != (plugin.name in self._unfiltered):
+                return False
         return True
 
     def _pre_scores_as_before(self, view: NodeView) -> bool:
-        for plugin in self._profile.at("pre_score"):
-            if plugin.reads is Reads.CLUSTER:
-                answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
-                if _is_skip(answer) != (plugin.name in self._unscored):
-                    return False
+        for plugin in self._cluster_pre_scorers:
+            answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
+            if _is_skip(answer) != (plugin.name in self._unscored):
+                return False
         return True
 
     def _pre_filter(self) -> set[str]:
