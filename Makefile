@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-FAST := $(wildcard tests/unit tests/conformance tests/simulation)
+FAST := $(wildcard tests/unit tests/conformance tests/simulation) tests/api_conformance
 LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 REAL := tests/controlplane tests/api_conformance
@@ -45,13 +45,13 @@ lock: ## Pin the dependencies again after an edit of pyproject.toml
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
-	$(BIN)/pytest -q -n2 $(FAST)
+	$(BIN)/pytest -q -n2 -m "not controlplane" $(FAST)
 
 .PHONY: test
 test: lint test-fast ## Lint and run every tier; the control-plane tier only where Go is
 ifneq ($(CONTROLPLANE_POSSIBLE),)
 	$(MAKE) --no-print-directory controlplane
-	$(BIN)/pytest -q $(REAL)
+	$(BIN)/pytest -q -m controlplane $(REAL)
 else
 	@echo "SKIPPED: the control-plane tier: it needs Go, which is not installed"
 endif

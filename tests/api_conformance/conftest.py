@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from arranger.embedded.direct import DirectTransport
+from arranger.embedded.server import EmbeddedCluster
 from arranger.kube.access import Access, Credentials, Identity
 from arranger.kube.http import HttpTransport
 from arranger.kube.transport import Transport
@@ -18,6 +20,19 @@ from tests.api_conformance.objects import GROUP, new_namespace, register
 from tests.controlplane.harness import ControlPlane
 
 EMBEDDED = "embedded"
+#: What the embedded cluster does not do yet, by test; see ``docs/embedded.md``. Strict: a test that
+#: begins to pass must leave the list.
+NOT_YET = frozenset(
+    {
+        "test_discovery_comes_in_one_answer_when_asked",
+        "test_a_watch_sends_tables_when_asked",
+        "test_fields_nobody_knows_are_dropped",
+        "test_unknown_fields_are_refused_when_the_client_asks",
+        "test_foreground_takes_the_owner_last",
+        "test_the_core_group_shows_the_same_event_in_its_words",
+        "test_events_are_selected_by_what_they_are_about",
+    }
+)
 REAL = pytest.param(
     "real", marks=[pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 )
@@ -28,6 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/api_conformance/" in item.path.as_posix():
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            if EMBEDDED in item.name and item.name.split("[")[0] in NOT_YET:
+                item.add_marker(pytest.mark.xfail(reason="not embedded yet", strict=True))
 
 
 @pytest.fixture(params=[EMBEDDED, REAL])
@@ -73,7 +90,6 @@ async def widgets(api: Api, ns: str) -> str:
 
 def _plane(request: pytest.FixtureRequest, fixture: str) -> ControlPlane | None:
     if request.param == EMBEDDED:
-        pytest.importorskip("arranger.embedded.direct")
         return None
     plane: ControlPlane = request.getfixturevalue(fixture)
     return plane
@@ -81,10 +97,6 @@ def _plane(request: pytest.FixtureRequest, fixture: str) -> ControlPlane | None:
 
 def _transport(plane: ControlPlane | None) -> Transport:
     if plane is None:
-        cluster = pytest.importorskip("arranger.embedded.server").EmbeddedCluster()
-        transport: Transport = pytest.importorskip("arranger.embedded.direct").DirectTransport(
-            cluster
-        )
-        return transport
+        return DirectTransport(EmbeddedCluster())
     identity = Identity(authorization=f"Bearer {plane.token}", ca_file=str(plane.ca_file))
     return HttpTransport(Access(plane.url, Credentials(identity)))

@@ -1,0 +1,105 @@
+"""Refusals, as the Status objects of the real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class ApiError(Exception):
+    """A request is refused.
+
+    Args:
+        code: the HTTP status.
+        reason: the machine-readable reason; "" for the rare errors that have none.
+        message: for people.
+        details: ``name``, ``kind``, ``causes`` and the like.
+        headers: of the answer, ``Retry-After`` for one.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Object | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.headers = headers or {}
+
+    def status(self) -> Object:
+        """The body of the answer."""
+        body: Object = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        }
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details:
+            body["details"] = self.details
+        return body
+
+
+def not_found(plural: str, name: str) -> ApiError:
+    """There is no such object."""
+    details = {"name": name, "kind": plural}
+    return ApiError(404, "NotFound", f'{plural} "{name}" not found', details=details)
+
+
+def no_such_path() -> ApiError:
+    """Nothing is served there."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(plural: str, name: str) -> ApiError:
+    """The name is taken."""
+    details = {"name": name, "kind": plural}
+    return ApiError(409, "AlreadyExists", f'{plural} "{name}" already exists', details=details)
+
+
+def conflict(plural: str, name: str, why: str) -> ApiError:
+    """The object is not what the request assumes."""
+    message = f'Operation cannot be fulfilled on {plural} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details={"name": name, "kind": plural})
+
+
+def modified(plural: str, name: str) -> ApiError:
+    """Somebody else has written in between."""
+    return conflict(
+        plural,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try"
+        " again",
+    )
+
+
+def bad_request(message: str) -> ApiError:
+    """The request makes no sense."""
+    return ApiError(400, "BadRequest", message)
+
+
+def expired(message: str) -> ApiError:
+    """The version asked for is gone."""
+    return ApiError(410, "Expired", message)
+
+
+def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, str]]) -> ApiError:
+    """The object breaks rules; each cause is (reason, field, message)."""
+    listed = [{"reason": r, "message": m, "field": f} for r, f, m in causes]
+    texts = [f"{f}: {m}" for _, f, m in causes]
+    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    full = f"{kind}.{group}" if group else kind
+    details = {"name": name, "group": group, "kind": kind, "causes": listed}
+    return ApiError(422, "Invalid", f'{full} "{name}" is invalid: {joined}', details=details)

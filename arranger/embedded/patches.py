@@ -1,0 +1,166 @@
+"""The three patch formats, and apply patches as a merge.
+
+JSON patch is RFC 6902 (by the ``jsonpatch`` package), merge patch RFC 7386. Strategic merge is the
+API server's own: lists of built-in kinds are merged by key. An apply patch is treated as a merge
+patch here: fields are set, but no ownership of fields is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+import jsonpatch
+
+Object = dict[str, Any]
+
+#: The key that items of a list are matched by, by the list's field name.
+_MERGE_KEYS: Final[Mapping[str, str]] = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "resourceClaims": "name",
+    "schedulingGates": "name",
+    "conditions": "type",
+    "addresses": "type",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "ownerReferences": "uid",
+    "topologySpreadConstraints": "topologyKey",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "hostAliases": "ip",
+}
+_SET_LISTS: Final = frozenset({"finalizers"})
+_BUILT_IN: Final = frozenset({"", "apps", "batch", "policy"})
+
+
+class PatchError(Exception):
+    """The patch cannot be applied; ``status``, ``reason`` and ``message`` are the answer's."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+def apply_patch(current: Object, patch: object, content_type: str, *, group: str) -> Object:
+    """The patched object; neither argument is changed.
+
+    Raises:
+        PatchError: 400 malformed, 415 a type that the kind does not take, 422 not applicable.
+    """
+    match content_type:
+        case "application/json-patch+json":
+            return _json_patch(current, patch)
+        case "application/merge-patch+json" | "application/apply-patch+yaml":
+            merged: Object = _merge(current, _object(patch))
+            return merged
+        case "application/strategic-merge-patch+json" if _is_built_in(group):
+            return _strategic(current, _object(patch))
+        case _:
+            raise PatchError(
+                415,
+                "UnsupportedMediaType",
+                f"the body of the request was in an unknown format - {content_type}",
+            )
+
+
+def _is_built_in(group: str) -> bool:
+    return group in _BUILT_IN or (group.endswith(".k8s.io") and group.count(".") <= 2)
+
+
+def _object(patch: object) -> Object:
+    if not isinstance(patch, dict):
+        raise PatchError(400, "BadRequest", "the patch is not a JSON object")
+    return patch
+
+
+def _json_patch(current: Object, patch: object) -> Object:
+    if not isinstance(patch, list):
+        raise PatchError(400, "BadRequest", "a JSON patch is a list of operations")
+    try:
+        operations = jsonpatch.JsonPatch(patch)
+    except (jsonpatch.InvalidJsonPatch, jsonpatch.JsonPointerException) as error:
+        raise PatchError(400, "BadRequest", str(error)) from error
+    try:
+        patched: Object = operations.apply(deepcopy(current))
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+        message = f"the server rejected our request due to an error in our request: {error}"
+        raise PatchError(422, "Invalid", message) from error
+    return patched
+
+
+def _merge(current: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return deepcopy(patch)
+    merged = dict(current) if isinstance(current, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value)
+    return merged
+
+
+def _strategic(current: Any, patch: Object) -> Object:
+    directive = patch.get("$patch")
+    if directive == "replace":
+        return {k: deepcopy(v) for k, v in patch.items() if k != "$patch"}
+    if directive == "delete":
+        return {}
+    merged: Object = dict(current) if isinstance(current, dict) else {}
+    if (kept := patch.get("$retainKeys")) is not None:
+        merged = {k: v for k, v in merged.items() if k in kept}
+    for key, value in patch.items():
+        if key.startswith("$deleteFromPrimitiveList/"):
+            field = key.split("/", 1)[1]
+            merged[field] = [item for item in merged.get(field) or [] if item not in value]
+        elif key.startswith("$"):
+            continue
+        elif value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = _strategic(merged.get(key), value)
+        elif isinstance(value, list):
+            merged[key] = _merge_list(key, merged.get(key) or [], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
+    if field in _SET_LISTS:
+        return [*current, *(item for item in patch if item not in current)]
+    key = _MERGE_KEYS.get(field) or _port_key(field, current, patch)
+    if key is None:
+        return deepcopy(patch)
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [deepcopy(item) for item in patch if "$patch" not in item]
+    merged = list(current)
+    for item in patch:
+        if key not in item:
+            message = f"map: {item} does not contain declared merge key: {key}"
+            raise PatchError(500, "", message)
+        place = next((n for n, old in enumerate(merged) if old.get(key) == item[key]), None)
+        if item.get("$patch") == "delete":
+            if place is not None:
+                del merged[place]
+        elif place is None:
+            merged.append(_strategic({}, item))
+        else:
+            merged[place] = _strategic(merged[place], item)
+    return merged
+
+
+def _port_key(field: str, current: list[Any], patch: list[Any]) -> str | None:
+    """Ports of containers and of services go by different keys."""
+    if field != "ports":
+        return None
+    of_container = any("containerPort" in p for p in [*current, *patch] if isinstance(p, dict))
+    return "containerPort" if of_container else "port"

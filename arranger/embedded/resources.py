@@ -1,0 +1,157 @@
+"""What is served: the built-in resources, and those that CustomResourceDefinitions add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from arranger.embedded.schema import CustomSchema
+
+VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served resource.
+
+    Attributes:
+        status: whether ``/status`` is a subresource, and so isolated from the rest.
+        schema: of a custom resource, which also tells custom from built-in.
+        columns: ``additionalPrinterColumns`` of a custom resource.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short: tuple[str, ...] = ()
+    status: bool = False
+    custom: bool = False
+    schema: CustomSchema | None = None
+    columns: tuple[dict[str, Any], ...] = field(default=())
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``group/version``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> str:
+        """The resource's name in the store."""
+        return f"{self.group}/{self.plural}"
+
+    @property
+    def qualified(self) -> str:
+        """``plural.group`` as messages have it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _builtin() -> Iterator[Resource]:
+    def one(
+        group: str, version: str, plural: str, kind: str, *short: str, **more: bool
+    ) -> Resource:
+        return Resource(group, version, plural, kind, short=short, **more)  # type: ignore[arg-type]
+
+    wide = {"namespaced": False}
+    with_status = {"status": True}
+    yield one("", "v1", "pods", "Pod", "po", **with_status)
+    yield one("", "v1", "nodes", "Node", "no", **wide, **with_status)
+    yield one("", "v1", "namespaces", "Namespace", "ns", **wide, **with_status)
+    yield one("", "v1", "events", "Event", "ev")
+    yield one("", "v1", "services", "Service", "svc", **with_status)
+    yield one("", "v1", "configmaps", "ConfigMap", "cm")
+    yield one("", "v1", "secrets", "Secret")
+    yield one("", "v1", "serviceaccounts", "ServiceAccount", "sa")
+    yield one("", "v1", "persistentvolumes", "PersistentVolume", "pv", **wide, **with_status)
+    yield one("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", **with_status)
+    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **with_status)
+    for plural, kind, short in (
+        ("deployments", "Deployment", "deploy"),
+        ("replicasets", "ReplicaSet", "rs"),
+        ("statefulsets", "StatefulSet", "sts"),
+        ("daemonsets", "DaemonSet", "ds"),
+    ):
+        yield one("apps", "v1", plural, kind, short, **with_status)
+    yield one("batch", "v1", "jobs", "Job", **with_status)
+    yield one("coordination.k8s.io", "v1", "leases", "Lease")
+    yield one("events.k8s.io", "v1", "events", "Event", "ev")
+    budgets = "poddisruptionbudgets"
+    yield one("policy", "v1", budgets, "PodDisruptionBudget", "pdb", **with_status)
+    yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **wide)
+    for plural, kind, shorts in (
+        ("storageclasses", "StorageClass", ("sc",)),
+        ("csinodes", "CSINode", ()),
+        ("csidrivers", "CSIDriver", ()),
+        ("volumeattachments", "VolumeAttachment", ()),
+    ):
+        yield one("storage.k8s.io", "v1", plural, kind, *shorts, **wide)
+    yield one("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+    crds = "customresourcedefinitions"
+    kind = "CustomResourceDefinition"
+    yield one("apiextensions.k8s.io", "v1", crds, kind, "crd", **wide, **with_status)
+
+
+class Registry:
+    """Served resources by group, version and plural."""
+
+    def __init__(self) -> None:
+        self._resources = {(r.group, r.version, r.plural): r for r in _builtin()}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._resources.values())
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource, if it is served."""
+        return self._resources.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource whose objects say this of themselves."""
+        for resource in self._resources.values():
+            if (resource.api_version, resource.kind) == (api_version, kind):
+                return resource
+        return None
+
+    def named(self, plural: str, group: str = "") -> Resource:
+        """A resource by plural and group.
+
+        Raises:
+            KeyError: it is not served.
+        """
+        for resource in self._resources.values():
+            if (resource.group, resource.plural) == (group, plural):
+                return resource
+        raise KeyError(f"{group}/{plural} is not served")
+
+    def define(self, definition: dict[str, Any]) -> None:
+        """Serve what a CustomResourceDefinition defines, replacing its earlier form.
+
+        Raises:
+            ValueError: the schema uses what we cannot honour.
+        """
+        spec = definition["spec"]
+        names = spec["names"]
+        for version in spec["versions"]:
+            if not version.get("served"):
+                continue
+            schema = version.get("schema", {}).get("openAPIV3Schema") or {"type": "object"}
+            resource = Resource(
+                spec["group"],
+                version["name"],
+                names["plural"],
+                names["kind"],
+                namespaced=spec.get("scope", "Namespaced") == "Namespaced",
+                short=tuple(names.get("shortNames", ())),
+                status="status" in (version.get("subresources") or {}),
+                custom=True,
+                schema=CustomSchema.parse(schema),
+                columns=tuple(version.get("additionalPrinterColumns") or ()),
+            )
+            self._resources[resource.group, resource.version, resource.plural] = resource
+
+    def undefine(self, definition: dict[str, Any]) -> None:
+        """Stop serving what a deleted definition defined."""
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            self._resources.pop((spec["group"], version["name"], spec["names"]["plural"]), None)
