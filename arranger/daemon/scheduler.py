@@ -16,9 +16,10 @@ import structlog
 
 from arranger.api.effects import Effect, Outcome
 from arranger.api.objects import Node, Pod
+from arranger.cluster.objects import STORED_KINDS
 from arranger.daemon.config import Config, build_profiles
 from arranger.daemon.metrics import Metrics
-from arranger.daemon.sinks import node_sink, pod_sink
+from arranger.daemon.sinks import LookupSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
 from arranger.kube.decoding import Decoder
 from arranger.kube.effects import Writer, ignore
@@ -27,6 +28,16 @@ from arranger.kube.reflector import Reflector
 from arranger.kube.transport import Transport
 
 log = structlog.get_logger(__name__)
+
+#: Where the kinds are that plugins look up.
+LOOKUP_PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "Service": "/api/v1/services",
+    "ReplicationController": "/api/v1/replicationcontrollers",
+    "ReplicaSet": "/apis/apps/v1/replicasets",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
+}
+assert LOOKUP_PATHS.keys() == STORED_KINDS.keys(), "a kind without a path"
 
 #: Entities tried before other tasks get their turn: two to five milliseconds.
 SLICE = 64
@@ -71,6 +82,9 @@ class Scheduler:
         self._loop_time: Callable[[], float] = lambda: asyncio.get_running_loop().time()
         self._pods = pod_sink(self.engine, self._loop_time, self._wake.set)
         self._nodes = node_sink(self.engine, self._loop_time, self._wake.set)
+        self._lookups = {
+            kind: LookupSink(self.engine, self._loop_time, self._wake.set) for kind in STORED_KINDS
+        }
         self._on_lead: Callable[[], None] = lambda: None
         self._election = self._make_election(identity)
         self._writer = Writer(
@@ -90,7 +104,8 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return self._pods.synced and self._nodes.synced
+        looked_up = all(sink.synced for sink in self._lookups.values())
+        return looked_up and self._pods.synced and self._nodes.synced
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
@@ -133,7 +148,12 @@ class Scheduler:
         reflecting = partial(Reflector, self._transport, rng=self._rng, meter=self.metrics)
         nodes = reflecting("/api/v1/nodes", Decoder(Node), self._nodes)
         pods = reflecting("/api/v1/pods", Decoder(Pod), self._pods)
-        reflectors = [asyncio.create_task(r.run(), name="reflector") for r in (nodes, pods)]
+        lookups = [
+            reflecting(LOOKUP_PATHS[kind], Decoder(STORED_KINDS[kind]), sink)
+            for kind, sink in self._lookups.items()
+        ]
+        runs = [nodes.run(), pods.run(), *(lookup.run() for lookup in lookups)]
+        reflectors = [asyncio.create_task(run, name="reflector") for run in runs]
         deciding = asyncio.create_task(self._decide(), name="decide")
         parts = {writer, deciding, *reflectors}
         try:

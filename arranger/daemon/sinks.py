@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from arranger.api.objects import Node, ObjectMeta, Pod
+from arranger.cluster.objects import StoredObject
 from arranger.engine.engine import Engine
 
 
@@ -83,6 +84,43 @@ def pod_sink(engine: Engine, now: Callable[[], float], wake: Callable[[], None])
         gone=lambda key: engine.pod_gone(key, now()),
         wake=wake,
     )
+
+
+class LookupSink:
+    """Keeps one kind of the objects that plugins look up current.
+
+    Attributes:
+        synced: whether a full state has been delivered.
+    """
+
+    def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
+        self.synced = False
+        self._known: dict[str, StoredObject] = {}
+        self._engine = engine
+        self._now = now
+        self._wake = wake
+
+    def replaced(self, objects: Sequence[StoredObject], resource_version: str) -> None:
+        """The full state, after a list."""
+        present = {_key(obj) for obj in objects}
+        for key in self._known.keys() - present:
+            self._engine.object_gone(self._known.pop(key), self._now())
+        for obj in objects:
+            self.applied(obj)
+        self.synced = True
+        self._wake()
+
+    def applied(self, obj: StoredObject) -> None:
+        """One object was added or edited."""
+        self._known[_key(obj)] = obj
+        self._engine.object_set(obj, self._now())
+        self._wake()
+
+    def deleted(self, obj: StoredObject) -> None:
+        """One object was deleted."""
+        self._known.pop(_key(obj), None)
+        self._engine.object_gone(obj, self._now())
+        self._wake()
 
 
 def _key(obj: _Named) -> str:

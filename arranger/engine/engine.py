@@ -23,6 +23,7 @@ from arranger.api.effects import (
 from arranger.api.objects import Node, Pod
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_change
@@ -96,6 +97,19 @@ class Engine:
         before = self.cluster.remove_node(name)
         if before is not None:
             self._happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
+
+    # --- events: what plugins look up ------------------------------------------------------
+
+    def object_set(self, stored: StoredObject, now: float) -> None:
+        """A namespace, service or controller appeared or was edited."""
+        before = self.cluster.objects.set(stored)
+        if before is None or before != stored:
+            self._happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+
+    def object_gone(self, stored: StoredObject, now: float) -> None:
+        """A namespace, service or controller was deleted."""
+        self.cluster.objects.remove(stored)
+        self._happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
 
     # --- events: pods ----------------------------------------------------------------------
 
