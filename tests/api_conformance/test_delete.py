@@ -8,12 +8,20 @@ import pytest
 
 from tests.api_conformance.client import Api, Object
 from tests.api_conformance.objects import LEASES, a_binding, a_lease, a_node, a_pod, pods
+from tests.controlplane.harness import until
 
 
 async def a_bound_pod(api: Api, ns: str, **spec: Any) -> str:
     path = f"{pods(ns)}/web"
     await api.create(pods(ns), a_pod("web", **spec))
     await api.create(f"{path}/binding", a_binding("web", ns))
+
+    # The real server reckons grace with the pod as its watch cache has it: to be asked of a busy
+    # one only after the cache has seen the binding, or the pod goes at once as an unbound one.
+    async def cached() -> bool:
+        return "nodeName" in (await api.get(path, resourceVersion="0"))["spec"]
+
+    await until(cached, what="the binding in the watch cache")
     return path
 
 
