@@ -162,6 +162,8 @@ def _weighs_the_same(before: PodInfo, after: PodInfo) -> bool:
         before.requests == after.requests
         and before.non_zero == after.non_zero
         and before.ports == after.ports
+        and before.terms == after.terms
+        and before.pod.metadata.namespace == after.pod.metadata.namespace
         and before.pod.metadata.labels == after.pod.metadata.labels
         and _terminating(before) == _terminating(after)
     )
