@@ -38,6 +38,10 @@ format: $(STAMP) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: demo
+demo: $(STAMP) ## Schedule examples/demo in the embedded cluster, in virtual time
+	$(BIN)/arranger simulate -f examples/demo
+
 .PHONY: lock
 lock: ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml

@@ -49,6 +49,38 @@ def run(
 
 @main.command()
 @click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    required=True,
+    help="Manifests: YAML or JSON files, or folders of them. May be repeated.",
+)
+@click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
+@click.option("--seed", default=0, show_default=True, help="Equal seeds give equal runs.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
+    """Schedule manifests in an embedded cluster, in virtual time, until nothing changes."""
+    import json
+
+    from arranger.cli.simulating import ManifestError, read_manifests
+    from arranger.cli.simulating import simulate as run_simulation
+    from arranger.cli.tables import print_outcome
+    from arranger.daemon.config import ConfigError, load_config
+
+    try:
+        outcome = run_simulation(read_manifests(files), load_config(config_file), seed=seed)
+    except (ManifestError, ConfigError) as error:
+        raise click.ClickException(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps(outcome.as_json(), indent=2))
+    else:
+        print_outcome(outcome)
+
+
+@main.command()
+@click.option(
     "--snapshot",
     "snapshots",
     type=_FILE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
 from arranger.api.objects import Node, ObjectMeta, Pod
@@ -46,7 +47,8 @@ class StateSink(Generic[T]):
         present = {_key(obj) for obj in objects}
         for key in self._known - present:
             self._gone(key)
-        for obj in objects:
+        # The oldest first: after a restart, who waited longest is still in front.
+        for obj in sorted(objects, key=_created):
             self._set_one(obj)
         self._known = present
         self.synced = True
@@ -121,6 +123,10 @@ class LookupSink:
         self._known.pop(_key(obj), None)
         self._engine.object_gone(obj, self._now())
         self._wake()
+
+
+def _created(obj: _Named) -> datetime:
+    return obj.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
 
 
 def _key(obj: _Named) -> str:

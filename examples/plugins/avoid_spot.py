@@ -1,0 +1,18 @@
+"""Keep important pods off nodes that may be taken back; named in the configuration's pluginFiles."""
+
+from arranger.framework import Plugin, Reads
+
+
+class AvoidSpot(Plugin):
+    reads = Reads.NODE  # a verdict changes only with its node
+
+    def sign(self, pod):
+        return ()  # pods of equal spec (priority included) share verdicts
+
+    def filter_node(self, state, pod, node):
+        if node.labels.get("spot") == "true" and pod.priority >= 1000:
+            return self.reject("node(s) may be taken back", resolvable=False)
+        return None
+
+    def score_node(self, state, pod, node):
+        return 0 if node.labels.get("spot") == "true" else 100

@@ -1,0 +1,59 @@
+"""``arranger simulate``: what goes in, what comes out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from arranger.cli.main import main
+
+DEMO = Path(__file__).parents[2] / "examples" / "demo"
+
+
+def run(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["simulate", *args])
+    return result.exit_code, result.output
+
+
+def test_the_demo_places_what_fits_and_says_why_the_rest_waits() -> None:
+    code, output = run("-f", str(DEMO), "-o", "json")
+    assert code == 0, output
+    outcome = json.loads(output)
+    nodes = {p["pod"]: p["node"] for p in outcome["placements"]}
+    assert nodes["default/web"] in ("cpu-1", "cpu-2")
+    assert len([pod for pod, node in nodes.items() if node == "gpu-1"]) == 1
+    reasons = {p["pod"]: p["reason"] for p in outcome["pending"]}
+    assert reasons["default/too-big"].startswith("0/3 nodes are available:")
+    assert "scheduling gates" in reasons["default/gated"]
+    assert {"Scheduled", "FailedScheduling"} == {e["reason"] for e in outcome["events"]}
+
+
+def test_equal_seeds_give_equal_runs() -> None:
+    first, second = (run("-f", str(DEMO), "-o", "json", "--seed", "7") for _ in range(2))
+    assert first == second
+
+
+def test_the_table_names_the_pods_that_wait() -> None:
+    code, output = run("-f", str(DEMO))
+    assert code == 0
+    assert "default/too-big" in output
+
+
+def test_a_manifest_the_server_refuses_is_named_with_its_document(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n")
+    code, output = run("-f", str(path))
+    assert code != 0
+    assert "bad.yaml, document 1" in output
+    assert "spec.containers: Required value" in output
+    assert "Traceback" not in output
+
+
+def test_what_is_no_object_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text("just: text\n")
+    code, output = run("-f", str(path))
+    assert code != 0
+    assert "has no kind" in output
