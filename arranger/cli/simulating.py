@@ -1,4 +1,4 @@
-"""``arranger simulate``: manifests into the embedded cluster, and virtual time until all is still."""
+"""``arranger simulate``: manifests into the embedded cluster, until nothing changes any more."""
 
 from __future__ import annotations
 
