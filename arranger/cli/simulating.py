@@ -15,6 +15,7 @@ from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.errors import ApiError
+from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.virtual import run_virtual, virtual_now
 
@@ -87,13 +88,17 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
         DirectTransport(cluster), config, identity="simulation", rng=random.Random(seed)
     )
     work = asyncio.create_task(scheduler.run())
+    kubelets = HollowKubelets(DirectTransport(cluster), now=virtual_now)
+    running = asyncio.create_task(kubelets.run())
     last_change = 0.0
     version = -1
     loop = asyncio.get_running_loop()
-    while loop.time() - last_change < _STILL and not work.done():
+    while (loop.time() - last_change < _STILL or not kubelets.idle) and not work.done():
         if cluster.store.version != version:
             version, last_change = cluster.store.version, loop.time()
         await asyncio.sleep(1.0)
+    running.cancel()
+    await asyncio.wait({running})
     scheduler.stop()
     await work
     return _outcome(cluster, last_change)
@@ -116,7 +121,8 @@ def _outcome(cluster: EmbeddedCluster, seconds: float) -> Outcome:
     for pod in cluster.objects("pods"):
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if node := pod["spec"].get("nodeName"):
-            outcome.placements.append({"pod": name, "node": node})
+            phase = pod["status"]["phase"]
+            outcome.placements.append({"pod": name, "node": node, "phase": phase})
         else:
             conditions = pod["status"].get("conditions") or [{}]
             why = conditions[0].get("message", f"waits for {pod['spec']['schedulerName']}")

@@ -1,4 +1,4 @@
-"""Keep important pods off nodes that may be taken back; a file for ``pluginFiles``."""
+"""Keep important pods off nodes that may be taken back (configuration: ``pluginFiles``)."""
 
 from arranger.framework import Plugin, Reads
 

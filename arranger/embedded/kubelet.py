@@ -1,0 +1,159 @@
+"""Hollow kubelets: bound pods run, end when they say so, and go when they are deleted.
+
+One component stands for the kubelets of all nodes. Annotations on a pod say what it would do:
+
+* ``arranger.io/run-seconds``: ends after that time (never, without it);
+* ``arranger.io/exit-code``: ends Failed if it is not ``0``;
+* ``arranger.io/termination-seconds``: how long it takes to go when deleted; 1 by default, and its
+  grace at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import structlog
+
+from arranger.kube.transport import Transport, TransportError
+
+log = structlog.get_logger(__name__)
+
+Object = dict[str, Any]
+
+RUN_SECONDS: Final = "arranger.io/run-seconds"
+EXIT_CODE: Final = "arranger.io/exit-code"
+TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
+_MERGE: Final = "application/merge-patch+json"
+
+
+class HollowKubelets:
+    """Runs pods on all nodes of one cluster.
+
+    Args:
+        transport: where the cluster is.
+        now: the calendar clock, for the time stamps.
+    """
+
+    def __init__(
+        self, transport: Transport, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._transport = transport
+        self._now = now
+        self._work: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
+        #: uid → what has been planned for it, so that a watch that starts over plans nothing twice.
+        self._planned: dict[str, set[str]] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is due, now or later."""
+        return not self._timers and self._work.empty()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch(), name="kubelet-watch")
+                group.create_task(self._write(), name="kubelet-write")
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async with self._transport.stream("/api/v1/pods", query={"watch": "1"}) as stream:
+                    async for line in stream.lines():
+                        event = json.loads(line)
+                        if event["type"] in ("ADDED", "MODIFIED"):
+                            self._see(event["object"])
+                        elif event["type"] == "DELETED":
+                            self._planned.pop(event["object"]["metadata"]["uid"], None)
+            except TransportError as error:
+                log.info("kubelets.watch_broken", error=str(error))
+            await asyncio.sleep(1.0)
+
+    def _see(self, pod: Object) -> None:
+        if not pod["spec"].get("nodeName"):
+            return
+        meta, phase = pod["metadata"], pod["status"].get("phase")
+        wishes: Mapping[str, str] = meta.get("annotations") or {}
+        if meta.get("deletionTimestamp"):
+            wait = min(
+                float(wishes.get(TERMINATION_SECONDS, 1)),
+                float(meta.get("deletionGracePeriodSeconds", 0)),
+            )
+            self._plan(pod, "remove", wait)
+        elif phase == "Pending":
+            self._plan(pod, "start", 0.0)
+        elif phase == "Running" and RUN_SECONDS in wishes:
+            self._plan(pod, "finish", float(wishes[RUN_SECONDS]))
+
+    def _plan(self, pod: Object, action: str, wait: float) -> None:
+        uid = pod["metadata"]["uid"]
+        planned = self._planned.setdefault(uid, set())
+        if action in planned:
+            return
+        planned.add(action)
+        loop = asyncio.get_running_loop()
+
+        def due() -> None:
+            self._timers.discard(timer)
+            self._work.put_nowait((action, uid, pod))
+
+        timer = loop.call_later(wait, due)
+        self._timers.add(timer)
+
+    async def _write(self) -> None:
+        while True:
+            action, uid, pod = await self._work.get()
+            try:
+                await self._act(action, uid, pod)
+            except TransportError as error:
+                log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=str(error))
+                # Seen again with the next change of the pod, or when the watch starts over.
+                self._planned.get(uid, set()).discard(action)
+
+    async def _act(self, action: str, uid: str, pod: Object) -> None:
+        meta = pod["metadata"]
+        path = f"/api/v1/namespaces/{quote(meta['namespace'])}/pods/{quote(meta['name'])}"
+        if action == "remove":
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+            await self._transport.request("DELETE", path, body=json.dumps(options).encode())
+            return
+        status = self._running(pod) if action == "start" else _ended(pod)
+        body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
+        await self._transport.request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+
+    def _running(self, pod: Object) -> Object:
+        stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = [
+            {"type": kind, "status": "True", "lastTransitionTime": stamp}
+            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        ]
+        containers = [
+            {
+                "name": container["name"],
+                "image": container.get("image", ""),
+                "ready": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": stamp}},
+            }
+            for container in pod["spec"]["containers"]
+        ]
+        return {
+            "phase": "Running",
+            "startTime": stamp,
+            "conditions": ready,
+            "containerStatuses": containers,
+        }
+
+
+def _ended(pod: Object) -> Object:
+    code = int((pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0"))
+    return {"phase": "Failed" if code else "Succeeded"}
