@@ -1,0 +1,171 @@
+"""What users apply is what the code needs: rights, names, ports and configuration agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from arranger import __version__
+from arranger.daemon.config import build_profiles, load_config
+from arranger.daemon.scheduler import LOOKUP_PATHS
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+
+Object = dict[str, Any]
+Right = tuple[str, str, str]
+
+
+def objects() -> dict[tuple[str, str], Object]:
+    """Every object of the manifests by kind and name."""
+    kustomization = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())
+    found: dict[tuple[str, str], Object] = {}
+    for file in kustomization["resources"]:
+        for document in yaml.safe_load_all((MANIFESTS / file).read_text()):
+            key = (document["kind"], document["metadata"]["name"])
+            assert key not in found, f"{key} twice"
+            found[key] = document
+    return found
+
+
+OBJECTS = objects()
+DEPLOYMENT = OBJECTS["Deployment", "arranger"]
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+CONTAINER = POD["containers"][0]
+
+
+def rights(kind: str, name: str) -> set[Right]:
+    """Group, resource and verb of everything a role allows on objects of any name."""
+    return {
+        (group, resource, verb)
+        for rule in OBJECTS[kind, name]["rules"]
+        if "resourceNames" not in rule
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def config_file(folder: Path) -> Path:
+    file = folder / "config.yaml"
+    file.write_text(OBJECTS["ConfigMap", "arranger"]["data"]["config.yaml"])
+    return file
+
+
+def lookup_rights() -> set[Right]:
+    """What the daemon's reflectors need: taken from the paths they read."""
+    paths = [*LOOKUP_PATHS.values(), "/api/v1/nodes", "/api/v1/pods"]
+    found = set()
+    for path in paths:
+        parts = path.strip("/").split("/")
+        group = parts[1] if parts[0] == "apis" else ""
+        found |= {(group, parts[-1], verb) for verb in ("list", "watch")}
+    return found
+
+
+WRITES: set[Right] = {
+    ("", "pods/binding", "create"),
+    ("", "pods/status", "patch"),
+    ("", "pods", "delete"),
+    ("events.k8s.io", "events", "create"),
+    ("events.k8s.io", "events", "patch"),
+}
+#: An ambiguous Binding is settled by reading the pod.
+READS_OF_ONE: set[Right] = {("", "pods", "get")}
+
+
+def test_every_file_is_listed_by_the_kustomization() -> None:
+    listed = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
+    assert listed == sorted(file.name for file in MANIFESTS.glob("[0-9]*.yaml"))
+
+
+def test_the_scheduler_may_do_across_the_cluster_what_it_does_and_nothing_else() -> None:
+    assert rights("ClusterRole", "arranger") == lookup_rights() | WRITES | READS_OF_ONE
+
+
+def test_only_the_lease_that_replicas_compete_for_may_be_changed(tmp_path: Path) -> None:
+    lease = load_config(config_file(tmp_path)).leader_election
+    role = OBJECTS["Role", "arranger-lease"]
+    assert role["metadata"]["namespace"] == lease.resource_namespace
+    # A name cannot restrict create: the object has none yet.
+    assert rights("Role", "arranger-lease") == {("coordination.k8s.io", "leases", "create")}
+    named = [rule for rule in role["rules"] if "resourceNames" in rule]
+    assert [(rule["resourceNames"], sorted(rule["verbs"])) for rule in named] == [
+        ([lease.resource_name], ["get", "update"])
+    ]
+
+
+@pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
+def test_no_role_has_a_wildcard(kind: str) -> None:
+    rules = [rule for (k, _), role in OBJECTS.items() if k == kind for rule in role["rules"]]
+    assert rules
+    assert not [rule for rule in rules for values in rule.values() if "*" in "".join(values)]
+
+
+@pytest.mark.parametrize(
+    ("binding", "role"),
+    [("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")],
+)
+def test_rights_go_to_the_service_account_of_the_deployment(binding: str, role: str) -> None:
+    account = {"kind": "ServiceAccount", "name": POD["serviceAccountName"]}
+    bindings = [o for (kind, _), o in OBJECTS.items() if kind == binding]
+    assert bindings
+    for each in bindings:
+        assert (role, each["roleRef"]["name"]) in OBJECTS
+        assert each["subjects"] == [account | {"namespace": DEPLOYMENT["metadata"]["namespace"]}]
+
+
+def test_bindings_have_a_priority_level_of_their_own() -> None:
+    spec = OBJECTS["FlowSchema", "arranger"]["spec"]
+    subjects = [subject for rule in spec["rules"] for subject in rule["subjects"]]
+    namespace = DEPLOYMENT["metadata"]["namespace"]
+    assert [s["serviceAccount"] for s in subjects] == [
+        {"name": POD["serviceAccountName"], "namespace": namespace}
+    ]
+
+
+def test_the_configuration_is_one_the_daemon_starts_with(tmp_path: Path) -> None:
+    config = load_config(config_file(tmp_path))
+    assert [profile.scheduler_name for profile in build_profiles(config)] == ["arranger"]
+    # The container reads the file where the volume of that ConfigMap puts it.
+    volume = POD["volumes"][0]
+    assert volume["configMap"]["name"] == "arranger"
+    mount = next(m for m in CONTAINER["volumeMounts"] if m["name"] == volume["name"])
+    assert CONTAINER["args"] == ["run", "--config", f"{mount['mountPath']}/config.yaml"]
+
+
+@pytest.mark.parametrize("probe", ["livenessProbe", "readinessProbe"])
+def test_probes_ask_the_port_the_daemon_listens_on(probe: str, tmp_path: Path) -> None:
+    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+    request = CONTAINER[probe]["httpGet"]
+    assert request["path"] in ("/livez", "/readyz")
+    assert ports[request["port"]] == load_config(config_file(tmp_path)).server.port
+
+
+def test_the_pod_is_admitted_where_the_restricted_standard_is_enforced() -> None:
+    pod, container = POD["securityContext"], CONTAINER["securityContext"]
+    assert pod["runAsNonRoot"]
+    assert pod["runAsUser"] == 65532
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["allowPrivilegeEscalation"] is False
+    assert container["readOnlyRootFilesystem"] is True
+    assert container["capabilities"] == {"drop": ["ALL"]}
+    namespace = OBJECTS["Namespace", DEPLOYMENT["metadata"]["namespace"]]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_scheduler_does_not_wait_for_itself() -> None:
+    ours = load_config(None).profiles[0].scheduler_name
+    assert POD["schedulerName"] != ours
+    assert ("PriorityClass", POD["priorityClassName"]) in OBJECTS
+
+
+def test_selectors_find_the_pods_and_the_image_is_this_version() -> None:
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    budget = OBJECTS["PodDisruptionBudget", "arranger"]["spec"]
+    for selector in (DEPLOYMENT["spec"]["selector"], budget["selector"]):
+        assert selector["matchLabels"].items() <= labels.items()
+    assert budget["minAvailable"] < DEPLOYMENT["spec"]["replicas"]
+    assert CONTAINER["image"] == f"arranger:{__version__}"
