@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+
+import numpy as np
 
 from arranger.api.effects import Effect
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Entity
-from arranger.framework.diagnosis import Diagnosis
+from arranger.engine.failures import PluginFailureError, running
+from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Nomination, Plugin, Wait
+from arranger.framework.plugin import Nomination, Wait
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status
+from arranger.framework.verdicts import Rejection
+
+log = logging.getLogger(__name__)
 
 #: Evaluations kept; each holds a few arrays as long as the node table.
 _KEPT_CLASSES = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A Permit plugin makes the pod wait: for at most ``timeout`` seconds."""
+
+    plugin: str
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
-    """A node is reserved; ``wait`` is how long Permit may hold the pod (0: not at all)."""
+    """A node is reserved; ``held`` if Permit makes the pod wait."""
 
     node: str
-    wait: float = 0.0
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +63,23 @@ class Broken:
 Decision = Placed | Unplaced | Broken
 
 
-class PluginFailureError(Exception):
-    """A plugin raised; carries its name and what it raised."""
+def unreserve_plugins(entity: Entity) -> None:
+    """Tell the Reserve plugins, last first, that the entity gives its node up."""
+    for plugin in reversed(entity.profile.at("reserve")):
+        try:
+            plugin.unreserve(entity.state, entity.pod, entity.node)
+        except Exception:
+            # The reservation ends all the same, and the others must hear of it.
+            log.exception("pod %s: running Unreserve plugin %r", entity.pod.key, plugin.name)
 
-    def __init__(self, plugin: Plugin, point: str, error: Exception) -> None:
-        super().__init__(f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}')
+
+def refused_node(refusal: Status) -> str:
+    """The text for a pod whose chosen node a Reserve, Permit or PreBind plugin refused.
+
+    Upstream: the ``FitError`` over one node in ``schedule_one.go``.
+    """
+    kind = Rejected(refusal.plugin, Rejection(refusal.reasons, refusal.code))
+    return Diagnosis(nodes=1, kinds=[kind], kind_of=np.zeros(1, dtype=np.int64)).message()
 
 
 class Cycle:
@@ -103,12 +130,12 @@ class Cycle:
 
     def unreserve(self, entity: Entity) -> None:
         """Give the entity's reservation up, plugins first, in reverse order."""
-        for plugin in reversed(entity.profile.at("reserve")):
-            plugin.unreserve(entity.state, entity.pod, entity.node)
+        unreserve_plugins(entity)
         self._cluster.remove(entity.uid)
         entity.node = ""
         entity.state = CycleState()
         entity.awaiting.clear()
+        entity.binding = None
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -117,7 +144,8 @@ class Cycle:
         nominated = ""
         effects: tuple[Effect, ...] = ()
         for plugin in entity.profile.at("post_filter"):
-            answer = self._post_filter(plugin, entity, evaluation, diagnosis)
+            with running(plugin, "PostFilter"):
+                answer = plugin.post_filter(evaluation.state, entity.pod, self._cluster, diagnosis)
             if isinstance(answer, Nomination):
                 nominated, effects = answer.node, answer.effects
                 break
@@ -125,54 +153,43 @@ class Cycle:
                 diagnosis.post_filter = answer.message()
         return Unplaced(diagnosis.message(), diagnosis.plugins(), nominated, effects)
 
-    def _post_filter(
-        self, plugin: Plugin, entity: Entity, evaluation: Evaluation, diagnosis: Diagnosis
-    ) -> Nomination | Status | None:
-        try:
-            return plugin.post_filter(evaluation.state, entity.pod, self._cluster, diagnosis)
-        except Exception as error:
-            raise PluginFailureError(plugin, "PostFilter", error) from error
-
     def _reserve(self, entity: Entity, state: CycleState, node: str) -> Decision:
         self._cluster.assume(entity.pod, node)
         entity.node = node
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
         entity.state = CycleState(state)
         try:
-            refusal, wait = self._ask(entity)
+            answer = self._ask(entity)
         except Exception:
             self.unreserve(entity)
             raise
-        if refusal is not None:
+        if isinstance(answer, Status):
             self.unreserve(entity)
-            return Unplaced(refusal.message(), frozenset({refusal.plugin}))
-        return Placed(node, wait)
+            return Unplaced(refused_node(answer), frozenset({answer.plugin}))
+        return Placed(node, answer)
 
-    def _ask(self, entity: Entity) -> tuple[Status | None, float]:
-        """Reserve and Permit: the first refusal, or how long to wait at most."""
+    def _ask(self, entity: Entity) -> Status | Held | None:
+        """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
         for plugin in entity.profile.at("reserve"):
-            try:
+            with running(plugin, "Reserve"):
                 answer = plugin.reserve(entity.state, entity.pod, entity.node)
-            except Exception as error:
-                raise PluginFailureError(plugin, "Reserve", error) from error
-            if answer is not None and answer.rejected:
-                return Status(answer.code, answer.reasons, plugin.name), 0.0
+                if answer is not None and answer.rejected:
+                    return Status(answer.code, answer.reasons, plugin.name)
         return self.permit(entity)
 
-    def permit(self, entity: Entity) -> tuple[Status | None, float]:
-        """Ask the Permit plugins: the first refusal, or the shortest wait (0: go ahead).
+    def permit(self, entity: Entity) -> Status | Held | None:
+        """Ask the Permit plugins: the first refusal, the shortest wait, or ``None`` to go ahead.
 
         Raises:
             PluginFailureError: one of them raised.
         """
-        waits: list[float] = []
+        held: Held | None = None
         for plugin in entity.profile.at("permit"):
-            try:
+            with running(plugin, "Permit"):
                 answer = plugin.permit(entity.state, entity.pod, entity.node)
-            except Exception as error:
-                raise PluginFailureError(plugin, "Permit", error) from error
-            if isinstance(answer, Wait):
-                waits.append(answer.timeout)
-            elif answer is not None and answer.rejected:
-                return Status(answer.code, answer.reasons, plugin.name), 0.0
-        return None, min(waits, default=0.0)
+                if isinstance(answer, Wait):
+                    if held is None or answer.timeout < held.timeout:
+                        held = Held(plugin.name, float(answer.timeout))
+                elif answer is not None and answer.rejected:
+                    return Status(answer.code, answer.reasons, plugin.name)
+        return held

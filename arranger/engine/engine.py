@@ -27,15 +27,28 @@ from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_change
-from arranger.engine.cycle import Broken, Cycle, Placed, PluginFailureError, Unplaced
+from arranger.engine.cycle import (
+    Broken,
+    Cycle,
+    Decision,
+    Held,
+    Placed,
+    Unplaced,
+    refused_node,
+    unreserve_plugins,
+)
 from arranger.engine.entity import Entity, Part
+from arranger.engine.failures import PluginFailureError, failure, running
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.framework.profile import Profile
-from arranger.framework.status import Status
+from arranger.framework.status import Code, Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
+
+#: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
+_SAYS_NOTHING = frozenset({"NotLeader", "NotFound", "Replaced", "AlreadyBound"})
 
 
 @dataclass(slots=True)
@@ -199,8 +212,7 @@ class Engine:
             self.queue.remove(entity)
         self._waiting.pop(entity.uid, None)
         if entity.phase in HOLDING:
-            for plugin in reversed(entity.profile.at("reserve")):
-                plugin.unreserve(entity.state, entity.pod, entity.node)
+            unreserve_plugins(entity)
         self._prerequisites = {n: e for n, e in self._prerequisites.items() if e is not entity}
         entity.move(Phase.GONE)
         del self._entities[entity.uid]
@@ -228,8 +240,9 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """Whether :meth:`run` has something to try now."""
-        return self.queue.ready or bool(self._outbox)
+        """Whether :meth:`run` has something to do now."""
+        asking = self._ask_waiting_again and bool(self._waiting)
+        return asking or self.queue.ready or bool(self._outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
@@ -247,14 +260,15 @@ class Engine:
     def _attempt(self, entity: Entity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
-        decision = self._cycle.decide(entity)
+        decision: Decision = Broken(entity.broken) if entity.broken else self._cycle.decide(entity)
         match decision:
-            case Placed(wait=wait):
+            case Placed(held=held):
                 entity.move(Phase.RESERVED)
                 self._count(entity, "scheduled")
-                if wait > 0:
+                if held is not None:
                     entity.move(Phase.WAITING)
-                    entity.deadline = now + wait
+                    entity.held_by, entity.held_for = held.plugin, held.timeout
+                    entity.deadline = now + held.timeout
                     self._waiting[entity.uid] = entity
                 else:
                     self._go_bind(entity, now)
@@ -275,45 +289,67 @@ class Engine:
     def _run_waiting(self, now: float) -> None:
         overdue = [e for e in self._waiting.values() if e.deadline <= now]
         for entity in overdue:
-            self._give_up(entity, "timed out waiting on permit", now)
+            waited = f"{entity.held_for:g}s at plugin {entity.held_by}"
+            reason = f"rejected due to timeout after waiting {waited}"
+            self._reject(entity, Status(Code.UNSCHEDULABLE, (reason,), entity.held_by), now)
         if not self._ask_waiting_again:
             return
         self._ask_waiting_again = False
         for entity in list(self._waiting.values()):
             try:
-                refusal, wait = self._cycle.permit(entity)
-            except PluginFailureError as failure:
-                refusal, wait = None, 1.0
-                log.error("pod %s: %s", entity.pod.key, failure)
-            if refusal is not None:
-                self._give_up(entity, refusal.message(), now, refusal)
-            elif wait <= 0:
+                answer = self._cycle.permit(entity)
+            except PluginFailureError as error:
+                self._roll_back(entity, str(error), now)
+                continue
+            if isinstance(answer, Status):
+                self._reject(entity, answer, now)
+            elif not isinstance(answer, Held):
                 del self._waiting[entity.uid]
                 self._go_bind(entity, now)
 
     def _go_bind(self, entity: Entity, now: float) -> None:
         """Start writing: what PreBind wants first, then the Binding."""
         entity.move(Phase.BINDING)
+        try:
+            refusal = self._prepare(entity)
+        except PluginFailureError as error:
+            self._roll_back(entity, str(error), now)
+            return
+        if refusal is not None:
+            self._reject(entity, refusal, now)
+        elif not entity.awaiting:
+            self._post_binding(entity, now)
+
+    def _prepare(self, entity: Entity) -> Status | None:
+        """Send off what PreBind wants done; returns its refusal if it refuses."""
         for plugin in entity.profile.at("pre_bind"):
-            answer = plugin.pre_bind(entity.state, entity.pod, entity.node)
-            if isinstance(answer, Status):
-                if answer.rejected:
-                    self._roll_back(entity, answer.message(), now)
-                    return
-            elif answer:
-                for effect in answer:
+            with running(plugin, "PreBind"):
+                answer = plugin.pre_bind(entity.state, entity.pod, entity.node)
+                if isinstance(answer, Status):
+                    if answer.rejected:
+                        return Status(answer.code, answer.reasons, plugin.name)
+                    continue
+                for effect in answer or ():
                     entity.awaiting.add(id(effect))
                     self._prerequisites[id(effect)] = entity
                     self._outbox.append(effect)
-        if not entity.awaiting:
-            self._post_binding(entity, now)
+        return None
 
     def _post_binding(self, entity: Entity, now: float) -> None:
-        for plugin in entity.profile.at("bind"):
-            binding = plugin.bind(entity.state, entity.pod, entity.node)
-            if binding is not None:
-                self._outbox.append(binding)
-                return
+        if entity.node not in self.cluster.table.index:
+            # The API server would take the Binding: it does not look whether the node exists.
+            self._roll_back(entity, f'node "{entity.node}" not found', now)
+            return
+        try:
+            for plugin in entity.profile.at("bind"):
+                with running(plugin, "Bind"):
+                    entity.binding = plugin.bind(entity.state, entity.pod, entity.node)
+                if entity.binding is not None:
+                    self._outbox.append(entity.binding)
+                    return
+        except PluginFailureError as error:
+            self._roll_back(entity, str(error), now)
+            return
         self._roll_back(entity, "no Bind plugin took the pod", now)
 
     # --- outcomes --------------------------------------------------------------------------
@@ -322,7 +358,7 @@ class Engine:
         """What became of an effect; :class:`Ambiguous` will be followed by a definite outcome."""
         if isinstance(effect, Bind):
             entity = self._entities.get(effect.pod.uid)
-            if entity is not None and entity.phase in (Phase.BINDING, Phase.UNKNOWN):
+            if entity is not None and entity.binding is effect:
                 self._settle_binding(entity, outcome, now)
         elif id(effect) in self._prerequisites:
             self._settle_prerequisite(effect, outcome, now)
@@ -339,7 +375,10 @@ class Engine:
                 self.stats.waits.append(now - entity.queued_at)
                 self.stats.tries.append(entity.attempts)
                 for plugin in entity.profile.at("post_bind"):
-                    plugin.post_bind(entity.state, entity.pod, entity.node)
+                    try:
+                        plugin.post_bind(entity.state, entity.pod, entity.node)
+                    except Exception as error:
+                        log.error("pod %s: %s", entity.pod.key, failure(plugin, "PostBind", error))
                 # From here on the API owns the pod. The assumption stays until the watch shows
                 # it, and a pending state of this uid can only be an old one.
                 del self._entities[entity.uid]
@@ -364,40 +403,41 @@ class Engine:
     def _roll_back(
         self, entity: Entity, message: str, now: float, refused: Refused | None = None
     ) -> None:
-        """A write failed for good: free the node, tell, and try again after a back-off."""
-        self._prerequisites = {n: e for n, e in self._prerequisites.items() if e is not entity}
-        freed = self._release(entity)
+        """What was begun failed for good: free the node, tell, and try again after a back-off."""
+        if entity.uid not in self.cluster.assumed:
+            # The watch has shown the pod on the node: it is bound, whoever did it.
+            self._drop(entity)
+            return
+        log.error("pod %s: %s", entity.pod.key, message)
         self._count(entity, "error")
+        self._release(entity, now)
         if entity.phase is Phase.QUEUED:
-            if refused is None or refused.reason != "NotLeader":
+            if refused is None or refused.reason not in _SAYS_NOTHING:
                 self._outbox += reports.failed(entity, reports.SCHEDULER_ERROR, message)
             self.queue.retry(entity, now)
-        self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed), now)
 
-    def _give_up(
-        self, entity: Entity, message: str, now: float, refusal: Status | None = None
-    ) -> None:
-        """A waiting entity was refused, or waited too long."""
-        del self._waiting[entity.uid]
-        freed = self._release(entity)
-        self._outbox += reports.failed(entity, reports.UNSCHEDULABLE, message)
-        plugins = [p.name for p in entity.profile.at("permit")]
-        rejected_by = frozenset({refusal.plugin} if refusal is not None else plugins)
-        self.queue.rest(entity, rejected_by, now)
-        self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed), now)
+    def _reject(self, entity: Entity, refusal: Status, now: float) -> None:
+        """A plugin took back what the cycle had granted: rest until its events."""
+        self._count(entity, "unschedulable")
+        self._release(entity, now)
+        self._outbox += reports.failed(entity, reports.UNSCHEDULABLE, refused_node(refusal))
+        self.queue.rest(entity, frozenset({refusal.plugin}), now)
 
-    def _release(self, entity: Entity) -> Pod:
-        """Take the reservation back; the entity goes to the queue, or is gone if being deleted."""
+    def _release(self, entity: Entity, now: float) -> None:
+        """Take the reservation back; the entity is to be queued, or gone if being deleted."""
         held = entity.pod.pod
+        self._waiting.pop(entity.uid, None)
+        self._prerequisites = {n: e for n, e in self._prerequisites.items() if e is not entity}
         self._cycle.unreserve(entity)
+        # Before the entity is queued: its own leaving must not wake it.
+        self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=held), now)
         if entity.newest is not None and entity.newest.pod.metadata.deletion_timestamp is not None:
             entity.move(Phase.GONE)
             del self._entities[entity.uid]
-            return held
+            return
         entity.move(Phase.QUEUED)
         if entity.newest is not None:
             entity.update(entity.newest)
-        return held
 
     def _count(self, entity: Entity, result: str) -> None:
         self.stats.attempts[entity.profile.scheduler_name, result] += 1

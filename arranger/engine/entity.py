@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable
 from enum import Enum
 
+from arranger.api.effects import Bind
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import LEGAL, IllegalMoveError, Phase
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState
+
+log = logging.getLogger(__name__)
 
 
 class Part(Enum):
@@ -35,7 +39,10 @@ class Entity:
         node: the node reserved for it, "" for none.
         state: the plugins' notes of the attempt that placed it.
         awaiting: effects that must be applied before the Binding, by identity.
+        binding: the Binding on its way, None before it is posted.
+        held_by: the Permit plugin it waits for, with ``held_for`` seconds' patience.
         deadline: when waiting ends, in the engine's clock.
+        broken: what a plugin of the queue raised when asked about it, "" when none did.
         told: the condition text we last wrote.
         newest: what the pod was edited to while a decision about it was being carried out.
     """
@@ -43,7 +50,11 @@ class Entity:
     __slots__ = (
         "attempts",
         "awaiting",
+        "binding",
+        "broken",
         "deadline",
+        "held_by",
+        "held_for",
         "last_attempt",
         "newest",
         "node",
@@ -71,11 +82,15 @@ class Entity:
         self.node = ""
         self.state = CycleState()
         self.awaiting: set[int] = set()
+        self.binding: Bind | None = None
+        self.held_by = ""
+        self.held_for = 0.0
         self.deadline = 0.0
+        self.broken = ""
         self.told: tuple[str, str] | None = None
         self.newest: PodInfo | None = None
         self.pod = pod
-        self.sign: Hashable | None = profile.sign(pod)
+        self.sign: Hashable | None = _sign(profile, pod)
 
     @property
     def uid(self) -> str:
@@ -86,7 +101,7 @@ class Entity:
         """The pod was edited."""
         self.pod = pod
         self.newest = None
-        self.sign = self.profile.sign(pod)
+        self.sign = _sign(self.profile, pod)
 
     def move(self, to: Phase) -> None:
         """Enter a phase.
@@ -100,3 +115,12 @@ class Entity:
 
     def __repr__(self) -> str:
         return f"Entity({self.pod.key}, {self.phase.value}, {self.part.value})"
+
+
+def _sign(profile: Profile, pod: PodInfo) -> Hashable | None:
+    try:
+        return profile.sign(pod)
+    except Exception:
+        # Judged alone a pod costs more, and nothing else.
+        log.exception("pod %s: no signature", pod.key)
+        return None

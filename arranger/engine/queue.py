@@ -14,6 +14,7 @@ from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Entity, Part
+from arranger.engine.failures import failure
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
 
@@ -83,9 +84,9 @@ class SchedulingQueue:
         """Put back an entity that no node would take, until something helps."""
         self._leave(entity)
         self._entities[entity.uid] = entity
+        entity.last_attempt = now
         entity.rejected_by = rejected_by
-        self._wait_until(entity, now + self._settings.flush_after, Part.UNSCHEDULABLE)
-        self._resting.setdefault(_group(entity), {})[entity.uid] = entity
+        self._rest(entity)
 
     def retry(self, entity: Entity, now: float) -> None:
         """Put back an entity whose attempt broke off: again when its back-off ends."""
@@ -152,7 +153,8 @@ class SchedulingQueue:
         self._leave(entity)
         entity.update(pod)
         if part is Part.UNSCHEDULABLE and not _wakes(entity, pod, event):
-            self.rest(entity, entity.rejected_by, now)
+            # Not a moment longer than before: whoever edits often must not put it off for ever.
+            self._rest(entity)
         else:
             self.add(entity, now)
 
@@ -181,10 +183,15 @@ class SchedulingQueue:
     # --- inside ----------------------------------------------------------------------------
 
     def _refused_entry(self, entity: Entity) -> Status | None:
+        entity.broken = ""
         for plugin in entity.profile.at("pre_enqueue"):
-            answer = plugin.pre_enqueue(entity.pod)
-            if answer is not None and answer.rejected:
-                return Status(answer.code, answer.reasons, plugin.name)
+            try:
+                answer = plugin.pre_enqueue(entity.pod)
+                if answer is not None and answer.rejected:
+                    return Status(answer.code, answer.reasons, plugin.name)
+            except Exception as error:
+                entity.broken = failure(plugin, "PreEnqueue", error)
+                return None
         return None
 
     def _asks_for(self, group: tuple[frozenset[str], Hashable], event: ClusterEvent) -> bool:
@@ -201,8 +208,20 @@ class SchedulingQueue:
 
     def _activate(self, entity: Entity) -> None:
         entity.part = Part.ACTIVE
-        key = entity.profile.queue_sort.sort_key(entity.pod, entity.queued_at)
+        plugin = entity.profile.queue_sort
+        key: tuple[Any, ...]
+        try:
+            key = (0, plugin.sort_key(entity.pod, entity.queued_at))
+        except Exception as error:
+            # Last, where it meets nobody it cannot be compared with.
+            entity.broken = failure(plugin, "QueueSort", error)
+            key = (1,)
         heapq.heappush(self._active, (key, self._stamp(entity), entity))
+
+    def _rest(self, entity: Entity) -> None:
+        due = entity.last_attempt + self._settings.flush_after
+        self._wait_until(entity, due, Part.UNSCHEDULABLE)
+        self._resting.setdefault(_group(entity), {})[entity.uid] = entity
 
     def _wait_until(self, entity: Entity, due: float, part: Part) -> None:
         entity.part = part

@@ -59,12 +59,9 @@ def _has_shrunk(pod: PodInfo, event: ClusterEvent) -> bool:
     """A placed pod gave up some of what this one asks for, or this one asks for less."""
     if event.pod is None or event.pod_before is None:
         return True
-    if event.pod.metadata.uid == pod.uid:
-        return True
     before, after = pod_requests(event.pod_before), pod_requests(event.pod)
-    return any(
-        before.get(name, 0) > after.get(name, 0) for name, amount in pod.requests.items() if amount
-    )
+    asked = before if event.pod.metadata.uid == pod.uid else pod.requests
+    return any(before.get(name, 0) > after.get(name, 0) for name, n in asked.items() if n)
 
 
 def _offers(node: Node) -> Mapping[str, int]:

@@ -1,0 +1,153 @@
+"""Drives an engine as the daemon does, with the clock in the test's hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from arranger.api.effects import (
+    Applied,
+    Bind,
+    Effect,
+    Outcome,
+    PatchPodStatus,
+    PodRef,
+    PublishEvent,
+    Refused,
+)
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.view import NodeInfo
+from arranger.engine.engine import Engine
+from arranger.engine.entity import Entity, Part
+from arranger.engine.phases import Phase
+from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.status import CycleState, Status
+from arranger.framework.wakeup import EventKind, WakeUp
+from tests.builders import NodeBuilder, PodBuilder
+
+E = TypeVar("E", bound=Effect)
+
+CONFLICT = Refused(409, "Conflict", "the object has been modified")
+
+
+class FirstCome(SpecPlugin):
+    def sort_key(self, pod: PodInfo, queued_at: float) -> float:
+        return queued_at
+
+
+class CpuFit(SpecPlugin):
+    """Enough cpu, and nothing else."""
+
+    reads = Reads.USAGE
+    wake_on = (WakeUp(EventKind.ROOM),)
+
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if pod.requests.get("cpu", 0) > node.free("cpu"):
+            return self.reject("Insufficient cpu")
+        return None
+
+
+class BindAll(SpecPlugin):
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Bind:
+        meta = pod.pod.metadata
+        return Bind(PodRef(meta.namespace, meta.name, meta.uid), node)
+
+
+def small_profile(*more: Plugin, name: str = "arranger") -> Profile:
+    """First come first served by cpu, and ``more``."""
+    plugins: Sequence[Plugin] = (FirstCome(), CpuFit(), *more, BindAll())
+    return Profile(name, [Weighted(plugin) for plugin in plugins])
+
+
+class Core:
+    """An engine, what it has asked for, and the time."""
+
+    def __init__(self, *profiles: Profile) -> None:
+        self.engine = Engine(profiles)
+        self.now = 0.0
+        self.effects: list[Effect] = []
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def see(self, *objects: NodeBuilder | PodBuilder) -> None:
+        """The watch shows objects, new or edited."""
+        for obj in objects:
+            if isinstance(obj, NodeBuilder):
+                self.engine.node_set(obj.build(), self.now)
+            else:
+                self.engine.pod_set(obj.build(), self.now)
+            self.engine.check_consistent()
+
+    def see_gone(self, *objects: NodeBuilder | PodBuilder) -> None:
+        """The watch shows that objects were deleted."""
+        for obj in objects:
+            meta = obj.manifest()["metadata"]
+            if isinstance(obj, NodeBuilder):
+                self.engine.node_gone(meta["name"], self.now)
+            else:
+                self.engine.pod_gone(f"{meta['namespace']}/{meta['name']}", self.now)
+            self.engine.check_consistent()
+
+    def at(self, now: float) -> list[Effect]:
+        """Let time pass without anything happening; returns what the engine then asks for."""
+        self.now = now
+        return self.run()
+
+    def run(self) -> list[Effect]:
+        """Run until nothing is ready; returns what the engine asks for."""
+        said: list[Effect] = self.engine.run(self.now)
+        self.engine.check_consistent()
+        while self.engine.ready:
+            said += self.engine.run(self.now)
+            self.engine.check_consistent()
+        self.effects += said
+        return said
+
+    def settle(self, effect: Effect, outcome: Outcome | None = None) -> list[Effect]:
+        """An effect has ended, well unless said otherwise; returns what the engine then wants."""
+        self.engine.settle(effect, outcome or Applied(), self.now)
+        self.engine.check_consistent()
+        return self.run()
+
+    # --- what the engine says ----------------------------------------------------------------
+
+    def binding(self, name: str) -> Bind:
+        """The last Binding posted for a pod."""
+        return [bind for bind in of(Bind, self.effects) if bind.pod.name == name][-1]
+
+    def entity(self, name: str) -> Entity:
+        """The engine's record of a pod that is neither bound nor gone."""
+        (entity,) = [e for e in self.engine.entities() if e.pod.pod.metadata.name == name]
+        return entity
+
+    def part(self, name: str) -> Part:
+        return self.entity(name).part
+
+    def phase(self, name: str) -> Phase:
+        return self.entity(name).phase
+
+    def node_of(self, pod: PodBuilder) -> str | None:
+        return self.engine.cluster.node_of(pod.manifest()["metadata"]["uid"])
+
+
+def of(kind: type[E], effects: Sequence[Effect]) -> list[E]:
+    """The effects of one kind."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def placements(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+    """(pod, node) of each Binding, in order."""
+    return [(bind.pod.name, bind.node) for bind in of(Bind, effects)]
+
+
+def notes(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+    """(reason, text) of each Event, in order."""
+    return [(event.reason, event.note) for event in of(PublishEvent, effects)]
+
+
+def conditions(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+    """(reason, text) of each PodScheduled condition written, in order."""
+    patched = [p.condition for p in of(PatchPodStatus, effects)]
+    assert all(c is not None and (c.type, c.status) == ("PodScheduled", "False") for c in patched)
+    return [(c.reason, c.message) for c in patched if c is not None]

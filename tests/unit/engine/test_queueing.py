@@ -1,0 +1,338 @@
+"""Who is tried when: order, back-off, and what wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.view import NodeInfo
+from arranger.engine.entity import Part
+from arranger.framework.plugin import Plugin
+from arranger.framework.profile import Profile
+from arranger.framework.status import CycleState, Status
+from arranger.plugins import default_profile
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import (
+    CONFLICT,
+    Core,
+    conditions,
+    notes,
+    placements,
+    small_profile,
+)
+
+MakeCore = Callable[..., Core]
+
+
+def test_higher_priority_goes_first_and_equals_in_order_of_arrival(core: Core) -> None:
+    core.see(a_node("n1"))
+    core.see(a_pod("early").with_priority(5))
+    core.now = 1
+    core.see(a_pod("late").with_priority(5), a_pod("later").with_priority(5))
+    core.see(a_pod("low"), a_pod("high").with_priority(1000), a_pod("below").with_priority(-1))
+
+    tried = [pod for pod, _ in placements(core.run())]
+
+    assert tried == ["high", "early", "late", "later", "low", "below"]
+
+
+def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("big").needs(cpu=5).with_priority(9), a_pod("small"))
+
+    assert placements(core.run()) == [("small", "n1")]
+
+
+def test_only_as_many_are_tried_in_one_run_as_asked(core: Core) -> None:
+    core.see(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
+
+    sizes = []
+    while core.engine.ready:
+        sizes.append(len(core.engine.run(0, limit=2)))
+
+    assert sizes == [2, 2, 1]
+
+
+# --- back-off --------------------------------------------------------------------------------
+
+
+def test_back_off_doubles_from_one_second_to_ten(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p"))
+    core.run()
+    waits = []
+    for _ in range(6):
+        core.settle(core.binding("p"), CONFLICT)
+        due = core.engine.next_timer()
+        assert due is not None
+        waits.append(due - core.now)
+        assert core.at(due - 0.01) == []
+        assert placements(core.at(due)) == [("p", "n1")]
+
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_woken_pod_waits_until_its_back_off_ends(core: Core) -> None:
+    core.see(a_pod("p"))
+    core.run()
+    core.now = 0.4
+    core.see(a_node("n1"))
+
+    assert core.run() == []
+    assert core.part("p") is Part.BACKOFF
+    assert core.engine.next_timer() == 1
+    assert placements(core.at(1)) == [("p", "n1")]
+
+
+def test_a_pod_woken_after_its_back_off_is_tried_at_once(core: Core) -> None:
+    core.see(a_pod("p"))
+    core.run()
+    core.now = 3
+    core.see(a_node("n1"))
+
+    assert placements(core.run()) == [("p", "n1")]
+
+
+# --- what wakes an unschedulable pod ---------------------------------------------------------
+
+N1 = a_node("n1")
+TAINTED = N1.tainted("team", "a")
+FULL = a_pod("full").needs(cpu=3).on("n1")
+
+WAKES: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder | PodBuilder]] = {
+    "a node with room arrives": ([N1, FULL], a_pod("p").needs(cpu=2), a_node("n2")),
+    "its node grows": ([N1], a_pod("p").needs(cpu=5), N1.offers(cpu=6)),
+    "its node is uncordoned": ([N1.cordoned()], a_pod("p"), N1),
+    "its node loses a taint": ([TAINTED], a_pod("p"), N1),
+    "its node gets the label": ([N1], a_pod("p").selects(disk="ssd"), N1.labelled(disk="ssd")),
+    "a pod on its node ends": (
+        [N1, FULL],
+        a_pod("p").needs(cpu=2),
+        FULL.in_phase("Succeeded"),
+    ),
+    "a pod on its node is shrunk": (
+        [N1, FULL],
+        a_pod("p").needs(cpu=2),
+        a_pod("full").needs(cpu=1).on("n1"),
+    ),
+    "it gets a toleration": ([TAINTED], a_pod("p"), a_pod("p").tolerates("team", "a")),
+    "it is resized": ([N1], a_pod("p").needs(cpu=5), a_pod("p").needs(cpu=1)),
+}
+
+
+@pytest.mark.parametrize(("before", "pod", "change"), WAKES.values(), ids=WAKES.keys())
+def test_wakes(
+    core: Core,
+    before: list[NodeBuilder | PodBuilder],
+    pod: PodBuilder,
+    change: NodeBuilder | PodBuilder,
+) -> None:
+    core.see(*before, pod)
+    assert placements(core.run()) == []
+    core.now = 20
+    core.see(change)
+
+    assert [name for name, _ in placements(core.run())] == ["p"]
+
+
+SLEEPS: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder | PodBuilder]] = {
+    "a node arrives that is too small": (
+        [N1],
+        a_pod("p").needs(cpu=5),
+        a_node("n2").offers(cpu=4),
+    ),
+    "its node only reports in": ([N1], a_pod("p").needs(cpu=5), N1.with_status(phase="Running")),
+    "a pod takes room": ([N1], a_pod("p").needs(cpu=5), a_pod("q").on("n1")),
+    "a node arrives with the same taint": (
+        [TAINTED],
+        a_pod("p"),
+        a_node("n2").tainted("team", "a"),
+    ),
+    "a label changes that it does not ask for": (
+        [N1],
+        a_pod("p").selects(disk="ssd"),
+        N1.labelled(colour="red"),
+    ),
+    "only its status changes": (
+        [N1],
+        a_pod("p").needs(cpu=5),
+        a_pod("p").needs(cpu=5).with_status(message="still waiting"),
+    ),
+    "our own condition comes back": (
+        [N1],
+        a_pod("p").needs(cpu=5),
+        a_pod("p")
+        .needs(cpu=5)
+        .with_status(
+            conditions=[
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+                }
+            ]
+        ),
+    ),
+    "the same pod is listed again": ([N1], a_pod("p").needs(cpu=5), a_pod("p").needs(cpu=5)),
+}
+
+
+@pytest.mark.parametrize(("before", "pod", "change"), SLEEPS.values(), ids=SLEEPS.keys())
+def test_sleeps_on_when(
+    core: Core,
+    before: list[NodeBuilder | PodBuilder],
+    pod: PodBuilder,
+    change: NodeBuilder | PodBuilder,
+) -> None:
+    core.see(*before, pod)
+    core.run()
+    core.now = 20
+    core.see(change)
+
+    assert core.run() == []
+    assert core.part("p") is Part.UNSCHEDULABLE
+    assert core.engine.next_timer() == 300
+
+
+def test_what_nothing_woke_is_tried_again_after_five_minutes(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+    core.run()
+
+    assert core.at(299.9) == []
+    assert len(notes(core.at(300))) == 1
+    assert core.engine.next_timer() == 600
+
+
+def test_a_pod_edited_all_the_time_is_still_tried_every_five_minutes(core: Core) -> None:
+    pod = a_pod("p").needs(cpu=5)
+    core.see(a_node("n1"), pod)
+    core.run()
+    for minute in range(1, 5):
+        core.now = minute * 60
+        core.see(pod.annotated(seen=str(minute)))
+        assert core.run() == []
+
+    assert len(notes(core.at(300))) == 1
+
+
+def test_pods_of_one_class_wake_together_and_are_judged_each(core: Core) -> None:
+    core.see(a_node("n1").offers(cpu=1), *[a_pod(f"p{n}").needs(cpu=2) for n in range(3)])
+    core.run()
+    core.now = 20
+    core.see(a_node("n1").offers(cpu=5))
+
+    assert placements(core.run()) == [("p0", "n1"), ("p1", "n1")]
+    assert core.part("p2") is Part.UNSCHEDULABLE
+
+
+# --- gates -----------------------------------------------------------------------------------
+
+
+def test_a_gated_pod_is_neither_tried_nor_spoken_of(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p").gated("quota"))
+    core.see(a_node("n2"))
+
+    assert core.at(1000) == []
+    assert core.part("p") is Part.GATED
+    assert core.engine.next_timer() is None
+
+
+def test_removing_the_last_gate_schedules_at_once(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p").gated("quota", "image"))
+    core.run()
+    core.see(a_pod("p").gated("image"))
+    assert core.run() == []
+    core.see(a_pod("p"))
+
+    assert placements(core.run()) == [("p", "n1")]
+
+
+def test_a_gated_pod_that_is_deleted_is_gone(core: Core) -> None:
+    core.see(a_pod("p").gated("quota"))
+    core.see_gone(a_pod("p"))
+
+    assert len(core.engine.queue) == 0
+    assert core.engine.entities() == []
+
+
+# --- texts -----------------------------------------------------------------------------------
+
+
+def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+    first = core.run()
+    second = core.at(300)
+    core.now = 310
+    core.see(a_node("n2").cordoned(), a_node("n3").offers(cpu=8).tainted("team", "a"))
+    core.see(a_pod("p").needs(cpu=6))
+    third = core.run()
+
+    text = "0/1 nodes are available: 1 Insufficient cpu."
+    longer = (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
+        "1 node(s) were unschedulable."
+    )
+    assert notes(first) == notes(second) == [("FailedScheduling", text)]
+    assert conditions(first) == [("Unschedulable", text)]
+    assert conditions(second) == []
+    assert notes(third) == [("FailedScheduling", longer)]
+    assert conditions(third) == [("Unschedulable", longer)]
+
+
+def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(core: Core) -> None:
+    text = "no nodes available to schedule pods"
+    standing = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    core.see(a_pod("told").with_status(conditions=[{**standing, "message": text}]))
+    core.see(a_pod("untold").with_status(conditions=[{**standing, "message": "something else"}]))
+
+    assert conditions(core.run()) == [("Unschedulable", text)]
+    assert notes(core.effects) == [("FailedScheduling", text)] * 2
+
+
+# --- profiles --------------------------------------------------------------------------------
+
+
+def test_each_pod_is_judged_by_the_plugins_of_its_own_scheduler_name(make_core: MakeCore) -> None:
+    lax = Profile("lax", [w for w in default_profile().plugins if w.plugin.name in LAX])
+    core = make_core(default_profile(), lax)
+    core.see(a_node("n1").cordoned())
+    core.see(a_pod("strict"), a_pod("lax").for_scheduler("lax"), a_pod("else").for_scheduler("x"))
+
+    assert placements(core.run()) == [("lax", "n1")]
+    assert core.part("strict") is Part.UNSCHEDULABLE
+    assert len(core.engine.entities()) == 2
+
+
+LAX = ("PrioritySort", "NodeResourcesFit", "DefaultBinder")
+
+
+def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_core: MakeCore) -> None:
+    class EvenNames(Plugin):
+        def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+            return self.reject("odd") if int(pod.pod.metadata.name[1:]) % 2 else None
+
+    core = make_core(small_profile(EvenNames()))
+    core.see(a_node("n1"), *[a_pod(f"p{n}").needs(cpu=1) for n in range(4)])
+
+    assert placements(core.run()) == [("p0", "n1"), ("p2", "n1")]
+
+
+# --- objects nobody can read -----------------------------------------------------------------
+
+
+def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(core: Core) -> None:
+    bad = a_pod("bad").needs(cpu="lots")
+    core.see(a_node("n1"), bad, a_pod("good"))
+    assert placements(core.run()) == [("good", "n1")]
+    core.see_gone(bad)
+    core.see(a_pod("bad").with_uid("uid-2"))
+
+    assert placements(core.run()) == [("bad", "n1")]
+
+
+def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(core: Core) -> None:
+    core.see(a_node("n1"), a_node("n2").offers(cpu="many"))
+    core.see(a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4))
+
+    assert placements(core.run()) == [("p", "n1")]
