@@ -43,8 +43,8 @@ format: $(STAMP) ## Format the code and mend what can be mended
 	$(BIN)/ruff format .
 
 .PHONY: demo
-demo: $(STAMP) ## Schedule examples/demo in the embedded cluster, in virtual time
-	$(BIN)/arranger simulate -f examples/demo
+demo: $(STAMP) ## Schedule examples/demo live in an embedded cluster (add --keep by hand to stay)
+	$(BIN)/arranger demo
 
 .PHONY: lock
 lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml

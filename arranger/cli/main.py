@@ -81,6 +81,45 @@ def simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outpu
 
 @main.command()
 @click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="Manifests instead of examples/demo.",
+)
+@click.option("--port", default=0, help="Loopback port of the cluster; 0 picks a free one.")
+@click.option("--keep", is_flag=True, help="Go on serving until Ctrl-C.")
+def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
+    """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
+    import asyncio
+
+    from arranger.cli.demonstrating import demonstrate
+    from arranger.cli.simulating import ManifestError, read_manifests
+    from arranger.cli.tables import LiveOutcome, print_outcome
+    from arranger.daemon.logs import configure_logging
+
+    configure_logging(level="ERROR")
+    examples = Path(__file__).parents[2] / "examples" / "demo"
+    if not files and not examples.is_dir():
+        raise click.ClickException("examples/demo is not here; name manifests with -f")
+    try:
+        manifests = read_manifests(files or (examples,))
+        with LiveOutcome() as live:
+            outcome = asyncio.run(
+                demonstrate(
+                    manifests, port=port, keep=keep, progress=live.show, serving=live.serving
+                )
+            )
+        print_outcome(outcome, clock="seconds")
+    except KeyboardInterrupt:
+        click.echo("stopped")
+    except (ManifestError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.option(
     "--snapshot",
     "snapshots",
     type=_FILE,

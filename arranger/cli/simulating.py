@@ -82,8 +82,7 @@ def simulate(manifests: Iterable[tuple[str, Object]], config: Config, *, seed: i
 
 async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: int) -> Outcome:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
-    for where, manifest in manifests:
-        _load(cluster, where, manifest)
+    load_manifests(cluster, manifests)
     scheduler = Scheduler(
         DirectTransport(cluster), config, identity="simulation", rng=random.Random(seed)
     )
@@ -101,7 +100,17 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
     await asyncio.wait({running})
     scheduler.stop()
     await work
-    return _outcome(cluster, last_change)
+    return outcome_of(cluster, last_change)
+
+
+def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
+    """Create every object, and the namespaces they name.
+
+    Raises:
+        ManifestError: the server refuses one.
+    """
+    for where, manifest in manifests:
+        _load(cluster, where, manifest)
 
 
 def _load(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
@@ -116,7 +125,8 @@ def _load(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
         raise ManifestError(f"{where}: {error.message}") from error
 
 
-def _outcome(cluster: EmbeddedCluster, seconds: float) -> Outcome:
+def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
+    """What has become of every pod after ``seconds``."""
     outcome = Outcome(virtual_seconds=seconds)
     for pod in cluster.objects("pods"):
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
