@@ -13,9 +13,9 @@ from arranger.api.effects import Effect
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Entity
-from arranger.engine.failures import PluginFailureError, running
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
+from arranger.framework.failures import PluginFailureError, running
 from arranger.framework.plugin import Nomination, Wait
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status

@@ -38,9 +38,9 @@ from arranger.engine.cycle import (
     unreserve_plugins,
 )
 from arranger.engine.entity import Entity, Part
-from arranger.engine.failures import PluginFailureError, failure, running
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import QueueSettings, SchedulingQueue
+from arranger.framework.failures import PluginFailureError, failure, running
 from arranger.framework.profile import Profile
 from arranger.framework.status import Code, Status
 from arranger.framework.wakeup import ClusterEvent, EventKind

@@ -14,7 +14,7 @@ from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Entity, Part
-from arranger.engine.failures import failure
+from arranger.framework.failures import failure
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
 

@@ -18,6 +18,7 @@ from arranger.cluster.node_table import Change
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
+from arranger.framework.failures import running
 from arranger.framework.lifting import run_filter, run_score
 from arranger.framework.plugin import Plugin, PreFilterResult, Reads, overrides
 from arranger.framework.profile import Profile
@@ -171,7 +172,8 @@ class Evaluation:
     def _pre_filters_as_before(self) -> bool:
         """Ask the plugins that depend on everything again; whether that changes what runs."""
         for plugin in self._cluster_pre_filters:
-            answer = plugin.pre_filter(self.state, self._pod, self._cluster)
+            with running(plugin, "PreFilter"):
+                answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
                 return False
             if _is_skip(answer) != (plugin.name in self._unfiltered):
@@ -180,7 +182,8 @@ class Evaluation:
 
     def _pre_scores_as_before(self, view: NodeView) -> bool:
         for plugin in self._cluster_pre_scorers:
-            answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
+            with running(plugin, "PreScore"):
+                answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
             if _is_skip(answer) != (plugin.name in self._unscored):
                 return False
         return True
@@ -190,7 +193,8 @@ class Evaluation:
         skipped: set[str] = set()
         names: frozenset[str] | None = None
         for plugin in self._profile.at("pre_filter"):
-            answer = plugin.pre_filter(self.state, self._pod, self._cluster)
+            with running(plugin, "PreFilter"):
+                answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if answer is None:
                 continue
             if isinstance(answer, PreFilterResult):
@@ -244,11 +248,11 @@ class Evaluation:
 
     def _score_all(self) -> None:
         view = NodeView(self._cluster.table)
-        self._unscored = {
-            plugin.name
-            for plugin in self._profile.at("pre_score")
-            if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible))
-        }
+        self._unscored = set[str]()
+        for plugin in self._profile.at("pre_score"):
+            with running(plugin, "PreScore"):
+                if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
+                    self._unscored.add(plugin.name)
         self._scorers = tuple(
             Scorer(p, p.name, self._profile.weights[p.name], overrides(p, "normalize"))
             for p in self._profile.at("score")

@@ -1,4 +1,4 @@
-"""Turns a plugin that judges one node at a time into one that judges many."""
+"""Runs a plugin over many nodes, also one that judges them one at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
+from arranger.framework.failures import PluginFailureError, failure
 from arranger.framework.plugin import Plugin, overrides
 from arranger.framework.status import CycleState, Status
 from arranger.framework.verdicts import Grouped, Rejection, Verdicts
@@ -22,7 +23,18 @@ def takes_part(plugin: Plugin, method: str) -> bool:
 
 
 def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
-    """The plugin's Filter, whichever form it is written in."""
+    """The plugin's Filter, whichever form it is written in.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+    try:
+        return _filter(plugin, state, pod, nodes)
+    except Exception as error:
+        raise PluginFailureError(failure(plugin, "Filter", error)) from error
+
+
+def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
     if overrides(plugin, "filter"):
         return plugin.filter(state, pod, nodes)
     answers = {
@@ -38,7 +50,20 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
 def run_score(
     plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
 ) -> IntArray:
-    """The plugin's raw scores, whichever form it is written in."""
+    """The plugin's raw scores, whichever form it is written in.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+    try:
+        return _score(plugin, state, pod, nodes, feasible)
+    except Exception as error:
+        raise PluginFailureError(failure(plugin, "Score", error)) from error
+
+
+def _score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> IntArray:
     if overrides(plugin, "score"):
         return plugin.score(state, pod, nodes, feasible)
     scores = np.zeros(nodes.length, dtype=np.int64)

@@ -1,0 +1,250 @@
+"""A plugin that raises, wherever it is asked, costs its pod a back-off and nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from arranger.engine.entity import Part
+from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import (
+    BindAll,
+    Core,
+    FirstCome,
+    conditions,
+    notes,
+    placements,
+    small_profile,
+)
+
+MakeCore = Callable[..., Core]
+BAD = a_pod("bad").labelled(bad="yes").with_spec(priority=1)
+GOOD = a_pod("good")
+
+
+def trips(pod: Any) -> bool:
+    return bool(pod.pod.metadata.labels.get("bad"))
+
+
+def breaking(point: str) -> type[Plugin]:
+    """A plugin that raises at ``point`` for pods labelled bad, and lets others pass."""
+
+    def broken(self: Plugin, *args: Any) -> Any:
+        if any(hasattr(arg, "spec_key") and trips(arg) for arg in args):
+            raise ValueError("boom")
+        return passing(point, args)
+
+    return type("Breaks", (SpecPlugin,), {point: broken})
+
+
+def passing(point: str, args: tuple[Any, ...]) -> Any:
+    if point == "score_node":
+        return 1
+    if point == "bind":
+        return BindAll().bind(*args)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("point", "text"),
+    {
+        "pre_enqueue": 'running PreEnqueue plugin "Breaks": ValueError: boom',
+        "pre_filter": 'running PreFilter plugin "Breaks": ValueError: boom',
+        "filter_node": 'running Filter plugin "Breaks": ValueError: boom',
+        "pre_score": 'running PreScore plugin "Breaks": ValueError: boom',
+        "score_node": 'running Score plugin "Breaks": ValueError: boom',
+        "reserve": 'running Reserve plugin "Breaks": ValueError: boom',
+        "permit": 'running Permit plugin "Breaks": ValueError: boom',
+        "pre_bind": 'running PreBind plugin "Breaks": ValueError: boom',
+        "bind": 'running Bind plugin "Breaks": ValueError: boom',
+    }.items(),
+)
+def test_a_plugin_that_raises_is_a_scheduler_error_and_others_go_on(
+    make_core: MakeCore, point: str, text: str
+) -> None:
+    core = make_core(small_profile(breaking(point)()))
+    core.see(a_node("n1"), BAD, GOOD)
+    said = core.run()
+
+    assert placements(said) == [("good", "n1")]
+    assert notes(said) == [("FailedScheduling", text)]
+    assert conditions(said) == [("SchedulerError", text)]
+    assert core.part("bad") is Part.BACKOFF
+    assert core.node_of(BAD) is None
+    assert notes(core.at(1)) == [("FailedScheduling", text)]
+    assert core.engine.next_timer() == 3
+
+
+def test_post_filter_that_raises(make_core: MakeCore) -> None:
+    core = make_core(small_profile(breaking("post_filter")()))
+    core.see(a_node("n1"), BAD.needs(cpu=9), GOOD)
+    said = core.run()
+
+    assert placements(said) == [("good", "n1")]
+    assert conditions(said) == [
+        ("SchedulerError", 'running PostFilter plugin "Breaks": ValueError: boom')
+    ]
+
+
+def test_a_sort_that_raises_puts_the_pod_last(make_core: MakeCore) -> None:
+    class Breaks(FirstCome):
+        def sort_key(self, pod: Any, queued_at: float) -> float:
+            if trips(pod):
+                raise ValueError("boom")
+            return queued_at
+
+    core = make_core(Profile("arranger", [Weighted(Breaks()), Weighted(BindAll())]))
+    core.see(a_node("n1"), BAD, GOOD)
+    said = core.run()
+
+    assert placements(said) == [("good", "n1")]
+    assert notes(said) == [
+        ("FailedScheduling", 'running QueueSort plugin "Breaks": ValueError: boom')
+    ]
+    assert core.part("bad") is Part.BACKOFF
+
+
+def test_a_signature_that_raises_has_the_pod_judged_alone(make_core: MakeCore) -> None:
+    class Breaks(Plugin):
+        def sign(self, pod: Any) -> Any:
+            raise ValueError("boom")
+
+        def filter_node(self, state: Any, pod: Any, node: Any) -> None:
+            return None
+
+    core = make_core(small_profile(Breaks()))
+    core.see(a_node("n1"), BAD, GOOD)
+
+    assert placements(core.run()) == [("bad", "n1"), ("good", "n1")]
+
+
+def test_unreserve_that_raises_frees_the_node_all_the_same(make_core: MakeCore) -> None:
+    class Breaks(SpecPlugin):
+        def reserve(self, state: Any, pod: Any, node: str) -> Any:
+            return self.reject("no")
+
+        def unreserve(self, state: Any, pod: Any, node: str) -> None:
+            raise ValueError("boom")
+
+    core = make_core(small_profile(Breaks()))
+    core.see(a_node("n1"), BAD)
+    core.run()
+
+    assert core.node_of(BAD) is None
+    assert core.part("bad") is Part.UNSCHEDULABLE
+
+
+def test_post_bind_that_raises_changes_nothing(make_core: MakeCore) -> None:
+    core = make_core(small_profile(breaking("post_bind")()))
+    core.see(a_node("n1"), BAD)
+    core.run()
+
+    assert notes(core.settle(core.binding("bad"))) == [
+        ("Scheduled", "Successfully assigned default/bad to n1")
+    ]
+
+
+def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
+    class Breaks(SpecPlugin):
+        broken = False
+
+        def permit(self, state: Any, pod: Any, node: str) -> Wait:
+            if self.broken:
+                raise ValueError("boom")
+            return Wait(60)
+
+    plugin = Breaks()
+    core = make_core(small_profile(plugin))
+    core.see(a_node("n1"), BAD)
+    core.run()
+    plugin.broken = True
+    core.now = 20
+    core.see(a_node("n2"))
+
+    assert notes(core.run()) == [
+        ("FailedScheduling", 'running Permit plugin "Breaks": ValueError: boom')
+    ]
+    assert core.node_of(BAD) is None
+    assert core.engine.next_timer() == 21
+
+
+def test_a_hint_that_raises_counts_as_yes(make_core: MakeCore) -> None:
+    from arranger.framework.wakeup import EventKind, WakeUp
+
+    def boom(pod: Any, event: Any) -> bool:
+        raise ValueError("boom")
+
+    class Breaks(SpecPlugin):
+        wake_on = (WakeUp(EventKind.NODE_ADDED, boom),)
+
+        def filter_node(self, state: Any, pod: Any, node: Any) -> Any:
+            return self.reject("never")
+
+    core = make_core(small_profile(Breaks()))
+    core.see(a_node("n1"), BAD)
+    core.run()
+    core.now = 20
+    core.see(a_node("n2"))
+
+    assert len(notes(core.run())) == 1
+
+
+GARBAGE: dict[str, tuple[str, Any]] = {
+    "verdicts that are none": ("filter", None),
+    "a score that is none": ("score", None),
+    "a score that is a word": ("score_node", "high"),
+    "a status that is a word": ("pre_filter", "no"),
+    "a reservation that is a word": ("reserve", "no"),
+    "a permit that is a number": ("permit", 5),
+    "preparations that are a number": ("pre_bind", 5),
+}
+
+
+@pytest.mark.parametrize(("point", "garbage"), GARBAGE.values(), ids=GARBAGE.keys())
+def test_a_plugin_that_answers_garbage_is_a_scheduler_error(
+    make_core: MakeCore, point: str, garbage: Any
+) -> None:
+    def answer(self: Plugin, *args: Any) -> Any:
+        return garbage
+
+    core = make_core(small_profile(type("Garbage", (SpecPlugin,), {point: answer})()))
+    core.see(a_node("n1"), GOOD)
+    said = core.run()
+
+    assert [reason for reason, _ in conditions(said)] == ["SchedulerError"]
+    assert placements(said) == []
+    assert core.part("good") is Part.BACKOFF
+    assert core.node_of(GOOD) is None
+
+
+def test_a_plugin_that_recovers_lets_the_pod_go(make_core: MakeCore) -> None:
+    class Breaks(SpecPlugin):
+        broken = True
+
+        def pre_enqueue(self, pod: Any) -> None:
+            if self.broken:
+                raise ValueError("boom")
+
+    plugin = Breaks()
+    core = make_core(small_profile(plugin))
+    core.see(a_node("n1"), BAD)
+    core.run()
+    plugin.broken = False
+
+    assert notes(core.at(1)) != [], "what it said at the time of queueing still counts"
+    assert placements(core.at(3)) == [("bad", "n1")]
+
+
+def a_bad_pod(number: int) -> PodBuilder:
+    return a_pod(f"bad{number}").labelled(bad="yes")
+
+
+def test_one_broken_class_does_not_spoil_the_answers_of_the_next(make_core: MakeCore) -> None:
+    core = make_core(small_profile(breaking("pre_score")()))
+    core.see(a_node("n1"), *[a_bad_pod(n) for n in range(3)], *[a_pod(f"p{n}") for n in range(3)])
+
+    assert placements(core.run()) == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]

@@ -1,0 +1,332 @@
+"""What may still go wrong between the choice of a node and its Binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    Bind,
+    Effect,
+    PatchPodStatus,
+    PodRef,
+    Refused,
+)
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import Part
+from arranger.engine.phases import Phase
+from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.profile import SpecPlugin
+from arranger.framework.status import CycleState, Status
+from arranger.framework.wakeup import EventKind, WakeUp
+from tests.builders import a_node, a_pod
+from tests.unit.engine.harness import (
+    Core,
+    conditions,
+    notes,
+    of,
+    placements,
+    small_profile,
+)
+
+MakeCore = Callable[..., Core]
+POD = a_pod("p").needs(cpu=3)
+
+
+class Door(Plugin):
+    """A Permit plugin in the test's hand."""
+
+    wake_on = (WakeUp(EventKind.NODE_REMOVED),)
+    answer: Status | Wait | None = Wait(60)
+    asked = 0
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        self.asked += 1
+        return self.answer if pod.pod.metadata.name == "p" else None
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+@pytest.fixture
+def waiting(make_core: MakeCore, door: Door) -> Core:
+    """A core in which ``p`` waits at the door with a reservation on n1."""
+    core = make_core(small_profile(door))
+    core.see(a_node("n1"), POD)
+    assert core.run() == []
+    assert core.phase("p") is Phase.WAITING
+    assert core.node_of(POD) == "n1"
+    return core
+
+
+def test_the_reservation_of_a_waiting_pod_holds(waiting: Core) -> None:
+    waiting.see(a_pod("q").needs(cpu=3))
+
+    assert placements(waiting.run()) == []
+    assert waiting.engine.next_timer() == 60
+
+
+def test_a_waiting_pod_goes_when_permit_changes_its_mind(waiting: Core, door: Door) -> None:
+    door.answer = None
+    waiting.see(a_node("n2"))
+
+    assert waiting.engine.ready
+    assert placements(waiting.run()) == [("p", "n1")]
+    assert waiting.engine.next_timer() is None
+
+
+def test_nothing_polls_a_waiting_pod(waiting: Core, door: Door) -> None:
+    before = door.asked
+    waiting.at(59)
+
+    assert door.asked == before
+    assert not waiting.engine.ready
+
+
+@pytest.mark.parametrize("how", ["refused", "timed out"])
+def test_a_waiting_pod_that_is_not_let_through_frees_its_node(
+    waiting: Core, door: Door, how: str
+) -> None:
+    waiting.see(a_pod("q").needs(cpu=3))
+    waiting.run()
+    waiting.now = 20
+    if how == "refused":
+        door.answer = door.reject("the door is shut")
+        waiting.see(a_node("n2").offers(cpu=1))
+        text = "0/1 nodes are available: 1 the door is shut."
+        said = waiting.run()
+    else:
+        text = (
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 60s at plugin Door."
+        )
+        said = waiting.at(60)
+
+    assert notes(said) == [("FailedScheduling", text)]
+    assert conditions(said) == [("Unschedulable", text)]
+    assert placements(said) == [("q", "n1")]
+    assert waiting.part("p") is Part.UNSCHEDULABLE, "its own leaving must not wake it"
+    waiting.see_gone(a_node("n2"))
+    waiting.see(a_node("n3"))
+
+
+def test_a_pod_refused_at_the_door_is_woken_by_what_the_door_asks_for(
+    waiting: Core, door: Door
+) -> None:
+    waiting.see(a_node("n2"))
+    waiting.at(60)
+    door.answer = None
+    waiting.now = 90
+    waiting.see(a_pod("x").on("n1"))
+    assert waiting.run() == []
+    waiting.see_gone(a_node("n2"))
+
+    assert placements(waiting.run()) == [("p", "n1")]
+
+
+def test_a_waiting_pod_that_is_deleted_frees_its_node(waiting: Core) -> None:
+    waiting.see(a_pod("q").needs(cpu=3))
+    waiting.run()
+    waiting.see(POD.deleting())
+
+    assert placements(waiting.at(1)) == [("q", "n1")]
+    assert waiting.engine.next_timer() is None
+
+
+def test_a_waiting_pod_bound_by_others_is_theirs(waiting: Core) -> None:
+    waiting.see(POD.on("n1"))
+
+    assert waiting.at(60) == []
+    assert waiting.engine.entities() == []
+    assert waiting.node_of(POD) == "n1"
+
+
+def test_a_waiting_pod_whose_node_is_deleted_looks_for_another(waiting: Core, door: Door) -> None:
+    door.answer = None
+    waiting.see_gone(a_node("n1"))
+    waiting.see(a_node("n2"))
+
+    assert notes(waiting.run()) == [("FailedScheduling", 'node "n1" not found')]
+    assert placements(waiting.at(1)) == [("p", "n2")]
+
+
+def test_the_shortest_patience_counts(make_core: MakeCore) -> None:
+    class Impatient(Door):
+        answer = Wait(5)
+
+    core = make_core(small_profile(Door(), Impatient()))
+    core.see(a_node("n1"), POD)
+    core.run()
+
+    assert notes(core.at(5)) == [
+        (
+            "FailedScheduling",
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 5s"
+            " at plugin Impatient.",
+        )
+    ]
+
+
+# --- Reserve ---------------------------------------------------------------------------------
+
+
+class Ledger(SpecPlugin):
+    """Writes down what it is told, and refuses when asked to."""
+
+    def __init__(self, name: str, book: list[str], *, refuses: bool = False) -> None:
+        type(self).name = name
+        self._book = book
+        self._refuses = refuses
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        self._book.append(f"{self.name} reserves {node}")
+        return self.reject(f"{self.name} says no") if self._refuses else None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        self._book.append(f"{self.name} lets {node} go")
+
+
+def ledgers(*, last_refuses: bool = False) -> tuple[list[Plugin], list[str]]:
+    """Two of them, and their common book."""
+    book: list[str] = []
+
+    class First(Ledger):
+        pass
+
+    class Second(Ledger):
+        pass
+
+    return [First("First", book), Second("Second", book, refuses=last_refuses)], book
+
+
+def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCore) -> None:
+    plugins, book = ledgers(last_refuses=True)
+    core = make_core(small_profile(*plugins))
+    core.see(a_node("n1"), POD)
+    said = core.run()
+
+    assert book == [
+        "First reserves n1",
+        "Second reserves n1",
+        "Second lets n1 go",
+        "First lets n1 go",
+    ]
+    assert notes(said) == [
+        ("FailedScheduling", "0/1 nodes are available: 1 Second says no."),
+    ]
+    assert core.node_of(POD) is None
+    assert core.part("p") is Part.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    "ending", ["the Binding is refused", "the pod is deleted", "others bind it elsewhere"]
+)
+def test_plugins_hear_that_a_reservation_has_ended(make_core: MakeCore, ending: str) -> None:
+    plugins, book = ledgers()
+    core = make_core(small_profile(*plugins))
+    core.see(a_node("n1"), POD)
+    core.run()
+    del book[:]
+    match ending:
+        case "the Binding is refused":
+            core.settle(core.binding("p"), Refused(409, "Conflict"))
+        case "the pod is deleted":
+            core.see_gone(POD)
+        case _:
+            core.see(a_node("n2"), POD.on("n2"))
+
+    assert book == ["Second lets n1 go", "First lets n1 go"]
+
+
+def test_a_bound_pod_keeps_its_reservation(make_core: MakeCore) -> None:
+    plugins, book = ledgers()
+    core = make_core(small_profile(*plugins))
+    core.see(a_node("n1"), POD)
+    core.run()
+    core.settle(core.binding("p"))
+    core.see(POD.on("n1"))
+
+    assert book == ["First reserves n1", "Second reserves n1"]
+
+
+# --- PreBind ---------------------------------------------------------------------------------
+
+
+class Prepares(SpecPlugin):
+    """Wants two patches applied before a pod binds, or refuses."""
+
+    refuses = False
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node: str
+    ) -> Sequence[Effect] | Status | None:
+        if self.refuses:
+            return self.reject("not prepared")
+        meta = pod.pod.metadata
+        ref = PodRef(meta.namespace, meta.name, meta.uid)
+        return [PatchPodStatus(ref, nominated_node=node) for _ in range(2)]
+
+
+@pytest.fixture
+def preparing(make_core: MakeCore) -> Core:
+    """A core in which both preparations for ``p`` are on their way."""
+    core = make_core(small_profile(Prepares()))
+    core.see(a_node("n1"), POD)
+    core.run()
+    assert len(of(PatchPodStatus, core.effects)) == 2
+    assert all(core.engine.awaits(effect) for effect in core.effects)
+    return core
+
+
+def test_every_preparation_is_applied_before_the_binding_is_posted(preparing: Core) -> None:
+    first, second = of(PatchPodStatus, preparing.effects)
+
+    assert preparing.settle(second) == []
+    assert preparing.settle(first, Ambiguous("time-out")) == []
+    assert placements(preparing.settle(first, Applied())) == [("p", "n1")]
+
+
+def test_a_refused_preparation_rolls_back_and_the_other_is_ignored(preparing: Core) -> None:
+    first, second = of(PatchPodStatus, preparing.effects)
+    said = preparing.settle(first, Refused(422, "Invalid", "no such field"))
+
+    assert notes(said) == [("FailedScheduling", "preparing to bind: no such field")]
+    assert preparing.node_of(POD) is None
+    assert preparing.settle(second) == []
+    assert preparing.part("p") is Part.BACKOFF
+    assert len(of(PatchPodStatus, preparing.at(1))) == 2
+
+
+def test_a_pod_deleted_while_being_prepared_is_not_bound(preparing: Core) -> None:
+    preparing.see_gone(POD)
+    for effect in of(PatchPodStatus, preparing.effects):
+        preparing.settle(effect)
+
+    assert of(Bind, preparing.effects) == []
+
+
+def test_a_node_deleted_while_being_prepared_is_not_bound_to(preparing: Core) -> None:
+    preparing.see_gone(a_node("n1"))
+    said = [e for patch in list(preparing.effects) for e in preparing.settle(patch)]
+
+    assert notes(said) == [("FailedScheduling", 'node "n1" not found')]
+    assert placements(preparing.effects) == []
+
+
+def test_a_plugin_that_refuses_to_prepare_leaves_the_pod_unschedulable(
+    make_core: MakeCore,
+) -> None:
+    plugin = Prepares()
+    plugin.refuses = True
+    core = make_core(small_profile(plugin))
+    core.see(a_node("n1"), POD)
+
+    assert conditions(core.run()) == [
+        ("Unschedulable", "0/1 nodes are available: 1 not prepared."),
+    ]
+    assert core.part("p") is Part.UNSCHEDULABLE
+    assert core.node_of(POD) is None
