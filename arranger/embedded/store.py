@@ -1,21 +1,28 @@
 """Versioned objects and the history that watches replay.
 
 One counter numbers every write, as in etcd. Stored objects are never changed in place, so lists and
-watches share them.
+watches share them, and their JSON is made once a version.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Literal
+
+import msgspec
 
 Object = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
+Listener = Callable[["Change"], None]
 
 #: Writes that watches can be resumed across.
-WINDOW: Final = 200_000
+WINDOW: Final = 100_000
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +36,99 @@ class Change:
     after: Object
 
 
+@dataclass(slots=True)
+class _Table:
+    """The objects of one resource, and their keys in the order of etcd's (``namespace/name``)."""
+
+    objects: dict[Key, Object] = field(default_factory=dict)
+    order: list[tuple[str, Key]] = field(default_factory=list)
+    encoded: dict[Key, tuple[Object, bytes]] = field(default_factory=dict)
+
+
 class Store:
     """Objects by resource (``group/plural``) and key.
+
+    Args:
+        window: how many writes are remembered; a watch from before the oldest is refused.
 
     Attributes:
         version: the version of the latest write.
         compacted: the latest version that cannot be watched from any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, window: int = WINDOW) -> None:
         self.version = 1
         self.compacted = 0
-        self._objects: dict[str, dict[Key, Object]] = {}
+        self._window = window
+        self._tables: dict[str, _Table] = {}
         self._log: deque[Change] = deque()
         self._began: dict[str, int] = {}
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: dict[str, list[Listener]] = {}
+        self._by_uid: dict[str, tuple[str, Key]] = {}
+        self._owned: dict[str, dict[tuple[str, Key], None]] = {}
+
+    # --- reading ---------------------------------------------------------------------------
 
     def get(self, resource: str, key: Key) -> Object | None:
         """The object, or None."""
-        return self._objects.get(resource, {}).get(key)
+        table = self._tables.get(resource)
+        return None if table is None else table.objects.get(key)
 
     def items(self, resource: str, namespace: str = "") -> list[Object]:
         """All objects of a resource, in the order of etcd's keys (``namespace/name``)."""
-        of_resource = self._objects.get(resource, {})
-        keys = sorted(of_resource, key=lambda key: f"{key[0]}/{key[1]}")
-        return [of_resource[key] for key in keys if not namespace or key[0] == namespace]
+        table = self._tables.get(resource)
+        if table is None:
+            return []
+        order = table.order
+        if namespace:
+            # "0" is the character after "/".
+            start = bisect_left(order, (f"{namespace}/",))
+            order = order[start : bisect_left(order, (f"{namespace}0",))]
+        return [table.objects[key] for _, key in order]
 
     def resources(self) -> list[str]:
         """Resources that have objects."""
-        return [resource for resource, objects in self._objects.items() if objects]
+        return [resource for resource, table in self._tables.items() if table.objects]
+
+    def find(self, uid: str) -> tuple[str, Object] | None:
+        """Resource and object of a uid, or None."""
+        place = self._by_uid.get(uid)
+        return None if place is None else (place[0], self._tables[place[0]].objects[place[1]])
+
+    def owned_by(self, uid: str) -> list[tuple[str, Object]]:
+        """Resource and object of everything that names the uid as an owner."""
+        return [(r, self._tables[r].objects[key]) for r, key in self._owned.get(uid, ())]
+
+    def json(self, resource: str, obj: Object) -> bytes:
+        """A stored object as JSON; made once while this is its latest version."""
+        table, key = self._tables[resource], _key(obj)
+        known = table.encoded.get(key)
+        if known is not None and known[0] is obj:
+            return known[1]
+        encoded = _encode(obj)
+        if table.objects.get(key) is obj:
+            table.encoded[key] = (obj, encoded)
+        return encoded
+
+    # --- writing ---------------------------------------------------------------------------
 
     def put(self, resource: str, obj: Object) -> Object:
         """Write an object under a new version; returns it as stored.
 
-        ``obj`` must not be changed by the caller afterwards.
+        ``obj`` and its metadata must not be changed by the caller afterwards.
         """
-        meta = obj["metadata"]
-        key = (meta.get("namespace", ""), meta["name"])
-        before = self.get(resource, key)
+        key = _key(obj)
+        table = self._tables.setdefault(resource, _Table())
+        before = table.objects.get(key)
         self.version += 1
-        meta["resourceVersion"] = str(self.version)
-        self._objects.setdefault(resource, {})[key] = obj
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        if before is None:
+            insort(table.order, (f"{key[0]}/{key[1]}", key))
+        else:
+            self._unindex(resource, key, before)
+        table.objects[key] = obj
+        table.encoded.pop(key, None)
+        self._index(resource, key, obj)
         self._record("ADDED" if before is None else "MODIFIED", resource, before, obj)
         return obj
 
@@ -79,16 +138,24 @@ class Store:
         Raises:
             KeyError: it is not there.
         """
-        before = self._objects[resource].pop(key)
+        table = self._tables[resource]
+        before = table.objects.pop(key)
+        del table.order[bisect_left(table.order, (f"{key[0]}/{key[1]}", key))]
+        table.encoded.pop(key, None)
+        self._unindex(resource, key, before)
         self.version += 1
         meta = {**before["metadata"], "resourceVersion": str(self.version)}
         last = {**before, "metadata": meta}
         self._record("DELETED", resource, before, last)
         return last
 
+    # --- history ---------------------------------------------------------------------------
+
     def since(self, version: int) -> Iterator[Change]:
         """The writes after ``version``, oldest first; the caller checks ``compacted``."""
-        return (change for change in self._log if change.version > version)
+        # Versions are consecutive, so the place of one in the log is known.
+        skipped = max(0, version + 1 - self._log[0].version) if self._log else 0
+        return islice(self._log, skipped, None)
 
     def compact(self) -> None:
         """Forget the history, as etcd does every few minutes."""
@@ -103,10 +170,16 @@ class Store:
         """The oldest version that a watch of the resource can go on from."""
         return max(self.compacted, self._began.get(resource, 0))
 
-    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
-        """Have ``listener`` called on every write; returns what ends that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def subscribe(self, listener: Listener, resource: str = "") -> Callable[[], None]:
+        """Have ``listener`` called on every write to a resource; returns what ends that.
+
+        Without a resource it is called on every write of all.
+        """
+        listeners = self._listeners.setdefault(resource, [])
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
+
+    # --- inside ----------------------------------------------------------------------------
 
     def _record(
         self,
@@ -117,7 +190,28 @@ class Store:
     ) -> None:
         change = Change(self.version, kind, resource, before, after)
         self._log.append(change)
-        if len(self._log) > WINDOW:
+        if len(self._log) > self._window:
             self.compacted = self._log.popleft().version
-        for listener in list(self._listeners):
-            listener(change)
+        for listeners in (self._listeners.get(resource), self._listeners.get("")):
+            for listener in tuple(listeners or ()):
+                listener(change)
+
+    def _index(self, resource: str, key: Key, obj: Object) -> None:
+        meta = obj["metadata"]
+        self._by_uid[meta.get("uid", "")] = (resource, key)
+        for owner in meta.get("ownerReferences") or ():
+            self._owned.setdefault(owner["uid"], {})[resource, key] = None
+
+    def _unindex(self, resource: str, key: Key, obj: Object) -> None:
+        meta = obj["metadata"]
+        self._by_uid.pop(meta.get("uid", ""), None)
+        for owner in meta.get("ownerReferences") or ():
+            dependents = self._owned.get(owner["uid"], {})
+            dependents.pop((resource, key), None)
+            if not dependents:
+                self._owned.pop(owner["uid"], None)
+
+
+def _key(obj: Object) -> Key:
+    meta = obj["metadata"]
+    return meta.get("namespace", ""), meta["name"]

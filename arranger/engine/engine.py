@@ -48,7 +48,7 @@ from arranger.framework.wakeup import ClusterEvent, EventKind
 log = logging.getLogger(__name__)
 
 #: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
-_SAYS_NOTHING = frozenset({"NotLeader", "NotFound", "Replaced", "AlreadyBound"})
+_SAYS_NOTHING = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
 
 
 @dataclass(slots=True)

@@ -33,7 +33,8 @@ def judge(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict]:
         SnapshotError: an amount in the snapshot is not a quantity.
     """
     profile = profile or _default()
-    return [judge_pod(snapshot.cluster, pod, profile) for pod in snapshot.pending]
+    cluster = snapshot.cluster  # built even for no pod, so that what is wrong in it is told
+    return [judge_pod(cluster, pod, profile) for pod in snapshot.pending]
 
 
 def judge_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -48,16 +49,25 @@ async def _assert_nothing_over_capacity(plane: ControlPlane) -> None:
 
 async def test_a_daemon_killed_in_the_middle_goes_on_where_it_was(plane: ControlPlane) -> None:
     await plane.post_all("/api/v1/nodes", [a_node(f"n{n}") for n in range(50)])
-    await plane.post_all(PODS, [a_pod(f"p{n}", cpu="390m") for n in range(500)])
     first = await Daemon.start(plane)
+    posted = 0
+
+    async def keep_posting() -> None:
+        # Pods arrive until it is dead, so that it dies with work in hand, however fast it is.
+        nonlocal posted
+        while first.process.returncode is None and posted < 500:
+            await plane.post(PODS, a_pod(f"p{posted}", cpu="390m"))
+            posted += 1
 
     async def under_way() -> bool:
         assert first.process.returncode is None, first.lines()
-        return await _bound(plane) > 50
+        return await _bound(plane) > 20
 
-    await until(under_way, what="the first bindings")
-    await first.kill()
-    assert await _bound(plane) < 500, "it was killed too late to show anything"
+    async with asyncio.TaskGroup() as group:
+        group.create_task(keep_posting())
+        await until(under_way, what="the first bindings")
+        await first.kill()
+    await plane.post_all(PODS, [a_pod(f"p{n}", cpu="390m") for n in range(posted, 500)])
     second = await Daemon.start(plane)
 
     async def all_bound() -> bool:

@@ -1,0 +1,255 @@
+"""Which pod is where, whatever order the news comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arranger.api.quantity import QuantityError
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import CPU, PODS
+from tests.builders import NodeBuilder, a_cluster, a_node, a_pod
+
+N1, N2 = a_node("n1"), a_node("n2")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = a_cluster(N1, N2)
+    yield cluster
+    cluster.check_consistent()
+
+
+def in_use(cluster: Cluster, node: str) -> tuple[int, int]:
+    """(millicores requested, pods) of a node."""
+    row = cluster.table.index[node]
+    requested = cluster.table.requested
+    return int(requested[CPU, row]), int(requested[PODS, row])
+
+
+def test_an_observed_pod_takes_its_room(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    assert in_use(cluster, "n1") == (1000, 1)
+    assert cluster.node_of("uid-default-p") == "n1"
+
+
+def test_a_removed_pod_gives_it_back(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.remove("uid-default-p")
+    assert in_use(cluster, "n1") == (0, 0)
+    assert "uid-default-p" not in cluster
+    assert cluster.remove("uid-default-p") is None
+
+
+def test_our_own_binding_confirmed_changes_no_verdict(cluster: Cluster) -> None:
+    pod = a_pod().needs(cpu=1)
+    cluster.assume(pod.info(), "n1")
+    version = cluster.table.version
+    cluster.observe(pod.on("n1").info())
+    assert cluster.table.version == version
+    assert not cluster.assumed
+    found = cluster.pod("uid-default-p")
+    assert found is not None
+    assert found.pod.status.phase == "Running"
+
+
+def test_a_pod_bound_elsewhere_than_assumed_is_where_the_api_says(cluster: Cluster) -> None:
+    cluster.assume(a_pod().needs(cpu=1).info(), "n1")
+    cluster.observe(a_pod().needs(cpu=1).on("n2").info())
+    assert in_use(cluster, "n1") == (0, 0)
+    assert in_use(cluster, "n2") == (1000, 1)
+
+
+def test_a_pod_cannot_be_assumed_twice(cluster: Cluster) -> None:
+    cluster.assume(a_pod().info(), "n1")
+    with pytest.raises(ValueError, match="already on n1"):
+        cluster.assume(a_pod().info(), "n2")
+
+
+CHANGES: dict[str, Any] = {
+    "it is resized": a_pod().needs(cpu=2).on("n1"),
+    "its labels change": a_pod().needs(cpu=1).labelled(a="b").on("n1"),
+    "it begins to end": a_pod().needs(cpu=1).deleting().on("n1"),
+}
+
+
+@pytest.mark.parametrize("after", CHANGES.values(), ids=CHANGES.keys())
+def test_a_pod_that_changes_is_judged_anew_when(after: Any, cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    version = cluster.table.version
+    cluster.observe(after.info())
+    assert cluster.table.version > version
+
+
+def test_a_pod_seen_before_its_node_is_counted_when_the_node_comes(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n3").info())
+    cluster.check_consistent()
+    cluster.set_node(a_node("n3").build())
+    assert in_use(cluster, "n3") == (1000, 1)
+
+
+def test_pods_of_a_node_that_comes_back_are_still_there(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.remove_node("n1")
+    cluster.check_consistent()
+    cluster.set_node(N1.build())
+    assert in_use(cluster, "n1") == (1000, 1)
+
+
+def test_pods_deleted_while_their_node_is_away_are_gone(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.remove_node("n1")
+    cluster.remove("uid-default-p")
+    cluster.set_node(N1.build())
+    assert in_use(cluster, "n1") == (0, 0)
+
+
+def test_a_new_node_takes_over_the_row_of_one_that_went(cluster: Cluster) -> None:
+    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    row = cluster.table.index["n1"]
+    cluster.table.label_column("kubernetes.io/hostname")
+    cluster.remove_node("n1")
+    cluster.set_node(a_node("n3").offers(cpu=8).build())
+    assert cluster.table.index["n3"] == row
+    assert in_use(cluster, "n3") == (0, 0)
+    assert cluster.table.allocatable[CPU, row] == 8000
+    column = cluster.table.label_column("kubernetes.io/hostname")
+    assert cluster.table.label_values.values[column[row]] == "n3"
+
+
+def test_a_node_that_offers_nonsense_is_refused_and_nothing_changes(cluster: Cluster) -> None:
+    version = cluster.table.version
+    with pytest.raises(QuantityError):
+        cluster.set_node(N1.offers(cpu="lots").build())
+    with pytest.raises(QuantityError):
+        cluster.set_node(a_node("n9").offers(cpu="lots").build())
+    assert cluster.table.version == version
+    assert "n9" not in cluster.table.index
+
+
+def test_a_resource_that_a_node_no_longer_offers_is_gone(cluster: Cluster) -> None:
+    cluster.set_node(N1.offers({"example.com/gpu": 2}).build())
+    cluster.set_node(N1.build())
+    column = cluster.table.column_of("example.com/gpu")
+    assert cluster.table.allocatable[column, cluster.table.index["n1"]] == 0
+
+
+def test_the_table_grows(cluster: Cluster) -> None:
+    cluster.table.label_column("kubernetes.io/hostname")
+    for n in range(200):
+        cluster.set_node(a_node(f"m{n}").build())
+    cluster.check_consistent()
+    assert cluster.table.count == 202
+    column = cluster.table.label_column("kubernetes.io/hostname")
+    assert len(np.unique(column[:202])) == 202
+
+
+def test_images_are_forgotten_with_their_node(cluster: Cluster) -> None:
+    cluster.set_node(N1.holding("img:1", 5).build())
+    cluster.set_node(N2.holding("img:1", 5).build())
+    cluster.remove_node("n1")
+    assert cluster.table.images == {"img:1": {cluster.table.index["n2"]: 5}}
+    cluster.set_node(N2.build())
+    assert cluster.table.images == {}
+
+
+def test_a_transaction_that_is_not_committed_leaves_no_trace(cluster: Cluster) -> None:
+    before = _state(cluster)
+    with cluster.transaction() as placing:
+        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
+        placing.assume(a_pod("b").host_port(80).info(), "n2")
+        assert in_use(cluster, "n1") == (1000, 1)
+    assert _state(cluster) == before
+
+
+def _fail_in(cluster: Cluster) -> None:
+    with cluster.transaction() as placing:
+        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
+        raise RuntimeError
+
+
+def test_nor_does_one_that_fails(cluster: Cluster) -> None:
+    before = _state(cluster)
+    with pytest.raises(RuntimeError):
+        _fail_in(cluster)
+    assert _state(cluster) == before
+
+
+def test_a_committed_transaction_stays(cluster: Cluster) -> None:
+    with cluster.transaction() as placing:
+        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
+        placed = placing.commit()
+    assert [pod.key for pod in placed] == ["default/a"]
+    assert cluster.assumed == {"uid-default-a"}
+
+
+small_pods = st.builds(
+    lambda n, cpu, port, apart, node: (
+        _maybe(a_pod(f"p{n}").needs(cpu=cpu), port=port, apart=apart).info(),
+        f"n{node}",
+    ),
+    st.integers(0, 9),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 4),
+)
+
+
+def _maybe(pod: Any, *, port: bool, apart: bool) -> Any:
+    if port:
+        pod = pod.host_port(80)
+    return pod.apart("kubernetes.io/hostname", {"app": "web"}) if apart else pod
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(small_pods, max_size=8), st.lists(small_pods, max_size=8))
+def test_rolling_back_restores_everything(standing: list[Any], tried: list[Any]) -> None:
+    cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
+    for pod, node in standing:
+        if pod.uid not in cluster:
+            cluster.assume(pod, node)
+    before = _state(cluster)
+    with cluster.transaction() as placing:
+        for pod, node in tried:
+            if pod.uid not in cluster:
+                placing.assume(pod, node)
+        cluster.check_consistent()
+    cluster.check_consistent()
+    assert _state(cluster) == before
+
+
+def _state(cluster: Cluster) -> dict[str, Any]:
+    table = cluster.table
+    return {
+        "requested": table.requested.tolist(),
+        "non zero": table.non_zero.tolist(),
+        "ports": [dict(ports) for ports in table.ports],
+        "port rows": dict(table.port_rows),
+        "pods": [list(pods) for pods in table.pods],
+        "by namespace": {ns: dict(rows) for ns, rows in table.by_namespace.items()},
+        "affinity": {name: dict(terms) for name, terms in vars(table.affinity).items()},
+        "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
+        "assumed": set(cluster.assumed),
+    }
+
+
+def test_when_all_objects_are_gone_nothing_is_kept() -> None:
+    cluster = Cluster()
+    node: NodeBuilder = a_node("n1").holding("img:1", 1)
+    cluster.set_node(node.build())
+    cluster.observe(a_pod().host_port(80).near("zone", {"a": "b"}).on("n1").info())
+    cluster.observe(a_pod("stray").on("n9").info())
+    cluster.remove_node("n1")
+    cluster.remove("uid-default-p")
+    cluster.remove("uid-default-stray")
+    cluster.check_consistent()
+    table = cluster.table
+    assert (len(cluster), cluster._stray, table.index) == (0, {}, {})
+    assert (table.images, table.port_rows, table.by_namespace) == ({}, {}, {})
+    assert not table.affinity

@@ -1,0 +1,83 @@
+"""The store of other objects, and counts of pods that keep themselves current."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from arranger.api.objects import Namespace, Pod
+from arranger.api.workloads import Service
+from arranger.cluster.objects import ObjectStore
+from arranger.cluster.pod_counts import CountCache, PodCounts
+from tests.builders import a_cluster, a_node, a_pod
+
+
+def _service(name: str, namespace: str = "default") -> Service:
+    return msgspec.convert({"metadata": {"name": name, "namespace": namespace}}, Service)
+
+
+def test_objects_are_found_by_kind_namespace_and_name() -> None:
+    store = ObjectStore()
+    store.set(_service("a"))
+    store.set(_service("b", "other"))
+    assert [s.metadata.name for s in store.of(Service, "default")] == ["a"]
+    assert store.get(Service, "other", "b") is not None
+    assert store.get(Service, "default", "b") is None
+    assert store.get(Namespace, "default", "a") is None
+
+
+def test_every_change_of_the_store_is_numbered() -> None:
+    store = ObjectStore()
+    assert store.set(_service("a")) is None
+    assert store.set(_service("a")) is not None
+    store.remove(_service("a"))
+    store.remove(_service("a"))
+    assert store.version == 3
+    assert list(store.of(Service, "default")) == []
+
+
+def test_an_unknown_namespace_has_no_labels() -> None:
+    assert ObjectStore().namespace_labels("gone") == {}
+
+
+def _is_web(pod: Pod) -> bool:
+    return pod.metadata.labels.get("app") == "web"
+
+
+def test_counts_follow_pods_and_nodes() -> None:
+    cluster = a_cluster(a_node("n1"), a_node("n2"), a_pod("a").labelled(app="web").on("n1"))
+    counts = PodCounts(cluster.table, frozenset({"default"}), _is_web)
+    assert counts.by_row().tolist() == [1, 0]
+    cluster.observe(a_pod("b").labelled(app="web").on("n2").info())
+    cluster.observe(a_pod("c").labelled(app="db").on("n2").info())
+    cluster.observe(a_pod("d").in_namespace("other").labelled(app="web").on("n2").info())
+    assert counts.by_row().tolist() == [1, 1]
+    cluster.remove("uid-default-a")
+    assert counts.by_row().tolist() == [0, 1]
+    cluster.remove_node("n2")
+    assert counts.by_row().tolist() == [0, 0]
+    for n in range(100):
+        cluster.set_node(a_node(f"m{n}").build())
+    cluster.observe(a_pod("e").labelled(app="web").on("m99").info())
+    assert counts.by_row().sum() == 1
+    assert counts.by_row()[cluster.table.index["m99"]] == 1
+
+
+def test_counts_over_all_namespaces() -> None:
+    cluster = a_cluster(a_node("n1"), a_pod("a").in_namespace("x").labelled(app="web").on("n1"))
+    assert PodCounts(cluster.table, None, _is_web).by_row().tolist() == [1]
+    assert PodCounts(cluster.table, frozenset({"y"}), _is_web).by_row().tolist() == [0]
+
+
+def test_equal_questions_share_their_counts_and_old_ones_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("arranger.cluster.pod_counts._KEPT", 2)
+    cache = CountCache(a_cluster(a_node("n1")).table)
+    first = cache.get("a", None, _is_web)
+    assert cache.get("a", None, _is_web) is first
+    cache.get("b", None, _is_web)
+    cache.get("a", None, _is_web)
+    cache.get("c", None, _is_web)
+    assert cache.get("a", None, _is_web) is first, "the one not used longest goes"
+    assert len(cache._counts) == 2

@@ -1,0 +1,122 @@
+"""Verdicts as people read them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from arranger.explain import Snapshot, judge, render
+from arranger.explain.rendering import closest, headline, reason_counts
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
+
+Members = list[NodeBuilder | PodBuilder]
+SMALL = a_node("small").offers(cpu=2, memory="4Gi", pods=2)
+LARGE = a_node("large").offers(cpu=8, memory="8Gi")
+
+
+def _snapshot(pod: PodBuilder, members: Members) -> Snapshot:
+    return Snapshot.of_objects([*(m.manifest() for m in members), pod.manifest()], "test")
+
+
+CASES: dict[str, tuple[PodBuilder, Members, str, list[tuple[str, int]], str]] = {
+    "it fits": (
+        a_pod().needs(cpu=1),
+        [SMALL, LARGE],
+        "default/p: 2 of 2 nodes fit, best large (463)",
+        [("fit", 2)],
+        "",
+    ),
+    "it fits on some": (
+        a_pod().needs(cpu=3),
+        [SMALL, LARGE],
+        "default/p: 1 of 2 nodes fit, best large (444)",
+        [("fit", 1), ("Insufficient cpu (NodeResourcesFit)", 1)],
+        "",
+    ),
+    "the closest node lacks a little": (
+        a_pod().needs(cpu="8500m", memory="6Gi"),
+        [SMALL, LARGE],
+        "default/p: no node fits (of 2)",
+        [
+            ("Insufficient cpu (NodeResourcesFit)", 1),
+            ("Insufficient cpu, Insufficient memory (NodeResourcesFit)", 1),
+        ],
+        "closest: large lacks cpu 500m",
+    ),
+    "memory reads as people write it": (
+        a_pod().needs(memory="5Gi"),
+        [SMALL],
+        "default/p: no node fits (of 1)",
+        [("Insufficient memory (NodeResourcesFit)", 1)],
+        "closest: small lacks memory 1Gi",
+    ),
+    "devices and slots": (
+        a_pod().needs({"example.com/gpu": 2}),
+        [SMALL.offers({"example.com/gpu": 1, "pods": 0})],
+        "default/p: no node fits (of 1)",
+        [("Insufficient example.com/gpu, Too many pods (NodeResourcesFit)", 1)],
+        "closest: small lacks example.com/gpu 1, 1 pod slot",
+    ),
+    "ports that others may give up": (
+        a_pod().host_port(80),
+        [SMALL, a_pod("b").host_port(80).on("small")],
+        "default/p: no node fits (of 1)",
+        [("node(s) didn't have free ports for the requested pod ports (NodePorts)", 1)],
+        "closest: small, node(s) didn't have free ports for the requested pod ports",
+    ),
+    "nothing that could change": (
+        a_pod().selects(disk="ssd"),
+        [SMALL, LARGE],
+        "default/p: no node fits (of 2)",
+        [("node(s) didn't match Pod's node affinity/selector (NodeAffinity)", 2)],
+        "",
+    ),
+    "nodes that were not looked at count, too": (
+        a_pod().requires(fields=[expr("metadata.name", "In", "small")]).needs(cpu=3),
+        [SMALL, LARGE],
+        "default/p: no node fits (of 2)",
+        [
+            ("Insufficient cpu (NodeResourcesFit)", 1),
+            ("node is not in the PreFilter result (PreFilterResult)", 1),
+        ],
+        "closest: small lacks cpu 1000m",
+    ),
+    "a pod refused as a whole": (
+        a_pod().with_claim("data"),
+        [SMALL, LARGE],
+        "default/p: no node fits (of 2)",
+        [("volumes that may bind to nodes are not supported yet: ['data'] (NotYetSupported)", 2)],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_explains(
+    case: tuple[PodBuilder, Members, str, list[tuple[str, int]], str],
+) -> None:
+    pod, members, answer, counts, near = case
+    snapshot = _snapshot(pod, members)
+    (verdict,) = judge(snapshot)
+    assert headline(snapshot, verdict) == answer
+    assert reason_counts(snapshot, verdict) == counts
+    assert sum(count for _, count in counts) == snapshot.cluster.table.count
+    if not verdict["feasible"]:
+        assert closest(snapshot, snapshot.pending[0], verdict) == near
+    text = _text(snapshot)
+    assert text.splitlines()[0] == answer
+    assert near in text
+
+
+def test_a_snapshot_without_pending_pods_says_so() -> None:
+    assert _text(Snapshot.of_objects([SMALL.manifest()], "nodes.yaml")) == (
+        "nodes.yaml: no pod is pending\n"
+    )
+
+
+def _text(snapshot: Snapshot) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120).print(render(snapshot, judge(snapshot)))
+    return out.getvalue()

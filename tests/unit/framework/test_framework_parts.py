@@ -1,0 +1,239 @@
+"""Diagnosis, profiles, the registry, per-node plugins and wake-up hints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.view import NodeInfo, NodeView
+from arranger.framework import (
+    ClusterEvent,
+    Code,
+    CycleState,
+    EventKind,
+    Plugin,
+    Reads,
+    Rejection,
+    Status,
+    WakeUp,
+)
+from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.lifting import normalize_by_max, run_filter, run_score
+from arranger.framework.profile import Profile, ProfileError, Weighted
+from arranger.framework.registry import PluginError, Registry
+from arranger.plugins import DEFAULT_PLUGINS, default_profile
+from arranger.plugins.default_binder import DefaultBinder
+from arranger.plugins.node_name import NodeName
+from arranger.plugins.priority_sort import PrioritySort
+from tests.builders import PodBuilder, a_cluster, a_node, a_pod
+
+CPU = Rejection(("Insufficient cpu",))
+BOTH = Rejection(("Insufficient cpu", "Insufficient memory"))
+TAINT = Rejection(("node(s) had untolerated taint(s)",), Code.UNRESOLVABLE)
+
+
+def _diagnosis(*kinds: Rejection | None, **more: Any) -> Diagnosis:
+    """One node per entry; ``None`` for a node that passed."""
+    distinct = [kind for kind in dict.fromkeys(kinds) if kind is not None]
+    return Diagnosis(
+        nodes=len(kinds),
+        kinds=[Rejected("P", kind) for kind in distinct],
+        kind_of=np.array([-1 if k is None else distinct.index(k) for k in kinds], dtype=np.int64),
+        **more,
+    )
+
+
+MESSAGES: dict[str, tuple[Diagnosis, str]] = {
+    "no nodes at all": (_diagnosis(), "no nodes available to schedule pods"),
+    "one reason": (_diagnosis(CPU), "0/1 nodes are available: 1 Insufficient cpu."),
+    "a node counts once for each of its reasons": (
+        _diagnosis(CPU, BOTH),
+        "0/2 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.",
+    ),
+    "sorted as text, as upstream": (
+        _diagnosis(*[CPU] * 10, TAINT, TAINT),
+        "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint(s).",
+    ),
+    "a refusal stands alone": (
+        _diagnosis(CPU, refusal=Status(Code.UNRESOLVABLE, ("a", "b"), "P")),
+        "0/1 nodes are available: a, b.",
+    ),
+    "what PostFilter says comes last": (
+        _diagnosis(CPU, post_filter="preemption: nobody to evict."),
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: nobody to evict.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES.values(), ids=MESSAGES.keys())
+def test_message(case: tuple[Diagnosis, str]) -> None:
+    diagnosis, expected = case
+    assert diagnosis.message() == expected
+
+
+def test_evictions_may_help_where_the_rejection_is_resolvable() -> None:
+    assert _diagnosis(CPU, TAINT, None, CPU).resolvable_rows().tolist() == [0, 3]
+
+
+# --- profiles ----------------------------------------------------------------------------------
+
+NEEDED = [Weighted(PrioritySort()), Weighted(DefaultBinder())]
+PROFILES: dict[str, tuple[list[Weighted], str]] = {
+    "nobody sorts": ([Weighted(DefaultBinder())], "exactly one plugin must sort the queue"),
+    "nobody binds": ([Weighted(PrioritySort())], "no plugin binds pods"),
+    "a plugin twice": ([*NEEDED, Weighted(NodeName()), Weighted(NodeName())], r"\['NodeName'\]"),
+    "no weight": ([*NEEDED, Weighted(NodeName(), 0)], "the weight of NodeName is 0"),
+}
+
+
+@pytest.mark.parametrize("case", PROFILES.values(), ids=PROFILES.keys())
+def test_a_profile_that_cannot_work_is_refused(case: tuple[list[Weighted], str]) -> None:
+    plugins, message = case
+    with pytest.raises(ProfileError, match=message):
+        Profile("test", plugins)
+
+
+SIGNS: dict[str, tuple[PodBuilder, PodBuilder, bool]] = {
+    "names and uids do not matter": (a_pod("a"), a_pod("b"), True),
+    "requests do": (a_pod("a"), a_pod("b").needs(cpu=1), False),
+    "labels do: others may have an opinion": (a_pod("a"), a_pod("b").labelled(a="b"), False),
+    "so do namespaces": (a_pod("a"), a_pod("b").in_namespace("other"), False),
+    "annotations do not": (a_pod("a"), a_pod("b").annotated(a="b"), True),
+    "a node named does": (a_pod("a"), a_pod("b").with_spec(nodeName="n"), False),
+    "volumes that live anywhere do not": (
+        a_pod("a").with_spec(volumes=[{"name": "token-x", "projected": {}}]),
+        a_pod("b").with_spec(volumes=[{"name": "token-y", "projected": {}}]),
+        True,
+    ),
+    "claims do": (a_pod("a").with_claim("x"), a_pod("b").with_claim("y"), False),
+}
+
+
+@pytest.mark.parametrize("case", SIGNS.values(), ids=SIGNS.keys())
+def test_pods_share_an_evaluation_if(case: tuple[PodBuilder, PodBuilder, bool]) -> None:
+    one, other, alike = case
+    profile = default_profile()
+    assert (profile.sign(one.info()) == profile.sign(other.info())) == alike
+
+
+class Picky(Plugin):
+    """Says nothing about what its verdicts depend on."""
+
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return None
+
+
+def test_a_plugin_that_does_not_sign_is_asked_about_each_pod() -> None:
+    profile = Profile("test", [*NEEDED, Weighted(Picky())])
+    assert profile.sign(a_pod().info()) is None
+
+
+# --- the registry ------------------------------------------------------------------------------
+
+FILES: dict[str, tuple[str | None, str]] = {
+    "it is not there": (None, "not a Python file"),
+    "it does not run": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "it is no Python": ("def", "SyntaxError"),
+    "it defines no plugin": ("x = 1", "defines no subclass of Plugin"),
+    "it takes a name that is taken": (
+        "from arranger.framework import Plugin\nclass NodeName(Plugin): ...",
+        "a plugin named 'NodeName' exists already",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES.values(), ids=FILES.keys())
+def test_a_plugin_file_is_refused_if(case: tuple[str | None, str], tmp_path: Path) -> None:
+    text, message = case
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(PluginError, match=message) as caught:
+        Registry(plugin for plugin, _ in DEFAULT_PLUGINS).add_file(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_plugin_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(PluginError, match="no plugin named 'Nodename'; known: NodeName"):
+        Registry([NodeName]).make("Nodename")
+
+
+def test_arguments_for_a_plugin_that_takes_none_are_refused() -> None:
+    with pytest.raises(PluginError, match=r"NodeName takes no arguments, got \['a'\]"):
+        Registry([NodeName]).make("NodeName", {"a": 1})
+
+
+# --- per-node plugins --------------------------------------------------------------------------
+
+
+class Even(Plugin):
+    """Rejects odd nodes, in two ways."""
+
+    reads = Reads.NODE
+
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        number = int(node.name.removeprefix("n"))
+        if number % 2:
+            return self.reject("odd", resolvable=number < 2)
+        return None
+
+    def score_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        return int(node.free("cpu")) // 1000
+
+
+def test_a_per_node_plugin_is_lifted_to_many_nodes() -> None:
+    cluster = a_cluster(*(a_node(f"n{n}").offers(cpu=n + 1) for n in range(4)))
+    cluster.remove_node("n2")
+    view, pod, plugin = NodeView(cluster.table), a_pod().info(), Even()
+    verdicts = run_filter(plugin, CycleState(), pod, view)
+    assert verdicts.passes.tolist() == [True, False, True, False]
+    kinds, kind_of = verdicts.rejections()
+    assert [kind.code for kind in kinds] == [Code.UNSCHEDULABLE, Code.UNRESOLVABLE]
+    assert kind_of.tolist() == [-1, 0, -1, 1]
+    feasible = verdicts.passes & view.alive
+    assert run_score(plugin, CycleState(), pod, view, feasible).tolist() == [1, 0, 0, 0]
+
+
+NORMALIZED: dict[str, tuple[list[int], list[bool], bool, list[int]]] = {
+    "the largest gets 100": ([1, 2, 4], [True] * 3, False, [25, 50, 100]),
+    "or nothing, turned round": ([1, 2, 4], [True] * 3, True, [75, 50, 0]),
+    "division cuts off": ([1, 3], [True] * 2, False, [33, 100]),
+    "before it is turned round": ([1, 3], [True] * 2, True, [67, 0]),
+    "all zero stays zero": ([0, 0], [True] * 2, False, [0, 0]),
+    "or is all best, turned round": ([0, 0], [True] * 2, True, [100, 100]),
+    "infeasible rows do not set the scale": ([1, 9], [True, False], False, [100, 900]),
+}
+
+
+@pytest.mark.parametrize("case", NORMALIZED.values(), ids=NORMALIZED.keys())
+def test_normalize_by_max(case: tuple[list[int], list[bool], bool, list[int]]) -> None:
+    raw, feasible, reverse, expected = case
+    scores = normalize_by_max(np.array(raw), np.array(feasible), reverse=reverse)
+    assert scores.tolist() == expected
+
+
+# --- waking ------------------------------------------------------------------------------------
+
+
+def _broken(pod: PodInfo, event: ClusterEvent) -> bool:
+    raise RuntimeError
+
+
+WAKES: dict[str, tuple[WakeUp, bool]] = {
+    "the event is asked for": (WakeUp(EventKind.NODE_CHANGED), True),
+    "another event is asked for": (WakeUp(EventKind.POD_REMOVED), False),
+    "the hint says yes": (WakeUp(EventKind.ANY, lambda pod, event: True), True),
+    "the hint says no": (WakeUp(EventKind.ANY, lambda pod, event: False), False),
+    "a hint that breaks must not strand the pod": (WakeUp(EventKind.ANY, _broken), True),
+}
+
+
+@pytest.mark.parametrize("case", WAKES.values(), ids=WAKES.keys())
+def test_wakes_if(case: tuple[WakeUp, bool]) -> None:
+    wake, expected = case
+    event = ClusterEvent(EventKind.NODE_ADDED, node=a_node().build())
+    assert wake.fits(a_pod().info(), event) == expected
