@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
 
 import msgspec
 
 from arranger.embedded.errors import ApiError
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.taps import Call, LostError, Taps
 from arranger.embedded.watching import Watch
-from arranger.kube.transport import Response, Stream
+from arranger.kube.transport import RefusedConnectionError, Response, Stream, TransportError
+
+T = TypeVar("T")
+
+
+def open_watch(cluster: EmbeddedCluster, call: Call) -> Watch | Answer:
+    """The watch a call asks for, or its refusal."""
+    try:
+        return cluster.watch(call.path, call.query)
+    except ApiError as error:
+        return Answer(error.code, error.status(), error.headers)
 
 
 class DirectStream:
     """An open watch, or the answer that refused it."""
 
-    def __init__(self, status: int, body: bytes, watch: Watch | None) -> None:
+    def __init__(self, status: int, body: bytes, lines: AsyncIterator[bytes] | None = None) -> None:
         self.status = status
         self.headers: Mapping[str, str] = {"content-type": "application/json"}
         self._body = body
-        self._watch = watch
+        self._lines = lines
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Each event as a line."""
-        if self._watch is not None:
-            async for line in self._watch.lines():
+        if self._lines is not None:
+            async for line in self._lines:
                 yield line
 
     async def body(self) -> bytes:
@@ -34,10 +47,22 @@ class DirectStream:
 
 
 class DirectTransport:
-    """Calls the server's own functions; every answer is decoded from bytes as over a socket."""
+    """Calls the server's own functions; every answer is decoded from bytes as over a socket.
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
-        self._cluster = cluster
+    Args:
+        taps: what goes wrong on the way, and the log of writes; nothing, without it.
+        user: names this client to the taps.
+
+    Attributes:
+        cluster: the server that answers; may be exchanged, as behind a load balancer.
+    """
+
+    def __init__(
+        self, cluster: EmbeddedCluster, *, taps: Taps | None = None, user: str = ""
+    ) -> None:
+        self.cluster = cluster
+        self._taps = taps
+        self._user = user
         self._watches: set[Watch] = set()
 
     async def request(
@@ -51,13 +76,12 @@ class DirectTransport:
         accept: str = "application/json",
         timeout: float = 30.0,
     ) -> Response:
-        """Answer at once; nothing here can be lost."""
-        answer = self._cluster.handle(
-            Request(method, path, dict(query or {}), body or b"", content_type, accept)
-        )
-        body_out = answer.body
-        encoded = body_out.encode() if isinstance(body_out, str) else msgspec.json.encode(body_out)
-        return Response(answer.status, encoded, answer.headers)
+        """See :class:`~arranger.kube.transport.Transport`; without taps nothing is ever lost."""
+        request = Request(method, path, dict(query or {}), body or b"", content_type, accept)
+        if self._taps is None:
+            return _response(self.cluster.handle(request))
+        call = self._call(method, path, request.query, request.body)
+        return _response(await self._carry(call, lambda: self.cluster.handle(request), timeout))
 
     @asynccontextmanager
     async def stream(
@@ -68,20 +92,65 @@ class DirectTransport:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
-        """Open a watch."""
-        try:
-            watch = self._cluster.watch(path, dict(query or {}))
-        except ApiError as error:
-            yield DirectStream(error.code, msgspec.json.encode(error.status()), None)
+        """Open a watch; ``inactivity`` counts with taps only, as nothing falls silent without."""
+        call = self._call("GET", path, dict(query or {}), b"")
+        if self._taps is None:
+            opened = open_watch(self.cluster, call)
+        else:
+            opened = await self._carry(call, lambda: open_watch(self.cluster, call), timeout)
+        if isinstance(opened, Answer):
+            answer = _response(opened)
+            refused = DirectStream(answer.status, answer.body)
+            refused.headers = answer.headers
+            yield refused
             return
-        self._watches.add(watch)
+        self._watches.add(opened)
+        lines = opened.lines()
+        if self._taps is not None:
+            lines = _heard(self._taps.lines(call, lines), inactivity)
         try:
-            yield DirectStream(200, b"", watch)
+            yield DirectStream(200, b"", lines)
         finally:
-            self._watches.discard(watch)
-            watch.close()
+            self._watches.discard(opened)
+            opened.close()
 
     async def close(self) -> None:
         """End every watch."""
         for watch in list(self._watches):
             watch.close()
+
+    def _call(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Call:
+        now = asyncio.get_running_loop().time()
+        return Call(now, method, path, query, body, self._user)
+
+    async def _carry(self, call: Call, act: Callable[[], T], timeout: float) -> T | Answer:
+        assert self._taps is not None
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._taps.carry(call, act)
+        except TimeoutError as error:
+            raise TransportError("no answer in time") from error
+        except LostError as error:
+            raise (TransportError if error.sent else RefusedConnectionError)(str(error)) from error
+
+
+async def _heard(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterator[bytes]:
+    """What a client makes of the bytes of a watch, as the Transport protocol has it."""
+    async with aclosing(chunks):  # type: ignore[type-var]
+        while True:
+            try:
+                async with asyncio.timeout(inactivity):
+                    chunk = await anext(chunks, b"")
+            except TimeoutError as error:
+                raise TransportError("nothing came for too long") from error
+            except LostError as error:
+                raise TransportError(str(error)) from error
+            if not chunk.endswith(b"\n"):
+                return
+            yield chunk[:-1]
+
+
+def _response(answer: Answer) -> Response:
+    body = answer.body
+    encoded = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    return Response(answer.status, encoded, answer.headers)
