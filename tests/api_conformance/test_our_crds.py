@@ -1,0 +1,152 @@
+"""The definitions we ship, held against both servers: what they take, keep, print and refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.api_conformance.client import TABLE, Api, Object
+from tests.api_conformance.objects import CRDS
+from tests.controlplane.harness import until
+from tests.unit.crds.samples import (
+    REFUSED,
+    SAMPLES,
+    UNSEEN,
+    Refusal,
+    Sample,
+    definitions,
+    expected_spec,
+)
+
+DEFINITIONS = definitions()
+REAL = pytest.param(
+    "real", marks=[pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
+)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(api: Api) -> Api:
+    """The server, serving our kinds; the real one keeps them for the tests that follow."""
+    for name, definition in DEFINITIONS.items():
+        answer = await api.call("POST", CRDS, definition)
+        assert answer.status in (201, 409), answer.body
+        path = _path(name, "default")
+
+        async def answers(path: str = path) -> bool:
+            return (await api.call("GET", path)).status == 200
+
+        await until(answers, what=path)
+    return api
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+async def test_a_definition_has_no_fault(served: Api, name: str) -> None:
+    definition = await served.get(f"{CRDS}/{name}")
+    conditions = {c["type"]: c["status"] for c in definition["status"]["conditions"]}
+    assert conditions["Established"] == "True"
+    assert conditions["NamesAccepted"] == "True"
+    assert "NonStructuralSchema" not in conditions
+    assert conditions.get("KubernetesAPIApprovalPolicyConformant", "True") == "True"
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+async def test_a_good_object_is_kept_whole_and_completed(
+    served: Api, ns: str, sample: Sample
+) -> None:
+    made = await served.create(_path(sample.crd, ns), sample.manifest(name=ns))
+    assert made["spec"] == expected_spec(sample)
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+async def test_what_our_writers_write_is_kept_and_printed(
+    served: Api, ns: str, sample: Sample
+) -> None:
+    path = _path(sample.crd, ns)
+    await served.create(path, sample.manifest(name=ns))
+    after = await served.patch(f"{path}/{ns}/status", {"status": sample.status})
+    assert after["status"] == sample.status
+    answer = await served.call("GET", f"{path}/{ns}", accept=TABLE)
+    columns = [column["name"] for column in answer.body["columnDefinitions"]]
+    (row,) = answer.body["rows"]
+    shown = DEFINITIONS[sample.crd]["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert columns == ["Name", *(column["name"] for column in shown)]
+    assert row["cells"][:-1] == [ns, *sample.cells]
+
+
+@pytest.mark.parametrize("refusal", REFUSED.values(), ids=REFUSED)
+async def test_a_bad_object_is_refused_where_it_is_bad(
+    served: Api, ns: str, refusal: Refusal
+) -> None:
+    manifest = refusal.manifest()
+    answer = await served.call("POST", _path(SAMPLES[refusal.sample].crd, ns), manifest)
+    assert answer.refusal == (422, "Invalid")
+    assert refusal.cause in answer.causes
+    assert refusal.cause[1] in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    "plane",
+    [
+        pytest.param("embedded", marks=pytest.mark.xfail(reason="not embedded yet", strict=True)),
+        REAL,
+    ],
+    indirect=True,
+)
+@pytest.mark.parametrize("refusal", UNSEEN.values(), ids=UNSEEN)
+async def test_what_only_the_real_server_sees_is_refused_too(
+    served: Api, ns: str, refusal: Refusal
+) -> None:
+    await test_a_bad_object_is_refused_where_it_is_bad(served, ns, refusal)
+
+
+# sentence: sample, what is wrong with its status, the cause
+BAD_STATUS: dict[str, tuple[str, Object, tuple[str, str]]] = {
+    "a phase nobody knows": (
+        "the community's PodGroup",
+        {"phase": "Odd"},
+        ("FieldValueNotSupported", "status.phase"),
+    ),
+    "a gang with fewer members than none": (
+        "a gang with bundles",
+        {"members": -1},
+        ("FieldValueInvalid", "status.members"),
+    ),
+    "a queue that is ajar": (
+        "a queue",
+        {"state": "Ajar"},
+        ("FieldValueNotSupported", "status.state"),
+    ),
+    "a pod that was given no node": (
+        "a TYJob that says all",
+        {"allocations": [{"pod": "p"}]},
+        ("FieldValueRequired", "status.allocations[0].node"),
+    ),
+    "a condition that is neither true nor false": (
+        "a TYJob that says all",
+        {"conditions": [{"type": "Ready", "status": "maybe"}]},
+        ("FieldValueNotSupported", "status.conditions[0].status"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sentence", "status", "cause"), BAD_STATUS.values(), ids=BAD_STATUS)
+async def test_a_bad_status_is_refused(
+    served: Api, ns: str, sentence: str, status: Object, cause: tuple[str, str]
+) -> None:
+    sample = SAMPLES[sentence]
+    path = _path(sample.crd, ns)
+    await served.create(path, sample.manifest(name=ns))
+    body: dict[str, Any] = {"status": status}
+    answer = await served.call(
+        "PATCH", f"{path}/{ns}/status", body, content_type="application/merge-patch+json"
+    )
+    assert answer.refusal == (422, "Invalid")
+    assert cause in answer.causes
+
+
+def _path(crd: str, namespace: str) -> str:
+    spec = DEFINITIONS[crd]["spec"]
+    where = f"namespaces/{namespace}/" if spec["scope"] == "Namespaced" else ""
+    return f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{where}{spec['names']['plural']}"

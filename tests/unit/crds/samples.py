@@ -1,0 +1,550 @@
+"""Objects of the kinds that ``crds/`` defines: good ones with what they become, and bad ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+Object = dict[str, Any]
+
+CRDS: Final = Path(__file__).parents[3] / "crds"
+STAMP: Final = "2026-01-01T00:00:00Z"
+
+
+def definitions() -> dict[str, Object]:
+    """Every definition by the name of its file, which is its own name."""
+    files = sorted(CRDS.glob("*.yaml"))
+    return {file.stem: yaml.safe_load(file.read_text()) for file in files}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An object that says all its kind can.
+
+    Attributes:
+        crd: the name of its definition.
+        spec: what is written.
+        added: what the server adds to the spec, by dotted path.
+        status: what our writers write.
+        cells: what is printed of it, without name and age.
+    """
+
+    crd: str
+    spec: Object
+    added: Object
+    status: Object
+    cells: list[Any]
+
+    def manifest(self, spec: Object | None = None, name: str = "sample") -> Object:
+        """The object as a person writes it."""
+        definition = definitions()[self.crd]["spec"]
+        return {
+            "apiVersion": f"{definition['group']}/{definition['versions'][0]['name']}",
+            "kind": definition["names"]["kind"],
+            "metadata": {"name": name},
+            "spec": self.spec if spec is None else spec,
+        }
+
+
+_POD: Final = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "main", "image": "pause", "env": [{"name": "A"}]}]},
+}
+_CONDITION: Final = {
+    "type": "Scheduled",
+    "status": "True",
+    "observedGeneration": 1,
+    "lastTransitionTime": STAMP,
+    "reason": "Placed",
+    "message": "5 of 5 placed",
+}
+_COMMUNITY: Final = {
+    "spec": {
+        "minMember": 5,
+        "minResources": {"cpu": "5", "memory": "2048Mi", "nvidia.com/gpu": 5},
+        "scheduleTimeoutSeconds": 600,
+    },
+    "added": {},
+    "status": {
+        "phase": "PreScheduling",
+        "occupiedBy": "default/job",
+        "scheduled": 3,
+        "running": 2,
+        "succeeded": 1,
+        "failed": 1,
+        "scheduleStartTime": STAMP,
+        "reason": "NotEnoughMembers",
+        "message": "3/5 members have arrived",
+        "conditions": [_CONDITION],
+    },
+    "cells": [3, 5, "PreScheduling", "NotEnoughMembers", 2, "3/5 members have arrived"],
+}
+_COUNTS: Final = {
+    "members": 6,
+    "minMember": 5,
+    "placed": 4,
+    "bound": 3,
+    "running": 2,
+    "succeeded": 1,
+    "failed": 0,
+}
+_TOPOLOGY: Final = {"mode": "soft", "highestTierAllowed": 2}
+_POLICIES: Final = [
+    {"event": "PodEvicted", "action": "RestartJob"},
+    {"events": ["PodFailed", "PodPending"], "action": "AbortJob", "timeout": "1h30m"},
+    {"exitCode": 3, "action": "TerminateJob"},
+]
+
+SAMPLES: Final[dict[str, Sample]] = {
+    "the community's PodGroup as Koordinator reads it": Sample(
+        "podgroups.scheduling.sigs.k8s.io", **_COMMUNITY
+    ),
+    "the community's PodGroup": Sample("podgroups.scheduling.x-k8s.io", **_COMMUNITY),
+    "a gang with bundles": Sample(
+        "gangs.arranger.io",
+        spec={
+            "group": ["here/gang", "there/other.gang"],
+            "bundles": [{"name": "", "minMember": 1}, {"name": "worker", "minMember": 4}],
+            "topology": {"key": "topology.kubernetes.io/zone"},
+            "source": "gang.koordinater.io",
+        },
+        added={
+            "mode": "Strict",
+            "matchPolicy": "once-satisfied",
+            "waitTimeSeconds": 600,
+            "topology.required": False,
+        },
+        status={
+            **_COUNTS,
+            "phase": "Scheduling",
+            "bundles": [{"name": "", **_COUNTS}, {"name": "worker", **_COUNTS}],
+            "resourceSatisfied": False,
+            "schedulingCycle": 7,
+            "waitingSince": STAMP,
+            "reason": "Waiting",
+            "message": "4/5 members placed",
+            "conditions": [_CONDITION],
+        },
+        cells=[4, 5, "Scheduling", "Waiting", 6, 2, "gang.koordinater.io", "4/5 members placed"],
+    ),
+    "Volcano's PodGroup": Sample(
+        "podgroups.scheduling.volcano.sh",
+        spec={
+            "minMember": 2,
+            "minTaskMember": {"master": 1, "worker": 1},
+            "priorityClassName": "pc-high",
+            "minResources": {"cpu": 2, "memory": "4Gi"},
+            "networkTopology": {"highestTierName": "rack"},
+            "subGroupPolicy": [
+                {
+                    "name": "parts",
+                    "networkTopology": _TOPOLOGY,
+                    "labelSelector": {
+                        "matchLabels": {"a": "b"},
+                        "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}],
+                    },
+                    "matchLabelKeys": ["part"],
+                }
+            ],
+        },
+        added={
+            "queue": "default",
+            "networkTopology.mode": "hard",
+            "subGroupPolicy.0.subGroupSize": 1,
+            "subGroupPolicy.0.minSubGroups": 0,
+        },
+        status={
+            "phase": "Inqueue",
+            "running": 1,
+            "succeeded": 0,
+            "failed": 0,
+            "conditions": [
+                {
+                    "type": "Unschedulable",
+                    "status": "True",
+                    "transitionID": "7",
+                    "lastTransitionTime": STAMP,
+                    "reason": "NotEnoughResources",
+                    "message": "1/2 tasks in gang unschedulable",
+                }
+            ],
+        },
+        cells=["Inqueue", 2, 1, "default", "pc-high"],
+    ),
+    "a queue": Sample(
+        "queues.scheduling.volcano.sh",
+        spec={
+            "capability": {"cpu": 4, "memory": "4Gi"},
+            "deserved": {"cpu": "2500m"},
+            "guarantee": {"resource": {"cpu": "1"}},
+            "parent": "root",
+            "type": "plain",
+            "affinity": {
+                "nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["a"]},
+                "nodeGroupAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": ["b"]},
+            },
+            "extendClusters": [{"name": "far", "weight": 1, "capacity": {"cpu": "1e3"}}],
+            "dra": {"capability": {"gpu": {"count": 8, "capacity": {"memory": "80Gi"}}}},
+        },
+        added={"weight": 1, "priority": 0, "reclaimable": True, "dequeueStrategy": "traverse"},
+        status={
+            "state": "Open",
+            "allocated": {"cpu": "2", "memory": "1Gi"},
+            "unknown": 0,
+            "pending": 3,
+            "running": 2,
+            "inqueue": 1,
+            "completed": 4,
+            "reservation": {"nodes": ["n"], "resource": {"cpu": "1"}},
+            "cards": {"NVIDIA-GeForce-RTX-4090": {"allocated": 6, "quota": 8}},
+            "usage": {"cpu": "2/4", "memory": "1Gi/4Gi", "cards": "NVIDIA-GeForce-RTX-4090 6/8"},
+            "conditions": [_CONDITION],
+        },
+        cells=[
+            1,
+            0,
+            "Open",
+            "2/4",
+            "1Gi/4Gi",
+            "NVIDIA-GeForce-RTX-4090 6/8",
+            3,
+            2,
+            True,
+            "root",
+        ],
+    ),
+    "Volcano's job": Sample(
+        "jobs.batch.volcano.sh",
+        spec={
+            "schedulerName": "arranger",
+            "minAvailable": 2,
+            "minSuccess": 1,
+            "tasks": [
+                {
+                    "name": "worker",
+                    "minAvailable": 1,
+                    "template": _POD,
+                    "policies": _POLICIES,
+                    "topologyPolicy": "best-effort",
+                    "dependsOn": {"name": ["master"], "iteration": "any"},
+                    "partitionPolicy": {
+                        "totalPartitions": 1,
+                        "partitionSize": 1,
+                        "networkTopology": _TOPOLOGY,
+                    },
+                },
+                {"name": "master", "replicas": 1, "template": _POD},
+            ],
+            "policies": _POLICIES,
+            "plugins": {"env": [], "svc": ["--publish-not-ready-addresses"]},
+            "volumes": [
+                {"mountPath": "/a", "volumeClaimName": "a"},
+                {"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+            ],
+            "priorityClassName": "pc-low",
+            "ttlSecondsAfterFinished": 0,
+            "runningEstimate": "1.5h",
+            "networkTopology": _TOPOLOGY,
+        },
+        added={
+            "queue": "default",
+            "maxRetry": 3,
+            "tasks.0.replicas": 1,
+            "tasks.0.maxRetry": 3,
+            "tasks.0.partitionPolicy.minPartitions": 0,
+            "tasks.1.maxRetry": 3,
+        },
+        status={
+            "state": {
+                "phase": "Running",
+                "reason": "EnoughPods",
+                "message": "2 of 2 run",
+                "lastTransitionTime": STAMP,
+            },
+            "minAvailable": 2,
+            "pending": 0,
+            "running": 2,
+            "succeeded": 1,
+            "failed": 4,
+            "terminating": 0,
+            "unknown": 0,
+            "taskStatusCount": {"worker": {"phase": {"Running": 2}}},
+            "version": 3,
+            "retryCount": 1,
+            "runningDuration": "12.5s",
+            "controlledResources": {"plugin-svc": "svc"},
+            "conditions": [{"status": "Pending", "lastTransitionTime": STAMP}],
+        },
+        cells=["Running", 2, 2, "EnoughPods", "default", 1, 4, 1, "2 of 2 run"],
+    ),
+    "a TYJob that says little": Sample(
+        "tyjobs.arranger.io",
+        spec={
+            "leader": {"name": "learner", "template": _POD},
+            "workerSets": [{"name": "actor", "template": _POD}],
+        },
+        added={
+            "restartLimit": 3,
+            "cleanPodPolicy": "All",
+            "terminating": False,
+            "minWorkersNum": 1,
+            "priority": 5,
+            "queue": "default",
+            "schedulerPolicy": {"basicPolicy": ["Gang", "BinPack"]},
+            "workerSets.0.counts": 1,
+        },
+        status={
+            "stage": "Rescheduling",
+            "scheduleState": "ScheduledPartly",
+            "restarts": 2,
+            "leaderAddress": "10.0.0.1",
+            "totalWorkers": 4,
+            "readyWorkers": 3,
+            "allocations": [{"pod": "job-learner-0", "node": "n"}],
+            "startTime": STAMP,
+            "completionTime": STAMP,
+            "reason": "NodeLost",
+            "message": "node n is gone",
+            "conditions": [_CONDITION],
+        },
+        cells=[
+            "Rescheduling",
+            "ScheduledPartly",
+            3,
+            4,
+            2,
+            "NodeLost",
+            "10.0.0.1",
+            5,
+            "default",
+            "node n is gone",
+        ],
+    ),
+    "a TYJob that says all": Sample(
+        "tyjobs.arranger.io",
+        spec={
+            "restartLimit": 0,
+            "volumes": [{"name": "data", "emptyDir": {"medium": "Memory"}}],
+            "leader": {"name": "learner", "template": _POD},
+            "workerSets": [
+                {"name": "fast", "template": _POD, "counts": 3},
+                {"name": "slow", "template": _POD, "counts": 2},
+            ],
+            "cleanPodPolicy": "None",
+            "terminating": True,
+            "minWorkersNum": 4,
+            "priority": 10,
+            "queue": "training",
+            "schedulerPolicy": {"jobQueuePolicy": "DRF", "basicPolicy": "MinFragment"},
+        },
+        added={},
+        status={"stage": "Failed", "scheduleState": "ScheduledFailed"},
+        cells=["Failed", "ScheduledFailed", None, None, None, None, None, 10, "training", None],
+    ),
+}
+
+
+def expected_spec(sample: Sample) -> Object:
+    """The spec as the server keeps it: what is written, and the defaults."""
+    return _changed(sample.spec, sample.added)
+
+
+def _changed(spec: Object, changes: Object) -> Object:
+    """A copy with other values at dotted paths; ``...`` takes a field away."""
+    # Not deepcopy: it would keep what parts of the samples share.
+    copy: Object = json.loads(json.dumps(spec))
+    for path, value in changes.items():
+        at: Any = copy
+        *parents, last = path.split(".")
+        for part in parents:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if value is ...:
+            del at[last]
+        else:
+            at[last] = value
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A change that makes a sample bad.
+
+    Attributes:
+        sample: which one, by its sentence.
+        change: dotted path below ``spec`` → value; ``...`` takes the field away.
+        cause: reason and field of the one cause that the server must give.
+    """
+
+    sample: str
+    change: Object
+    cause: tuple[str, str]
+
+    def manifest(self) -> Object:
+        """The bad object."""
+        sample = SAMPLES[self.sample]
+        return sample.manifest(_changed(sample.spec, self.change), "bad")
+
+
+_SIGS, _X = "the community's PodGroup as Koordinator reads it", "the community's PodGroup"
+_GANG, _VOLCANO, _QUEUE = "a gang with bundles", "Volcano's PodGroup", "a queue"
+_JOB, _TY = "Volcano's job", "a TYJob that says all"
+_VALUE, _ENUM = "FieldValueInvalid", "FieldValueNotSupported"
+_TYPE, _MISSING = "FieldValueTypeInvalid", "FieldValueRequired"
+
+REFUSED: Final[dict[str, Refusal]] = {
+    "fewer members than none": Refusal(_SIGS, {"minMember": -1}, (_VALUE, "spec.minMember")),
+    "members as text": Refusal(_SIGS, {"minMember": "5"}, (_TYPE, "spec.minMember")),
+    "a wait below zero": Refusal(
+        _SIGS, {"scheduleTimeoutSeconds": -1}, (_VALUE, "spec.scheduleTimeoutSeconds")
+    ),
+    "no member, where upstream wants one": Refusal(
+        _X, {"minMember": 0}, (_VALUE, "spec.minMember")
+    ),
+    "a resource that is true": Refusal(
+        _X, {"minResources": {"cpu": True}}, (_TYPE, "spec.minResources.cpu")
+    ),
+    "a mode between strict and not": Refusal(_GANG, {"mode": "Lax"}, (_ENUM, "spec.mode")),
+    "a match policy nobody knows": Refusal(
+        _GANG, {"matchPolicy": "always"}, (_ENUM, "spec.matchPolicy")
+    ),
+    "a gang without its namespace in the group": Refusal(
+        _GANG, {"group": ["here/gang", "other"]}, (_VALUE, "spec.group[1]")
+    ),
+    "a bundle without a minimum": Refusal(
+        _GANG, {"bundles": [{"name": "ps"}]}, (_MISSING, "spec.bundles[0].minMember")
+    ),
+    "a topology without its label": Refusal(
+        _GANG, {"topology": {"required": True}}, (_MISSING, "spec.topology.key")
+    ),
+    "a task with fewer members than none": Refusal(
+        _VOLCANO, {"minTaskMember": {"ps": -1}}, (_VALUE, "spec.minTaskMember.ps")
+    ),
+    "a queue with a name that none can have": Refusal(
+        _VOLCANO, {"queue": "My_Queue"}, (_VALUE, "spec.queue")
+    ),
+    "a topology that is firm": Refusal(
+        _VOLCANO, {"networkTopology.mode": "firm"}, (_ENUM, "spec.networkTopology.mode")
+    ),
+    "no weight": Refusal(_QUEUE, {"weight": 0}, (_VALUE, "spec.weight")),
+    "more weight than Volcano allows": Refusal(_QUEUE, {"weight": 65536}, (_VALUE, "spec.weight")),
+    "a priority below zero": Refusal(_QUEUE, {"priority": -1}, (_VALUE, "spec.priority")),
+    "reclaimable as text": Refusal(_QUEUE, {"reclaimable": "no"}, (_TYPE, "spec.reclaimable")),
+    "a capability that is a list": Refusal(
+        _QUEUE, {"capability": ["cpu"]}, (_TYPE, "spec.capability")
+    ),
+    "a guarantee of yes": Refusal(
+        _QUEUE, {"guarantee.resource": {"cpu": True}}, (_TYPE, "spec.guarantee.resource.cpu")
+    ),
+    "a parent with a slash": Refusal(_QUEUE, {"parent": "root/sci"}, (_VALUE, "spec.parent")),
+    "a strategy nobody knows": Refusal(
+        _QUEUE, {"dequeueStrategy": "lifo"}, (_ENUM, "spec.dequeueStrategy")
+    ),
+    "devices without a count": Refusal(
+        _QUEUE,
+        {"dra.capability": {"gpu": {"capacity": {"memory": "1Gi"}}}},
+        (_MISSING, "spec.dra.capability.gpu.count"),
+    ),
+    "a job without tasks": Refusal(_JOB, {"tasks": ...}, (_MISSING, "spec.tasks")),
+    "a job with no task": Refusal(_JOB, {"tasks": []}, (_VALUE, "spec.tasks")),
+    "a task with a name no pod can have": Refusal(
+        _JOB, {"tasks.0.name": "Worker"}, (_VALUE, "spec.tasks[0].name")
+    ),
+    "a task without a template": Refusal(
+        _JOB, {"tasks.1.template": ...}, (_MISSING, "spec.tasks[1].template")
+    ),
+    "a template without containers": Refusal(
+        _JOB,
+        {"tasks.1.template.spec.containers": []},
+        (_VALUE, "spec.tasks[1].template.spec.containers"),
+    ),
+    "a container without a name": Refusal(
+        _JOB,
+        {"tasks.1.template.spec.containers.0.name": ...},
+        (_MISSING, "spec.tasks[1].template.spec.containers[0].name"),
+    ),
+    "an action that is none": Refusal(
+        _JOB, {"policies.0.action": "Restart"}, (_ENUM, "spec.policies[0].action")
+    ),
+    "an event that only Volcano itself may use": Refusal(
+        _JOB, {"policies.0.event": "OutOfSync"}, (_ENUM, "spec.policies[0].event")
+    ),
+    "a policy of a task without an action": Refusal(
+        _JOB,
+        {"tasks.0.policies.0.action": ...},
+        (_MISSING, "spec.tasks[0].policies[0].action"),
+    ),
+    "a timeout without a unit": Refusal(
+        _JOB, {"policies.1.timeout": "90"}, (_VALUE, "spec.policies[1].timeout")
+    ),
+    "fewer retries than none": Refusal(_JOB, {"maxRetry": -1}, (_VALUE, "spec.maxRetry")),
+    "plugins with a number": Refusal(
+        _JOB, {"plugins": {"env": [1]}}, (_TYPE, "spec.plugins.env[0]")
+    ),
+    "a mount at two places": Refusal(
+        _JOB, {"volumes.0.mountPath": "/a:/b"}, (_VALUE, "spec.volumes[0].mountPath")
+    ),
+    "a TYJob without a leader": Refusal(_TY, {"leader": ...}, (_MISSING, "spec.leader")),
+    "a TYJob without workers": Refusal(_TY, {"workerSets": ...}, (_MISSING, "spec.workerSets")),
+    "a TYJob with no set of workers": Refusal(_TY, {"workerSets": []}, (_VALUE, "spec.workerSets")),
+    "a set of no workers": Refusal(
+        _TY, {"workerSets.0.counts": 0}, (_VALUE, "spec.workerSets[0].counts")
+    ),
+    "a leader without a template": Refusal(
+        _TY, {"leader.template": ...}, (_MISSING, "spec.leader.template")
+    ),
+    "a leader with a name no pod can have": Refusal(
+        _TY, {"leader.name": "a.b"}, (_VALUE, "spec.leader.name")
+    ),
+    "a priority of none": Refusal(_TY, {"priority": 0}, (_VALUE, "spec.priority")),
+    "a priority above ten": Refusal(_TY, {"priority": 11}, (_VALUE, "spec.priority")),
+    "a policy to clean some pods": Refusal(
+        _TY, {"cleanPodPolicy": "Some"}, (_ENUM, "spec.cleanPodPolicy")
+    ),
+    "fewer restarts than none": Refusal(_TY, {"restartLimit": -1}, (_VALUE, "spec.restartLimit")),
+    "fewer workers than none": Refusal(_TY, {"minWorkersNum": -1}, (_VALUE, "spec.minWorkersNum")),
+    "an order of jobs nobody knows": Refusal(
+        _TY,
+        {"schedulerPolicy.jobQueuePolicy": "FIFO"},
+        (_ENUM, "spec.schedulerPolicy.jobQueuePolicy"),
+    ),
+    "a placement nobody knows": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": "Spread"}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
+    ),
+    "a placement nobody knows among others": Refusal(
+        _TY,
+        {"schedulerPolicy.basicPolicy": ["Gang", "Spread"]},
+        (_ENUM, "spec.schedulerPolicy.basicPolicy[1]"),
+    ),
+    "no placement at all": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": []}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
+    ),
+    "a volume without a name": Refusal(
+        _TY, {"volumes": [{"emptyDir": {}}]}, (_MISSING, "spec.volumes[0].name")
+    ),
+}
+
+#: What only the real server sees; the embedded one does not look at it yet.
+UNSEEN: Final[dict[str, Refusal]] = {
+    "an amount that is none": Refusal(
+        _QUEUE, {"capability": {"cpu": "lots"}}, (_VALUE, "spec.capability.cpu")
+    ),
+    "an amount below zero": Refusal(
+        _SIGS, {"minResources": {"cpu": "-1"}}, (_VALUE, "spec.minResources.cpu")
+    ),
+    "a number below zero": Refusal(
+        _VOLCANO, {"minResources": {"cpu": -1}}, (_VALUE, "spec.minResources.cpu")
+    ),
+    "two sets of workers of one name": Refusal(
+        _TY, {"workerSets.1.name": "fast"}, ("FieldValueDuplicate", "spec.workerSets[1]")
+    ),
+    "two bundles of one name": Refusal(
+        _GANG, {"bundles.1.name": ""}, ("FieldValueDuplicate", "spec.bundles[1]")
+    ),
+    "a gang that is in its group twice": Refusal(
+        _GANG, {"group": ["a/b", "a/b"]}, ("FieldValueDuplicate", "spec.group[1]")
+    ),
+}

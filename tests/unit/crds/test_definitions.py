@@ -1,0 +1,120 @@
+"""The definitions we ship: well formed, and taking and refusing what they should."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from arranger.embedded.errors import ApiError
+from arranger.embedded.server import EmbeddedCluster
+from tests.unit.crds.samples import (
+    REFUSED,
+    SAMPLES,
+    Object,
+    Refusal,
+    Sample,
+    definitions,
+    expected_spec,
+)
+
+DEFINITIONS = definitions()
+COLUMNS = {
+    f"{name} {column['name']}": (definition, column)
+    for name, definition in DEFINITIONS.items()
+    for column in definition["spec"]["versions"][0]["additionalPrinterColumns"]
+}
+OURS = ["gangs", "jobs", "podgroups", "queues", "tyjobs"]
+
+
+@pytest.fixture
+def cluster() -> EmbeddedCluster:
+    """A cluster with all our kinds."""
+    cluster = EmbeddedCluster()
+    for definition in DEFINITIONS.values():
+        cluster.create(definition)
+    return cluster
+
+
+def test_all_kinds_are_there() -> None:
+    assert sorted({name.split(".")[0] for name in DEFINITIONS}) == OURS
+    assert len(DEFINITIONS) == 7
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_definition_says_what_it_must(name: str) -> None:
+    definition = DEFINITIONS[name]
+    spec = definition["spec"]
+    (version,) = spec["versions"]
+    assert definition["metadata"]["name"] == name == f"{spec['names']['plural']}.{spec['group']}"
+    assert (version["served"], version["storage"]) == (True, True)
+    assert version["subresources"] == {"status": {}}
+    if spec["group"].endswith("k8s.io"):
+        assert "api-approved.kubernetes.io" in definition["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_field_of_spec_and_status_is_described(name: str) -> None:
+    root = DEFINITIONS[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert root["description"]
+    parts = {part: root["properties"][part] for part in ("spec", "status")}
+    bare = [
+        f"{part}.{field}"
+        for part, schema in parts.items()
+        for field, child in schema["properties"].items()
+        if not child.get("description", "").endswith(".")
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_count_in_a_status_starts_at_zero(name: str) -> None:
+    root = DEFINITIONS[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    counts = [s for s in _schemas(root["properties"]["status"]) if s.get("type") == "integer"]
+    assert counts
+    assert all(schema["minimum"] == 0 for schema in counts)
+
+
+@pytest.mark.parametrize(("definition", "column"), COLUMNS.values(), ids=COLUMNS)
+def test_a_column_shows_a_field_of_its_type(definition: Object, column: Object) -> None:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    steps = re.fullmatch(r"(?:\.\w+)+", column["jsonPath"])
+    assert steps, column["jsonPath"]
+    path = column["jsonPath"].split(".")[1:]
+    if path[0] == "metadata":
+        assert (path[1:], column["type"]) == (["creationTimestamp"], "date")
+        return
+    for step in path:
+        schema = schema["properties"][step]
+    assert schema["type"] == column["type"]
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_a_good_object_is_kept_whole_and_completed(
+    cluster: EmbeddedCluster, sample: Sample
+) -> None:
+    made = cluster.create(sample.manifest())
+    assert made["spec"] == expected_spec(sample)
+
+
+@pytest.mark.parametrize("refusal", REFUSED.values(), ids=REFUSED)
+def test_a_bad_object_is_refused_where_it_is_bad(
+    cluster: EmbeddedCluster, refusal: Refusal
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        cluster.create(refusal.manifest())
+    error = caught.value
+    assert (error.code, error.reason) == (422, "Invalid")
+    assert error.details is not None
+    assert {(c["reason"], c["field"]) for c in error.details["causes"]} == {refusal.cause}
+    assert refusal.cause[1] in error.message
+
+
+def _schemas(schema: Object) -> Iterator[Object]:
+    yield schema
+    children: list[Any] = list((schema.get("properties") or {}).values())
+    children += [schema[part] for part in ("items", "additionalProperties") if part in schema]
+    for child in children:
+        yield from _schemas(child)
