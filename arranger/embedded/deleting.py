@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from arranger.embedded.errors import conflict, modified
+from arranger.embedded.errors import conflict
 from arranger.embedded.resources import Resource
 from arranger.embedded.store import Key, Store
 
@@ -45,7 +45,8 @@ class Deleter:
 
     Args:
         stamp: the time that ``deletionTimestamp`` gets, ``grace`` seconds from now.
-        owned_by: finds the dependents of an owner's uid.
+        resource_of: finds a resource by its name in the store.
+        removed: told of everything that has gone.
     """
 
     def __init__(
@@ -99,25 +100,17 @@ class Deleter:
     def collect_orphan(self, resource: Resource, obj: Object) -> None:
         """Delete a new object whose owners are all gone already."""
         owners = obj["metadata"].get("ownerReferences") or []
-        if owners and not any(self._alive(owner) for owner in owners):
+        if owners and not any(self._store.find(owner["uid"]) for owner in owners):
             self.delete(resource, obj, {})
 
     def _orphan(self, uid: str) -> None:
         """Part an owner from its dependents, so that they stay."""
-        for name, dependent in self._dependents(uid):
+        for name, dependent in self._store.owned_by(uid):
             meta = dict(dependent["metadata"])
             left = [o for o in meta.pop("ownerReferences") if o["uid"] != uid]
             if left:
                 meta["ownerReferences"] = left
             self._store.put(name, {**dependent, "metadata": meta})
-
-    def _dependents(self, uid: str) -> list[tuple[str, Object]]:
-        return [
-            (name, obj)
-            for name in self._store.resources()
-            for obj in self._store.items(name)
-            if any(o["uid"] == uid for o in obj["metadata"].get("ownerReferences") or [])
-        ]
 
     def _mark(self, resource: Resource, obj: Object, grace: int) -> Object:
         meta = {
@@ -131,17 +124,7 @@ class Deleter:
 
     def _collect(self, uid: str) -> None:
         """Delete the dependents all of whose owners are gone."""
-        for name, obj in self._dependents(uid):
+        for name, obj in self._store.owned_by(uid):
             owners = obj["metadata"]["ownerReferences"]
-            if not any(o["uid"] != uid and self._alive(o) for o in owners):
+            if not any(o["uid"] != uid and self._store.find(o["uid"]) for o in owners):
                 self.delete(self._resource_of(name), obj, {})
-
-    def _alive(self, owner: Mapping[str, Any]) -> bool:
-        return any(
-            obj["metadata"]["uid"] == owner["uid"]
-            for name in self._store.resources()
-            for obj in self._store.items(name)
-        )
-
-
-__all__ = ["Deleter", "check_preconditions", "grace_of", "modified"]

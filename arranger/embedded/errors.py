@@ -63,10 +63,13 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(plural: str, name: str) -> ApiError:
+def already_exists(plural: str, group: str, name: str) -> ApiError:
     """The name is taken."""
     details = {"name": name, "kind": plural}
-    return ApiError(409, "AlreadyExists", f'{plural} "{name}" already exists', details=details)
+    if group:
+        details["group"] = group
+    what = f"{plural}.{group}" if group else plural
+    return ApiError(409, "AlreadyExists", f'{what} "{name}" already exists', details=details)
 
 
 def conflict(plural: str, name: str, why: str) -> ApiError:

@@ -55,8 +55,6 @@ def check_update(resource: Resource, before: Object, after: Object) -> None:
         if field := pods.forbidden_change(before, after):
             why = "Forbidden: pod updates may not change fields other than those allowed"
             causes.append(("FieldValueForbidden", field, why))
-        elif _wrong_types(after):
-            causes.append(("FieldValueInvalid", "spec.priority", "Invalid value"))
     elif resource.key.endswith("/events"):
         causes += _event_update(before, after)
     else:
@@ -93,6 +91,7 @@ def _special(resource: Resource, obj: Object) -> Iterator[Cause]:
         yield from pods.violations(obj)
     elif resource.kind == "CustomResourceDefinition":
         spec = obj.get("spec") or {}
+        yield from _definition(spec)
         wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
         if obj["metadata"].get("name") != wanted:
             why = f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}'
@@ -104,6 +103,22 @@ def _special(resource: Resource, obj: Object) -> Iterator[Cause]:
             yield "FieldValueInvalid", "spec.leaseDurationSeconds", why
     elif resource.key == "events.k8s.io/events":
         yield from _event(obj)
+
+
+def _definition(spec: Object) -> Iterator[Cause]:
+    names = spec.get("names") or {}
+    for field, value in (
+        ("group", spec.get("group")),
+        ("scope", spec.get("scope")),
+        ("versions", spec.get("versions")),
+        ("names.plural", names.get("plural")),
+        ("names.kind", names.get("kind")),
+    ):
+        if not value:
+            yield "FieldValueRequired", f"spec.{field}", "Required value"
+    for n, version in enumerate(spec.get("versions") or []):
+        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+            yield "FieldValueRequired", f"spec.versions[{n}].schema", "Required value"
 
 
 def _event(event: Object) -> Iterator[Cause]:
@@ -129,10 +144,6 @@ def _event_update(before: Object, after: Object) -> Iterator[Cause]:
             yield "FieldValueInvalid", field, "Invalid value: field is immutable"
     if (after.get("series") or {"count": 2})["count"] < 2:
         yield "FieldValueInvalid", "series.count", "Invalid value: should be at least 2"
-
-
-def _wrong_types(pod: Object) -> bool:
-    return not isinstance(pod["spec"].get("priority", 0), int)
 
 
 __all__ = ["GENERATIONAL", "ApiError", "check_new", "check_update", "refuse_if"]

@@ -12,8 +12,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from arranger.embedded.fitting import Fitted
+
 Object = dict[str, Any]
 
+#: Fields of every object, which no schema describes.
+_HEAD: Final = ("apiVersion", "kind", "metadata")
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "object": dict,
     "array": list,
@@ -51,16 +55,19 @@ class CustomSchema:
             raise ValueError(f"{path}.x-kubernetes-validations: CEL rules are not supported here")
         return cls(schema)
 
-    def prune(self, obj: Object) -> Object:
-        """A copy without the fields that nobody knows."""
-        head = {k: deepcopy(obj[k]) for k in ("apiVersion", "kind", "metadata") if k in obj}
-        return {**_prune(self.root, obj), **head}
+    def prune(self, obj: Object) -> Fitted:
+        """A copy without nulls and without the fields that nobody knows, which are told.
 
-    def default(self, obj: Object) -> Object:
-        """A copy with defaults filled in."""
-        copy: Object = deepcopy(obj)
-        _default(self.root, copy)
-        return copy
+        ``metadata`` is not looked at.
+        """
+        unknown: list[str] = []
+        body = {k: v for k, v in obj.items() if k not in _HEAD}
+        pruned = _prune(self.root, body, "", unknown)
+        return Fitted({**{k: obj[k] for k in _HEAD if k in obj}, **pruned}, unknown)
+
+    def default(self, obj: Object) -> None:
+        """Fill in defaults, in place."""
+        _default(self.root, obj)
 
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Every violation; ``old`` is what an update replaces."""
@@ -78,23 +85,24 @@ def _rules(schema: Object, path: str) -> Iterator[str]:
             yield from _rules(schema[name], f"{path}.{name}")
 
 
-def _prune(schema: Object, value: Any) -> Any:
+def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, list):
         items = schema.get("items") or {"x-kubernetes-preserve-unknown-fields": True}
-        return [_prune(items, item) for item in value]
+        return [_prune(items, v, f"{path}[{n}]", unknown) for n, v in enumerate(value)]
     if not isinstance(value, dict):
         return value
     known = schema.get("properties") or {}
     more = schema.get("additionalProperties")
-    keep = schema.get("x-kubernetes-preserve-unknown-fields")
+    keep = schema.get("x-kubernetes-preserve-unknown-fields") or more is True
     pruned: Object = {}
     for name, child in value.items():
-        if name in known:
-            pruned[name] = _prune(known[name], child)
-        elif isinstance(more, dict):
-            pruned[name] = _prune(more, child)
-        elif keep or more is True:
+        inner = known.get(name, more if isinstance(more, dict) else None)
+        if inner is None and keep:
             pruned[name] = deepcopy(child)
+        elif inner is None:
+            unknown.append(_join(path, name))
+        elif child is not None or inner.get("nullable"):
+            pruned[name] = _prune(inner, child, _join(path, name), unknown)
     return pruned
 
 

@@ -47,9 +47,8 @@ class Watch:
         self._buffer: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
-        self._seen = store.version
         self._fill()
-        self._leave = store.subscribe(self._on_change)
+        self._leave = store.subscribe(self._on_change, resource.key)
 
     def close(self) -> None:
         """End the watch; its reader sees a clean end."""
@@ -99,17 +98,15 @@ class Watch:
             self._ended = True
         else:
             for change in store.since(self._from):
-                self._take(change)
+                if change.resource == self._resource.key:
+                    self._take(change)
 
     def _on_change(self, change: Change) -> None:
-        self._seen = change.version
         self._take(change)
         if len(self._buffer) > BUFFER:
             self.close()
 
     def _take(self, change: Change) -> None:
-        if change.resource != self._resource.key:
-            return
         after, before = change.after, change.before
         if self._namespace and after["metadata"].get("namespace") != self._namespace:
             return

@@ -1,0 +1,20 @@
+"""What holding an object against the fields of its kind comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class WrongTypeError(ValueError):
+    """A field has a value of another type than it is defined with."""
+
+
+@dataclass(slots=True)
+class Fitted:
+    """A copy of an object without nulls and unknown fields, and the paths of the latter."""
+
+    obj: Object
+    unknown: list[str] = field(default_factory=list)
