@@ -62,7 +62,7 @@ _CONDITION: Final = {
     "reason": "Placed",
     "message": "5 of 5 placed",
 }
-_COMMUNITY: Final = {
+_COMMUNITY: Final[dict[str, Any]] = {
     "spec": {
         "minMember": 5,
         "minResources": {"cpu": "5", "memory": "2048Mi", "nvidia.com/gpu": 5},
