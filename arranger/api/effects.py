@@ -80,6 +80,14 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Merge annotations into one incarnation of a pod; ``None`` removes one."""
+
+    pod: PodRef
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class PublishEvent:
     """Record an events.k8s.io/v1 Event; best effort, never waited for."""
 
@@ -92,7 +100,7 @@ class PublishEvent:
     controller: str = "arranger"
 
 
-Effect = Bind | PatchPodStatus | DeletePod | PublishEvent
+Effect = Bind | PatchPodStatus | DeletePod | AnnotatePod | PublishEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Gangs: which pods belong together, how many of them must run, and how far they are."""

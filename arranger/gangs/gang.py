@@ -1,0 +1,239 @@
+"""A gang: pods of which a minimum must run together (seeds 000 and 002)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
+from functools import reduce
+
+from arranger.api.gangs import GangClaim, GangSettings, MatchPolicy, Mode, settings_of
+from arranger.api.objects import Pod
+from arranger.api.podgroups import AnyPodGroup, PodGroup
+
+#: Phases of a PodGroup that has had its minimum bound before.
+_HAS_RUN = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+
+
+class Standing(Enum):
+    """How far the API says a member is."""
+
+    PENDING = "pending"
+    BOUND = "bound"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+def standing_of(pod: Pod) -> Standing:
+    """How far a pod is; one that ended without ever being bound counts as ended."""
+    if pod.status.phase == "Succeeded":
+        return Standing.SUCCEEDED
+    if pod.status.phase == "Failed":
+        return Standing.FAILED
+    return Standing.BOUND if pod.spec.node_name else Standing.PENDING
+
+
+class Gang:
+    """One gang: what is said about it and where its members are.
+
+    Attributes:
+        name: ``namespace/name``.
+        definition: its PodGroup, where there is one.
+        settings: what all sources together say.
+        satisfied: whether its minimum has been bound before, which ``once-satisfied`` asks.
+        blocked: whether it ran out of time and its owner has not reacted yet.
+        created: when its oldest part was created, in seconds since 1970; 0 when unknown.
+        problems: what could not be read of its PodGroup.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.definition: AnyPodGroup | None = None
+        self.settings = GangSettings()
+        self.satisfied = False
+        self.blocked = False
+        self.created = 0.0
+        self.problems: list[str] = []
+        self.claims: dict[str, GangClaim] = {}
+        #: uid → how far; with the counts by bundle beside it.
+        self._standing: dict[str, Standing] = {}
+        self._counts: Counter[tuple[str, Standing]] = Counter()
+        #: Distinct settings of the claims → of how many; what was edited last comes first.
+        self._voices: dict[GangSettings, int] = {}
+        self._from_definition = GangSettings()
+
+    def __repr__(self) -> str:
+        return f"Gang({self.name})"
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left of it."""
+        return not self.claims and self.definition is None
+
+    # --- settings --------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """Strict unless it says otherwise."""
+        return self.settings.mode or Mode.STRICT
+
+    @property
+    def minimum(self) -> int:
+        """Members that must run together, whatever their bundles."""
+        return self.settings.minimum or 0
+
+    @property
+    def minima(self) -> Mapping[str, int]:
+        """Bundle → how many of it must run."""
+        return dict(self.settings.minima)
+
+    @property
+    def whole(self) -> int:
+        """Members that must run, over all bundles."""
+        return max(self.minimum, sum(n for _, n in self.settings.minima))
+
+    @property
+    def defined(self) -> bool:
+        """Whether anybody has said how many members must run."""
+        return self.settings.minimum is not None or bool(self.settings.minima)
+
+    def define(self, definition: AnyPodGroup | None) -> bool:
+        """The PodGroup has appeared, changed or gone; whether that changes anything."""
+        before = self.settings, self.defined, self.satisfied
+        self.definition = definition
+        self.problems = []
+        self._from_definition = GangSettings()
+        if definition is not None:
+            self._from_definition = settings_of(definition, self.problems)
+            self._grow_older(definition.metadata.creation_timestamp)
+            if isinstance(definition, PodGroup) and definition.status.phase in _HAS_RUN:
+                self.satisfied = True
+        self._resolve()
+        return before != (self.settings, self.defined, self.satisfied)
+
+    def _resolve(self) -> None:
+        said = [*self._voices, self._from_definition]
+        self.settings = reduce(lambda known, more: known.over(more), said, GangSettings())
+
+    def _grow_older(self, created: object) -> None:
+        when = created.timestamp() if hasattr(created, "timestamp") else 0.0
+        if when and (not self.created or when < self.created):
+            self.created = when
+
+    # --- members ---------------------------------------------------------------------------
+
+    def see(self, pod: Pod, claim: GangClaim) -> bool:
+        """A member was added or edited; whether that changes the gang's settings."""
+        uid, before = pod.metadata.uid, self.settings
+        earlier = self.claims.get(uid)
+        if earlier is not None and earlier.settings != claim.settings:
+            self._unsay(earlier.settings)
+            # Who edits means it: the newest word goes first.
+            count = self._voices.pop(claim.settings, 0)
+            self._voices = {claim.settings: count + 1, **self._voices}
+            self._resolve()
+        elif earlier is None:
+            known = claim.settings in self._voices
+            self._voices[claim.settings] = self._voices.get(claim.settings, 0) + 1
+            self._grow_older(pod.metadata.creation_timestamp)
+            if not known:
+                self._resolve()
+        self.claims[uid] = claim
+        self._stand(uid, claim.bundle, standing_of(pod))
+        return self.settings != before
+
+    def forget(self, uid: str) -> bool:
+        """A member is gone; whether that changes the gang's settings."""
+        claim, before = self.claims.pop(uid, None), self.settings
+        if claim is None:
+            return False
+        standing = self._standing.pop(uid)
+        self._counts[claim.bundle, standing] -= 1
+        if self._unsay(claim.settings):
+            self._resolve()
+        return self.settings != before
+
+    def bound(self, uid: str) -> None:
+        """Our Binding of a member was taken; the watch will show it later."""
+        claim = self.claims.get(uid)
+        if claim is not None and self._standing[uid] is Standing.PENDING:
+            self._stand(uid, claim.bundle, Standing.BOUND)
+
+    def count(self, standing: Standing, bundle: str | None = None) -> int:
+        """Members that are so far, of one bundle or of all."""
+        if bundle is not None:
+            return self._counts[bundle, standing]
+        return sum(n for (_, at), n in self._counts.items() if at is standing)
+
+    def _stand(self, uid: str, bundle: str, standing: Standing) -> None:
+        before = self._standing.get(uid)
+        if before is standing:
+            return
+        if before is not None:
+            self._counts[bundle, before] -= 1
+        self._standing[uid] = standing
+        self._counts[bundle, standing] += 1
+
+    def _unsay(self, settings: GangSettings) -> bool:
+        """One claim fewer says this; whether nobody says it any more."""
+        self._voices[settings] -= 1
+        if self._voices[settings]:
+            return False
+        del self._voices[settings]
+        return True
+
+    # --- what is lacking -------------------------------------------------------------------
+
+    @property
+    def free(self) -> bool:
+        """Whether its members may be placed one by one from now on (seed 000, After Gang)."""
+        match = self.settings.match or MatchPolicy.ONCE
+        if match is MatchPolicy.ONCE:
+            return self.satisfied
+        return match is MatchPolicy.RUNNING and not self.lacking({})
+
+    def lacking(self, have: Mapping[str, int]) -> dict[str | None, int]:
+        """How many members the minimum still needs, given those placed now (by bundle).
+
+        ``None`` stands for members of any bundle. Empty when the minimum is reached.
+        """
+        there = {bundle: self._standing_count(bundle) for bundle in {*self.minima, *have}}
+        short: dict[str | None, int] = {}
+        for bundle, least in self.minima.items():
+            missing = least - there[bundle] - have.get(bundle, 0)
+            if missing > 0:
+                short[bundle] = missing
+        missing = self.minimum - self._standing_count(None) - sum(have.values())
+        if missing > 0:
+            short[None] = missing
+        return short
+
+    def needs(self, bundle: str, have: Mapping[str, int]) -> bool:
+        """Whether a member of the bundle would bring the gang closer to its minimum.
+
+        While another bundle is short, only its members do: others could take its room.
+        """
+        short = self.lacking(have)
+        return bundle in short or short.keys() == {None}
+
+    def shortfall(self, have: Mapping[str, int]) -> int:
+        """How many members the minimum still needs in all."""
+        short = self.lacking(have)
+        return max(short.pop(None, 0), sum(short.values()))
+
+    def _standing_count(self, bundle: str | None) -> int:
+        """Members that are on nodes and count, which is none for later rounds of only-waiting."""
+        if self.settings.match is MatchPolicy.WAITING and self.satisfied:
+            return 0
+        return self.count(Standing.BOUND, bundle) + self.count(Standing.SUCCEEDED, bundle)
+
+    def check_consistent(self) -> None:
+        """Check the counts against the members.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        counted = Counter((self.claims[uid].bundle, at) for uid, at in self._standing.items())
+        assert counted == +self._counts, f"{self}: counts"
+        assert self._standing.keys() == self.claims.keys(), f"{self}: standing"
+        assert sum(self._voices.values()) == len(self.claims), f"{self}: voices"

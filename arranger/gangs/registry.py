@@ -1,0 +1,255 @@
+"""All gangs, and the gang groups they form.
+
+Several gangs, of several namespaces too, are placed together when each names the others (seed 000).
+Both must say so: a gang cannot make another wait by naming it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from arranger.api.gangs import GangClaim, claim_of
+from arranger.api.objects import Pod
+from arranger.api.podgroups import POD_GROUPS, AnyPodGroup
+from arranger.gangs.gang import Gang, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class GangGroup:
+    """Gangs that are placed together, in the order of their names.
+
+    Attributes:
+        unanswered: gangs that were named and are not there, or do not name this group.
+    """
+
+    gangs: tuple[Gang, ...]
+    unanswered: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The gangs' names, joined; for a gang on its own its name."""
+        return ",".join(gang.name for gang in self.gangs)
+
+    @property
+    def free(self) -> bool:
+        """Whether members may be placed one by one."""
+        return not self.unanswered and all(gang.free for gang in self.gangs)
+
+
+class GangRegistry:
+    """Gangs by name, kept current by pods and PodGroups.
+
+    Methods that take events return the names of the gangs whose groups or settings have changed.
+    """
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Gang] = {}
+        self._gang_of: dict[str, Gang] = {}
+        self._definitions: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
+        self._groups: dict[str, GangGroup] = {}
+        #: Gang → the gangs it names; and the other way round, existing or not.
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._named_by: dict[str, set[str]] = {}
+
+    def gang_of(self, uid: str) -> Gang | None:
+        """The gang of a pod."""
+        return self._gang_of.get(uid)
+
+    def group_of(self, gang: Gang) -> GangGroup:
+        """The group a gang is placed with."""
+        group = self._groups.get(gang.name)
+        if group is None:
+            group = self._form(gang)
+            for member in group.gangs:
+                self._groups[member.name] = group
+        return group
+
+    # --- events ----------------------------------------------------------------------------
+
+    def pod_set(self, pod: Pod) -> set[str]:
+        """A pod was added or edited."""
+        uid, claim = pod.metadata.uid, claim_of(pod)
+        known = self._gang_of.get(uid)
+        changed: set[str] = set()
+        if known is not None and (claim is None or claim.gang != known.name):
+            changed |= self.pod_gone(uid)
+        if claim is None:
+            return changed
+        gang = self._gang(claim.gang)
+        self._gang_of[uid] = gang
+        before = gang.claims.get(uid)
+        settings_changed = gang.see(pod, claim)
+        if gang.definition is None and self._find_definition(gang, claim):
+            settings_changed = True
+        if _reacted(before, claim) and gang.blocked:
+            gang.blocked = False
+            changed.add(gang.name)
+        elif claim.timed_out and before is None and not gang.satisfied:
+            gang.blocked = True
+        if settings_changed:
+            changed |= self._regroup(gang)
+        return changed | self._check_satisfied(gang)
+
+    def pod_gone(self, uid: str) -> set[str]:
+        """A pod was deleted."""
+        gang = self._gang_of.pop(uid, None)
+        if gang is None:
+            return set()
+        changed = self._regroup(gang) if gang.forget(uid) else set()
+        if gang.blocked and not any(claim.timed_out for claim in gang.claims.values()):
+            gang.blocked = False
+            changed.add(gang.name)
+        if not gang.claims:
+            changed |= self._drop(gang)
+        return changed
+
+    def definition_set(self, definition: AnyPodGroup) -> set[str]:
+        """A PodGroup was added or edited."""
+        key = type(definition), definition.name
+        before = self._definitions.get(key)
+        self._definitions[key] = definition
+        gang = self.gangs.get(definition.name)
+        if gang is None or not self._defines(gang, type(definition)):
+            return set()
+        changed = gang.define(definition)
+        if before is not None and _substance(before) != _substance(definition) and gang.blocked:
+            gang.blocked = False
+            changed = True
+        return self._regroup(gang) | self._check_satisfied(gang) if changed else set()
+
+    def definition_gone(self, kind: type[AnyPodGroup], name: str) -> set[str]:
+        """A PodGroup was deleted."""
+        self._definitions.pop((kind, name), None)
+        gang = self.gangs.get(name)
+        if gang is None or type(gang.definition) is not kind:
+            return set()
+        gang.define(None)
+        return self._regroup(gang)
+
+    def bound(self, uid: str) -> set[str]:
+        """Our Binding of a pod was taken."""
+        gang = self._gang_of.get(uid)
+        if gang is None:
+            return set()
+        gang.bound(uid)
+        return self._check_satisfied(gang)
+
+    def check_consistent(self) -> None:
+        """Check gangs, groups and the maps between them.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        for name, gang in self.gangs.items():
+            assert gang.name == name, f"{gang} is filed under {name}"
+            assert gang.claims, f"{gang} is empty"
+            gang.check_consistent()
+        members = {uid: gang for gang in self.gangs.values() for uid in gang.claims}
+        assert members == self._gang_of, "members and gangs"
+        for name, group in self._groups.items():
+            assert any(gang.name == name for gang in group.gangs), f"{name} is not in its group"
+            assert all(self.gangs.get(g.name) is g for g in group.gangs), f"{name}: a ghost"
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _check_satisfied(self, gang: Gang) -> set[str]:
+        """Note when a group has its minimum bound for the first time."""
+        if gang.satisfied or not gang.count(Standing.BOUND):
+            return set()
+        group = self.group_of(gang)
+        if group.unanswered or any(not g.defined or g.lacking({}) for g in group.gangs):
+            return set()
+        for member in group.gangs:
+            member.satisfied = True
+        return {member.name for member in group.gangs}
+
+    def _gang(self, name: str) -> Gang:
+        gang = self.gangs.get(name)
+        if gang is None:
+            gang = self.gangs[name] = Gang(name)
+            self._forget_groups({name, *self._named_by.get(name, ())})
+        return gang
+
+    def _defines(self, gang: Gang, kind: type[AnyPodGroup]) -> bool:
+        return any(claim.definition in (kind, None) for claim in gang.claims.values())
+
+    def _find_definition(self, gang: Gang, claim: GangClaim) -> bool:
+        """Take up a PodGroup that was there before the gang's first pod."""
+        if claim.definition is not None:
+            found = self._definitions.get((claim.definition, gang.name))
+        else:
+            kinds = (self._definitions.get((kind, gang.name)) for kind in POD_GROUPS)
+            found = next((definition for definition in kinds if definition is not None), None)
+        return found is not None and gang.define(found)
+
+    def _drop(self, gang: Gang) -> set[str]:
+        """The gang has lost its last pod; returns it and those that were grouped with it."""
+        # A definition without pods waits in ``_definitions`` until the next pod takes it up.
+        del self.gangs[gang.name]
+        self._unname(gang)
+        partners = {member.name for member in self._groups.get(gang.name, GangGroup(())).gangs}
+        partners |= self._named_by.get(gang.name, set())
+        self._forget_groups(partners | {gang.name})
+        return partners | {gang.name}
+
+    def _named(self, gang: Gang) -> None:
+        """Note whom the gang names now."""
+        now = gang.settings.groups or ()
+        if now != self._names.get(gang.name, ()):
+            self._unname(gang)
+            self._names[gang.name] = now
+            for name in now:
+                self._named_by.setdefault(name, set()).add(gang.name)
+
+    def _unname(self, gang: Gang) -> None:
+        for name in self._names.pop(gang.name, ()):
+            self._named_by[name].discard(gang.name)
+            if not self._named_by[name]:
+                del self._named_by[name]
+
+    def _regroup(self, gang: Gang) -> set[str]:
+        """The gang's settings have changed: form its group, and those it leaves or joins, anew."""
+        concerned = {gang.name, *(gang.settings.groups or ()), *self._named_by.get(gang.name, ())}
+        known = self._groups.get(gang.name)
+        if known is not None:
+            concerned |= {member.name for member in known.gangs}
+        self._named(gang)
+        self._forget_groups(concerned)
+        return concerned & self.gangs.keys()
+
+    def _forget_groups(self, names: Iterable[str]) -> None:
+        for name in names:
+            group = self._groups.pop(name, None)
+            for member in group.gangs if group is not None else ():
+                self._groups.pop(member.name, None)
+
+    def _form(self, gang: Gang) -> GangGroup:
+        members: dict[str, Gang] = {}
+        unanswered: set[str] = set()
+        todo = [gang]
+        while todo:
+            one = todo.pop()
+            if one.name in members:
+                continue
+            members[one.name] = one
+            for name in one.settings.groups or ():
+                other = self.gangs.get(name)
+                if other is one:
+                    continue
+                if other is None or one.name not in (other.settings.groups or ()):
+                    unanswered.add(name)
+                else:
+                    todo.append(other)
+        gangs = tuple(members[name] for name in sorted(members))
+        return GangGroup(gangs, tuple(sorted(unanswered)))
+
+
+def _reacted(before: GangClaim | None, now: GangClaim) -> bool:
+    """Whether the owner took the mark away that says the pod ran out of time."""
+    return before is not None and before.timed_out and not now.timed_out
+
+
+def _substance(definition: AnyPodGroup) -> tuple[object, ...]:
+    """What of a PodGroup its owner edits."""
+    return definition.spec, definition.metadata.annotations
