@@ -147,7 +147,7 @@ def _judged(unknown: list[str], query: Mapping[str, str]) -> tuple[str, Headers]
             return "", {}
         case "Warn" | "":
             quoted = [text.replace('"', '\\"') for text in texts]
-            return "", {"Warning": ", ".join(f'299 - "{q}"' for q in quoted)} if texts else {}
+            return "", {"warning": ", ".join(f'299 - "{q}"' for q in quoted)} if texts else {}
         case _:
             supported = '"", "Ignore", "Strict", "Warn"'
             why = f'Unsupported value: "{asked}": supported values: {supported}'

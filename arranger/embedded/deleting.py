@@ -1,11 +1,12 @@
-"""Deletion: preconditions, grace, finalizers, and what goes along with an owner."""
+"""Deletion: preconditions, grace, finalizers, and what it sets going."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from arranger.embedded.errors import conflict
+from arranger.embedded.garbage import FOREGROUND, ORPHAN, GarbageCollector
 from arranger.embedded.resources import Resource
 from arranger.embedded.store import Key, Store
 
@@ -41,12 +42,15 @@ def grace_of(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int
 
 
 class Deleter:
-    """Deletes objects of one store.
+    """Deletes objects of one store, given as they are stored.
 
     Args:
         stamp: the time that ``deletionTimestamp`` gets, ``grace`` seconds from now.
         resource_of: finds a resource by its name in the store.
         removed: told of everything that has gone.
+
+    Attributes:
+        garbage: follows what deletions mean for owners and dependents.
     """
 
     def __init__(
@@ -59,34 +63,43 @@ class Deleter:
     ) -> None:
         self._store = store
         self._stamp = stamp
-        self._resource_of = resource_of
         self._removed = removed
+        self.garbage = GarbageCollector(
+            store,
+            delete=lambda name, obj, options: self.delete(resource_of(name), obj, options),
+            release=lambda name, obj: self.release(resource_of(name), obj),
+        )
 
     def delete(
         self, resource: Resource, obj: Object, options: Mapping[str, Any]
     ) -> tuple[Object, bool]:
-        """Delete, or mark for deletion; the last state, and whether it is gone.
+        """Delete, or mark for deletion; the last state, and whether that was the end of it.
 
         Raises:
             ApiError: 409 for a false precondition.
         """
         check_preconditions(resource, obj, options)
-        grace = grace_of(resource, obj, options)
-        if options.get("propagationPolicy") == "Orphan":
-            self._orphan(obj["metadata"]["uid"])
         meta = obj["metadata"]
-        held = bool(meta.get("finalizers"))
-        if meta.get("deletionTimestamp"):
-            if held or (grace and grace >= meta.get("deletionGracePeriodSeconds", 0)):
-                return obj, False
-            if grace == 0:
-                return self.remove(resource, obj), True
-        if grace == 0 and not held and resource.key != "/pods":
+        grace, policy = grace_of(resource, obj, options), _policy(meta, options)
+        if policy == "Orphan":
+            self.garbage.orphan(meta["uid"])
+        finalizers = [f for f in meta.get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
+        if policy == "Foreground":
+            finalizers.append(FOREGROUND)
+        marked = bool(meta.get("deletionTimestamp"))
+        if not grace and not finalizers and (marked or resource.key != "/pods"):
             return self.remove(resource, obj), True
-        marked = self._mark(resource, obj, grace)
-        if grace == 0 and not held:
-            return self.remove(resource, marked), True
-        return marked, False
+        if marked:
+            same = finalizers == (meta.get("finalizers") or [])
+            if same and grace >= meta["deletionGracePeriodSeconds"]:
+                return obj, False
+            grace = min(grace, meta["deletionGracePeriodSeconds"])
+        going = self._mark(resource, obj, grace, finalizers)
+        if policy == "Foreground":
+            self.garbage.started(going)
+        elif not grace and not finalizers:
+            return self.remove(resource, going), True
+        return going, False
 
     def remove(self, resource: Resource, obj: Object) -> Object:
         """Take an object out of the store, and with it what only it owned."""
@@ -94,37 +107,42 @@ class Deleter:
         key: Key = (meta.get("namespace", ""), meta["name"])
         last = self._store.remove(resource.key, key)
         self._removed(resource, last)
-        self._collect(meta["uid"])
+        self.garbage.gone(last)
         return last
 
-    def collect_orphan(self, resource: Resource, obj: Object) -> None:
-        """Delete a new object whose owners are all gone already."""
-        owners = obj["metadata"].get("ownerReferences") or []
-        if owners and not any(self._store.find(owner["uid"]) for owner in owners):
-            self.delete(resource, obj, {})
+    def release(self, resource: Resource, obj: Object) -> Object | None:
+        """Remove an object that is marked and that nothing holds any more; None if it is held."""
+        meta = obj["metadata"]
+        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+            return None
+        if resource.key == "/pods" and meta.get("deletionGracePeriodSeconds"):
+            return None
+        return self.remove(resource, obj)
 
-    def _orphan(self, uid: str) -> None:
-        """Part an owner from its dependents, so that they stay."""
-        for name, dependent in self._store.owned_by(uid):
-            meta = dict(dependent["metadata"])
-            left = [o for o in meta.pop("ownerReferences") if o["uid"] != uid]
-            if left:
-                meta["ownerReferences"] = left
-            self._store.put(name, {**dependent, "metadata": meta})
-
-    def _mark(self, resource: Resource, obj: Object, grace: int) -> Object:
+    def _mark(self, resource: Resource, obj: Object, grace: int, finalizers: list[str]) -> Object:
         meta = {
             **obj["metadata"],
             "deletionTimestamp": self._stamp(grace),
             "deletionGracePeriodSeconds": grace,
         }
-        if "generation" in meta:
+        if not finalizers:
+            meta.pop("finalizers", None)
+        else:
+            meta["finalizers"] = finalizers
+        if "generation" in meta and "deletionTimestamp" not in obj["metadata"]:
             meta["generation"] += 1
         return self._store.put(resource.key, {**obj, "metadata": meta})
 
-    def _collect(self, uid: str) -> None:
-        """Delete the dependents all of whose owners are gone."""
-        for name, obj in self._store.owned_by(uid):
-            owners = obj["metadata"]["ownerReferences"]
-            if not any(o["uid"] != uid and self._store.find(o["uid"]) for o in owners):
-                self.delete(self._resource_of(name), obj, {})
+
+def _policy(
+    meta: Object, options: Mapping[str, Any]
+) -> Literal["Orphan", "Foreground", "Background"]:
+    """What is to become of the dependents: as asked, or else as the finalizers have it."""
+    asked = options.get("propagationPolicy")
+    if asked in ("Orphan", "Foreground", "Background"):
+        policy: Literal["Orphan", "Foreground", "Background"] = asked
+        return policy
+    finalizers = meta.get("finalizers") or ()
+    if options.get("orphanDependents") or ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"

@@ -18,10 +18,12 @@ from arranger.kube.transport import RefusedConnectionError, Response, Stream, Tr
 T = TypeVar("T")
 
 
-def open_watch(cluster: EmbeddedCluster, call: Call) -> Watch | Answer:
+def open_watch(
+    cluster: EmbeddedCluster, call: Call, accept: str = "application/json"
+) -> Watch | Answer:
     """The watch a call asks for, or its refusal."""
     try:
-        return cluster.watch(call.path, call.query)
+        return cluster.watch(call.path, call.query, accept)
     except ApiError as error:
         return Answer(error.code, error.status(), error.headers)
 

@@ -16,7 +16,7 @@ class ApiError(Exception):
         reason: the machine-readable reason; "" for the rare errors that have none.
         message: for people.
         details: ``name``, ``kind``, ``causes`` and the like.
-        headers: of the answer, ``Retry-After`` for one.
+        headers: of the answer, ``retry-after`` for one; their names are in lower case.
     """
 
     def __init__(

@@ -28,34 +28,40 @@ _OF_PODS: Final = (
     "status.podIP",
     "status.nominatedNodeName",
 )
-_OF_EVENTS: Final = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "reason",
-    "reportingController",
-    "type",
+_OF_OBJECTS: Final = (
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
 )
-_SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "/pods": _OF_PODS,
-    "/nodes": ("spec.unschedulable",),
-    "/namespaces": ("status.phase",),
-    "/events": _OF_EVENTS,
-    "events.k8s.io/events": (
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "reason",
-        "reportingController",
-        "type",
-    ),
+#: By ``apiVersion/plural``: what may be selected, and the stored field that has it. The first of
+#: several that is not empty counts.
+_SELECTABLE: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "v1/pods": {field: (field,) for field in _OF_PODS},
+    "v1/nodes": {"spec.unschedulable": ("spec.unschedulable",)},
+    "v1/namespaces": {"status.phase": ("status.phase",)},
+    "v1/events": {
+        **{f"involvedObject.{part}": (f"regarding.{part}",) for part in _OF_OBJECTS},
+        "reason": ("reason",),
+        "reportingComponent": ("reportingController",),
+        "source": ("deprecatedSource.component", "reportingController"),
+        "type": ("type",),
+    },
+    "events.k8s.io/v1/events": {
+        **{f"regarding.{part}": (f"regarding.{part}",) for part in _OF_OBJECTS},
+        "reason": ("reason",),
+        "reportingController": ("reportingController",),
+        "type": ("type",),
+    },
 }
+_OF_ALL: Final = {name: (name,) for name in ("metadata.name", "metadata.namespace")}
 
 
 def selection(resource: Resource, query: Mapping[str, str]) -> Selection | None:
-    """What ``labelSelector`` and ``fieldSelector`` ask for; None for everything.
+    """What ``labelSelector`` and ``fieldSelector`` ask for of stored objects; None for all.
 
     Raises:
         ApiError: 400 for a selector that makes no sense.
@@ -68,7 +74,8 @@ def selection(resource: Resource, query: Mapping[str, str]) -> Selection | None:
         by_field: FieldSelector = parse_field_selector(fields)
     except SelectorError as error:
         raise bad_request(f"unable to parse requirement: {error}") from error
-    known = {"metadata.name", "metadata.namespace", *_SELECTABLE.get(resource.key, ())}
+    own = _SELECTABLE.get(f"{resource.api_version}/{resource.plural}", {})
+    known: Mapping[str, tuple[str, ...]] = {**_OF_ALL, **own}
     for field in by_field.fields:
         if field not in known:
             raise bad_request(f'field label not supported: "{field}"')
@@ -78,12 +85,16 @@ def selection(resource: Resource, query: Mapping[str, str]) -> Selection | None:
             return False
         if not fields:
             return True
-        return by_field.matches({field: value_of(obj, field) for field in by_field.fields})
+        return by_field.matches({field: _first(obj, known[field]) for field in by_field.fields})
 
     return selected
 
 
-def value_of(obj: Object, field: str) -> str:
+def _first(obj: Object, places: tuple[str, ...]) -> str:
+    return next((value for place in places if (value := _value(obj, place))), "")
+
+
+def _value(obj: Object, field: str) -> str:
     """A field as selectors see it: text, "" when absent."""
     value: Any = obj
     for part in field.split("."):

@@ -69,9 +69,10 @@ class _Server:
         now = asyncio.get_running_loop().time()
         user = request.headers.get("User-Agent", "")
         call = Call(now, request.method, request.path, query, body, user)
+        accept = request.headers.get("Accept", "application/json")
         try:
             if request.method == "GET" and query.get("watch") in ("1", "true"):
-                watch = await self._carry(call, lambda: open_watch(self._cluster, call))
+                watch = await self._carry(call, lambda: open_watch(self._cluster, call, accept))
                 if isinstance(watch, Watch):
                     return await self._stream(request, call, watch)
                 return _response(watch)
@@ -81,7 +82,7 @@ class _Server:
                 query,
                 body,
                 request.headers.get("Content-Type", "application/json"),
-                request.headers.get("Accept", "application/json"),
+                accept,
             )
             return _response(await self._carry(call, lambda: self._cluster.handle(asked)))
         except LostError:
@@ -117,6 +118,5 @@ def _response(answer: Answer) -> web.Response:
     return web.Response(
         status=answer.status,
         body=msgspec.json.encode(answer.body),
-        content_type="application/json",
-        headers=answer.headers,
+        headers={"content-type": "application/json", **answer.headers},
     )

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 def list_objects(
     store: Store, resource: Resource, namespace: str, query: Mapping[str, str]
 ) -> Object:
-    """The list object that answers a GET of a collection.
+    """The list object that answers a GET of a collection, its items as they are stored.
 
     Raises:
         ApiError: the query makes no sense, or asks for a version that is gone or to come.
@@ -91,7 +91,7 @@ def _to_come(version: int, current: int) -> ApiError:
         "Timeout",
         message,
         details={"causes": [cause], "retryAfterSeconds": 1},
-        headers={"Retry-After": "1"},
+        headers={"retry-after": "1"},
     )
 
 

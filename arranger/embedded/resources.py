@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.embedded.schema import CustomSchema
+from arranger.embedded.views import CORE_EVENTS, View
+
+Object = dict[str, Any]
 
 VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
@@ -19,6 +22,7 @@ class Resource:
         status: whether ``/status`` is a subresource, and so isolated from the rest.
         schema: of a custom resource, which also tells custom from built-in.
         columns: ``additionalPrinterColumns`` of a custom resource.
+        view: how it shows the objects of another resource, where it has none of its own.
     """
 
     group: str
@@ -30,7 +34,8 @@ class Resource:
     status: bool = False
     custom: bool = False
     schema: CustomSchema | None = None
-    columns: tuple[dict[str, Any], ...] = field(default=())
+    columns: tuple[Object, ...] = field(default=())
+    view: View | None = None
 
     @property
     def api_version(self) -> str:
@@ -39,27 +44,33 @@ class Resource:
 
     @property
     def key(self) -> str:
-        """The resource's name in the store."""
-        return f"{self.group}/{self.plural}"
+        """The name in the store of its objects."""
+        return self.view.key if self.view else f"{self.group}/{self.plural}"
 
     @property
     def qualified(self) -> str:
         """``plural.group`` as messages have it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    def shown(self, stored: Object) -> Object:
+        """A stored object as this resource has it."""
+        return self.view.show(stored) if self.view else stored
+
+    def stored(self, shown: Object) -> Object:
+        """The reverse of :meth:`shown`."""
+        return self.view.store(shown) if self.view else shown
+
 
 def _builtin() -> Iterator[Resource]:
-    def one(
-        group: str, version: str, plural: str, kind: str, *short: str, **more: bool
-    ) -> Resource:
-        return Resource(group, version, plural, kind, short=short, **more)  # type: ignore[arg-type]
+    def one(group: str, version: str, plural: str, kind: str, *short: str, **more: Any) -> Resource:
+        return Resource(group, version, plural, kind, short=short, **more)
 
     wide = {"namespaced": False}
     with_status = {"status": True}
     yield one("", "v1", "pods", "Pod", "po", **with_status)
     yield one("", "v1", "nodes", "Node", "no", **wide, **with_status)
     yield one("", "v1", "namespaces", "Namespace", "ns", **wide, **with_status)
-    yield one("", "v1", "events", "Event", "ev")
+    yield one("", "v1", "events", "Event", "ev", view=CORE_EVENTS)
     yield one("", "v1", "services", "Service", "svc", **with_status)
     yield one("", "v1", "configmaps", "ConfigMap", "cm")
     yield one("", "v1", "secrets", "Secret")
@@ -124,7 +135,7 @@ class Registry:
                 return resource
         raise KeyError(f"{group}/{plural} is not served")
 
-    def define(self, definition: dict[str, Any]) -> None:
+    def define(self, definition: Object) -> None:
         """Serve what a CustomResourceDefinition defines, replacing its earlier form.
 
         Raises:
@@ -150,7 +161,7 @@ class Registry:
             )
             self._resources[resource.group, resource.version, resource.plural] = resource
 
-    def undefine(self, definition: dict[str, Any]) -> None:
+    def undefine(self, definition: Object) -> None:
         """Stop serving what a deleted definition defined."""
         spec = definition["spec"]
         for version in spec["versions"]:

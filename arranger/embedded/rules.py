@@ -55,7 +55,7 @@ def check_update(resource: Resource, before: Object, after: Object) -> None:
         if field := pods.forbidden_change(before, after):
             why = "Forbidden: pod updates may not change fields other than those allowed"
             causes.append(("FieldValueForbidden", field, why))
-    elif resource.key.endswith("/events"):
+    elif resource.api_version == "events.k8s.io/v1":
         causes += _event_update(before, after)
     else:
         causes += _special(resource, after)
@@ -101,8 +101,10 @@ def _special(resource: Resource, obj: Object) -> Iterator[Cause]:
         if seconds is not None and seconds <= 0:
             why = f"Invalid value: {seconds}: must be greater than 0"
             yield "FieldValueInvalid", "spec.leaseDurationSeconds", why
-    elif resource.key == "events.k8s.io/events":
+    elif resource.api_version == "events.k8s.io/v1":
         yield from _event(obj)
+    elif resource.kind == "Event":
+        yield from _core_event(obj)
 
 
 def _definition(spec: Object) -> Iterator[Cause]:
@@ -135,6 +137,25 @@ def _event(event: Object) -> Iterator[Cause]:
     for field in ("reason", "action"):
         if len(event.get(field) or "") > 128:
             yield "FieldValueInvalid", field, "Invalid value: can have at most 128 characters"
+
+
+def _core_event(event: Object) -> Iterator[Cause]:
+    """Events of the older form are held to less, and to hardly anything without a time."""
+    namespace = event["metadata"].get("namespace", "")
+    about = (event.get("involvedObject") or {}).get("namespace", "")
+    timed = bool(event.get("eventTime"))
+    somewhere = ("default", "kube-system") if timed else ("default",)
+    fits = namespace in somewhere if not about else timed or about == namespace
+    if not fits:
+        why = f'Invalid value: "{about}": does not match event.namespace'
+        yield "FieldValueInvalid", "involvedObject.namespace", why
+    if not timed:
+        return
+    for field in ("reportingComponent", "reportingInstance", "action", "reason"):
+        if not event.get(field):
+            yield "FieldValueRequired", field, "Required value"
+    if len((event.get("message") or "").encode()) > _NOTE_LIMIT:
+        yield "FieldValueInvalid", "message", "Invalid value: can have at most 1024 characters"
 
 
 def _event_update(before: Object, after: Object) -> Iterator[Cause]:

@@ -21,7 +21,7 @@ from arranger.embedded.patches import PatchError, apply_patch
 from arranger.embedded.resources import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.store import Store
-from arranger.embedded.tables import as_table, wants_table
+from arranger.embedded.tables import Tables, wants_table
 from arranger.embedded.watching import Watch
 from arranger.embedded.writing import Writer
 
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One complete answer."""
+    """One complete answer; the names of its headers are in lower case."""
 
     status: int
     body: Object | str
@@ -96,21 +96,27 @@ class EmbeddedCluster:
     def handle(self, request: Request) -> Answer:
         """Answer one request that is not a watch."""
         try:
-            found = discovery.answer(self.registry, request.path)
-            if found is not None and request.method == "GET":
-                return Answer(200, found)
+            if request.method == "GET" and (
+                found := discovery.answer(self.registry, request.path, request.accept)
+            ):
+                body, media = found
+                return Answer(200, body, {"content-type": media} if media else {})
             return self._dispatch(request, route(self.registry, request.path))
         except ApiError as error:
             return Answer(error.code, error.status(), error.headers)
 
-    def watch(self, path: str, query: Mapping[str, str]) -> Watch:
-        """Open a watch of a collection.
+    def watch(self, path: str, query: Mapping[str, str], accept: str = "application/json") -> Watch:
+        """Open a watch of a collection, whose events have tables where ``accept`` says so.
 
         Raises:
             ApiError: the path or the query makes no sense.
         """
         target = route(self.registry, path)
-        return Watch(self.store, target.resource, target.namespace, query)
+        resource = target.resource
+        show: Callable[[Object], Object] | None = resource.shown if resource.view else None
+        if wants_table(accept):
+            show = Tables(resource, self._now, query).of_stored
+        return Watch(self.store, resource, target.namespace, query, show=show)
 
     # --- for those in the same process -----------------------------------------------------
 
@@ -135,7 +141,8 @@ class EmbeddedCluster:
         Raises:
             KeyError: it is not served.
         """
-        return self.store.items(self.registry.named(plural, group).key)
+        resource = self.registry.named(plural, group)
+        return [resource.shown(obj) for obj in self.store.items(resource.key)]
 
     # --- dispatch --------------------------------------------------------------------------
 
@@ -177,25 +184,28 @@ class EmbeddedCluster:
         return obj
 
     def _get(self, request: Request, target: Target) -> Answer:
+        resource = target.resource
         if target.name:
-            found: Object = self._existing(target)
+            found = resource.shown(self._existing(target))
         else:
-            found = list_objects(self.store, target.resource, target.namespace, request.query)
+            found = self._list(request, target)
+            found["items"] = [resource.shown(obj) for obj in found["items"]]
         if wants_table(request.accept):
-            include = request.query.get("includeObject", "Metadata")
-            return Answer(200, as_table(target.resource, found, now=self._now(), include=include))
-        if not target.name and not target.resource.custom:
-            bare = [
+            return Answer(200, Tables(resource, self._now, request.query).of(found))
+        if not target.name and not resource.custom:
+            found["items"] = [
                 {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
                 for item in found["items"]
             ]
-            found = {**found, "items": bare}
         return Answer(200, found)
+
+    def _list(self, request: Request, target: Target) -> Object:
+        return list_objects(self.store, target.resource, target.namespace, request.query)
 
     def _patch(self, request: Request, target: Target) -> Answer:
         media = request.content_type.split(";")[0].strip()
         patch = bodies.decode(request.body)
-        before = self._existing(target)
+        before = target.resource.shown(self._existing(target))
         try:
             patched = apply_patch(before, patch, media, group=target.resource.group)
         except PatchError as error:
@@ -212,21 +222,22 @@ class EmbeddedCluster:
         dry = request.dry or "All" in (options.get("dryRun") or ())
         resource = target.resource
         if not target.name:
-            listed = list_objects(self.store, resource, target.namespace, request.query)
+            listed = self._list(request, target)
             if not dry:
                 listed["items"] = [
                     self._deleter.delete(resource, obj, options)[0] for obj in listed["items"]
                 ]
+            listed["items"] = [resource.shown(obj) for obj in listed["items"]]
             return Answer(200, listed)
         obj = self._existing(target)
         if dry:
-            return Answer(200, obj)
+            return Answer(200, resource.shown(obj))
         last, gone = self._deleter.delete(resource, obj, options)
         if resource.kind == "Namespace":
             return Answer(200, {**last, "status": {"phase": "Terminating"}})
         if gone and resource.key != "/pods":
             return Answer(200, _success(resource, last))
-        return Answer(200, last)
+        return Answer(200, resource.shown(last))
 
     # --- pods ------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -29,16 +29,26 @@ _encode: Final = msgspec.json.Encoder().encode
 class Watch:
     """One open watch; :meth:`lines` yields its events as JSON lines without newline.
 
+    Args:
+        show: makes of a stored object what events have; nothing else, without it.
+
     Raises:
         ApiError: the query makes no sense.
     """
 
     def __init__(
-        self, store: Store, resource: Resource, namespace: str, query: Mapping[str, str]
+        self,
+        store: Store,
+        resource: Resource,
+        namespace: str,
+        query: Mapping[str, str],
+        *,
+        show: Callable[[Object], Object] | None = None,
     ) -> None:
         self._store = store
         self._resource = resource
         self._namespace = namespace
+        self._show = show
         self._selected: Selection | None = selection(resource, query)
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._timeout = float(query.get("timeoutSeconds") or DEFAULT_TIMEOUT)
@@ -94,7 +104,7 @@ class Watch:
                 self._push("BOOKMARK", self._mark({INITIAL_EVENTS_END: "true"}))
         elif self._from < (oldest := store.oldest(self._resource.key)):
             error = expired(f"too old resource version: {self._from} ({oldest})")
-            self._push("ERROR", error.status())
+            self._buffer.append(_encode({"type": "ERROR", "object": error.status()}))
             self._ended = True
         else:
             for change in store.since(self._from):
@@ -125,7 +135,13 @@ class Watch:
             self._push("DELETED", {**before, "metadata": meta})
 
     def _push(self, kind: str, obj: Object) -> None:
-        self._buffer.append(_encode({"type": kind, "object": obj}))
+        if self._show is not None:
+            shown = _encode(self._show(obj))
+        elif kind == "BOOKMARK":
+            shown = _encode(obj)
+        else:
+            shown = self._store.json(self._resource.key, obj)
+        self._buffer.append(b'{"type":"%b","object":%b}' % (kind.encode(), shown))
         self._arrived.set()
 
     def _mark(self, annotations: Mapping[str, str]) -> Object:

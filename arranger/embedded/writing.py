@@ -81,9 +81,9 @@ class Writer:
                 definitions.serve(obj, self._registry, self._store)
         if dry:
             return obj
-        stored = self._store.put(resource.key, obj)
-        self._deleter.collect_orphan(resource, stored)
-        return stored
+        stored = self._store.put(resource.key, resource.stored(obj))
+        self._deleter.garbage.examine(meta["uid"])
+        return resource.shown(stored)
 
     def replace(self, target: Target, given: Object, *, dry: bool) -> tuple[Object, bool]:
         """Put an object in the place of another; the object, and whether it is new.
@@ -102,7 +102,7 @@ class Writer:
             why = "Invalid value: 0: must be specified for an update"
             refuse_if(resource, given, [("FieldValueInvalid", "metadata.resourceVersion", why)])
         _check_version(resource, before, meta)
-        return self._update(target, before, given, dry), False
+        return self._update(target, resource.shown(before), given, dry), False
 
     def patch(self, target: Target, before: Object, patched: Object, *, dry: bool) -> Object:
         """Write what a patch has made of an object.
@@ -131,15 +131,13 @@ class Writer:
             return before
         if dry:
             return after
-        meta = after["metadata"]
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            finished = resource.key != "/pods" or not meta.get("deletionGracePeriodSeconds")
-            if finished:
-                return self._deleter.remove(resource, after)
-        stored = self._store.put(resource.key, after)
+        if (last := self._deleter.release(resource, after)) is not None:
+            return resource.shown(last)
+        stored = self._store.put(resource.key, resource.stored(after))
         if resource.kind == "CustomResourceDefinition" and not status:
             self._registry.define(stored)
-        return stored
+        self._deleter.garbage.changed(before, stored)
+        return resource.shown(stored)
 
     def _check_schema(self, resource: Resource, obj: Object, before: Object | None) -> None:
         if resource.schema is not None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.kube.transport import Stream, Transport
@@ -28,6 +28,7 @@ class Answer:
 
     status: int
     body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def refusal(self) -> tuple[int, str]:
@@ -91,7 +92,7 @@ class Watch:
 
     async def answer(self) -> Answer:
         """The whole answer where the server refused to watch."""
-        return _decoded(self.status, await self._stream.body())
+        return _decoded(self.status, await self._stream.body(), self._stream.headers)
 
 
 class Api:
@@ -115,7 +116,7 @@ class Api:
         answer = await self._transport.request(
             method, path, query=query, body=data, content_type=content_type, accept=accept
         )
-        return _decoded(answer.status, answer.body)
+        return _decoded(answer.status, answer.body, answer.headers)
 
     async def get(self, path: str, **query: str) -> Object:
         """GET that must succeed."""
@@ -150,11 +151,11 @@ class Api:
             yield Watch(stream)
 
 
-def _decoded(status: int, body: bytes) -> Answer:
+def _decoded(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
     try:
-        return Answer(status, json.loads(body))
+        return Answer(status, json.loads(body), headers)
     except ValueError:
-        return Answer(status, body.decode())
+        return Answer(status, body.decode(), headers)
 
 
 def _succeeded(answer: Answer) -> Object:

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from arranger.embedded.direct import DirectTransport
+from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster
 from arranger.kube.access import Access, Credentials, Identity
 from arranger.kube.http import HttpTransport
@@ -20,17 +21,6 @@ from tests.api_conformance.objects import GROUP, new_namespace, register
 from tests.controlplane.harness import ControlPlane
 
 EMBEDDED = "embedded"
-#: What the embedded cluster does not do yet, by test; see ``docs/embedded.md``. Strict: a test that
-#: begins to pass must leave the list.
-NOT_YET = frozenset(
-    {
-        "test_discovery_comes_in_one_answer_when_asked",
-        "test_a_watch_sends_tables_when_asked",
-        "test_foreground_takes_the_owner_last",
-        "test_the_core_group_shows_the_same_event_in_its_words",
-        "test_events_are_selected_by_what_they_are_about",
-    }
-)
 REAL = pytest.param(
     "real", marks=[pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 )
@@ -41,8 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/api_conformance/" in item.path.as_posix():
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            if EMBEDDED in item.name and item.name.split("[")[0] in NOT_YET:
-                item.add_marker(pytest.mark.xfail(reason="not embedded yet", strict=True))
 
 
 @pytest.fixture(params=[EMBEDDED, REAL])
@@ -71,6 +59,20 @@ async def api_with_controllers(plane_with_controllers: ControlPlane | None) -> A
     transport = _transport(plane_with_controllers)
     yield Api(transport)
     await transport.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def api_over_http(plane: ControlPlane | None) -> AsyncIterator[Api]:
+    """The server under test, behind a socket in any case."""
+    if plane is not None:
+        transport = _transport(plane)
+        yield Api(transport)
+        await transport.close()
+        return
+    async with serve(EmbeddedCluster()) as url:
+        transport = HttpTransport(Access(url))
+        yield Api(transport)
+        await transport.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

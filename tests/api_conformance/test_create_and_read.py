@@ -223,12 +223,6 @@ async def test_a_name_given_wins_over_a_prefix(api: Api, ns: str) -> None:
     assert (await api.create(LEASES.format(ns), body))["metadata"]["name"] == "mine"
 
 
-async def test_fields_nobody_knows_are_dropped(api: Api, ns: str) -> None:
-    pod = await api.create(pods(ns), a_pod("web", nonsense=1) | {"rubbish": 2})
-    assert "nonsense" not in pod["spec"]
-    assert "rubbish" not in pod
-
-
 async def test_a_namespace_is_active_and_labelled_with_its_name(api: Api, ns: str) -> None:
     namespace = await api.get(f"/api/v1/namespaces/{ns}")
     assert namespace["status"] == {"phase": "Active"}

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from tests.api_conformance.client import TABLE, Api, Object
-from tests.api_conformance.objects import GROUP, a_node, a_pod, a_widget, pods
+from tests.api_conformance.objects import (
+    BUDGETS,
+    CRDS,
+    EVENTS,
+    GROUP,
+    LEASES,
+    a_node,
+    a_pod,
+    a_widget,
+    an_event,
+    new_namespace,
+    pods,
+)
 from tests.controlplane.harness import until
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -105,6 +118,10 @@ async def test_a_custom_kind_is_discovered(api: Api, widgets: str) -> None:
 @pytest.mark.parametrize(("root", "group"), [("/api", ""), ("/apis", "coordination.k8s.io")])
 async def test_discovery_comes_in_one_answer_when_asked(api: Api, root: str, group: str) -> None:
     answer = await api.call("GET", root, accept=AGGREGATED)
+    # Clients that take several forms tell them apart by the type of the answer.
+    assert answer.headers["content-type"] == (
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    )
     assert answer.body["kind"] == "APIGroupDiscoveryList"
     assert answer.body["apiVersion"] == "apidiscovery.k8s.io/v2"
     [item] = [i for i in answer.body["items"] if i["metadata"].get("name", "") == group]
@@ -197,12 +214,73 @@ async def test_widgets_as_rows_of_their_own_columns(api: Api, widgets: str) -> N
     assert re.fullmatch(r"\d+s", row["cells"][4])
 
 
-async def test_a_watch_sends_tables_when_asked(api: Api, ns: str) -> None:
-    await api.create(pods(ns), a_pod("web"))
-    answer = await api.call(
-        "GET", pods(ns), query={"watch": "1", "timeoutSeconds": "1"}, accept=TABLE
-    )
-    event = answer.body
-    assert event["type"] == "ADDED"
-    assert event["object"]["kind"] == "Table"
-    assert event["object"]["rows"][0]["cells"][0] == "web"
+async def test_a_watch_sends_tables_when_asked(api_over_http: Api) -> None:
+    api = api_over_http
+    path = pods(await new_namespace(api))
+    for name in ("web", "db"):
+        await api.create(path, a_pod(name))
+    answer = await api.call("GET", path, query={"watch": "1", "timeoutSeconds": "1"}, accept=TABLE)
+    events = [json.loads(line) for line in answer.body.splitlines()]
+    assert [(e["type"], e["object"]["kind"]) for e in events] == [("ADDED", "Table")] * 2
+    tables = [event["object"] for event in events]
+    assert sorted(table["rows"][0]["cells"][0] for table in tables) == ["db", "web"]
+    assert [c["name"] for c in tables[0]["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
+    assert tables[1]["columnDefinitions"] is None
+    row = tables[0]["rows"][0]["object"]
+    assert row["kind"] == "PartialObjectMetadata"
+    assert tables[0]["metadata"]["resourceVersion"] == row["metadata"]["resourceVersion"]
+
+
+# path ({} is the namespace): the columns, of which those in capitals are for ``-o wide``
+COLUMNS: dict[str, str] = {
+    "/api/v1/namespaces": "Name Status Age",
+    "/api/v1/namespaces/{}/events": (
+        "Last-Seen Type Reason Object SUBOBJECT SOURCE Message FIRST-SEEN COUNT NAME"
+    ),
+    "/apis/events.k8s.io/v1/namespaces/{}/events": (
+        "Last-Seen Type Reason Object SUBOBJECT SOURCE Message FIRST-SEEN COUNT NAME"
+    ),
+    "/api/v1/nodes": (
+        "Name Status Roles Age Version"
+        " INTERNAL-IP EXTERNAL-IP OS-IMAGE KERNEL-VERSION CONTAINER-RUNTIME"
+    ),
+    LEASES: "Name Holder Age",
+    BUDGETS: "Name Min-Available Max-Unavailable Allowed-Disruptions Age",
+    "/apis/scheduling.k8s.io/v1/priorityclasses": "Name Value Global-Default Age PreemptionPolicy",
+    CRDS: "Name Created-At",
+}
+
+
+@pytest.mark.parametrize("path", COLUMNS)
+async def test_kinds_have_their_columns(api: Api, ns: str, path: str) -> None:
+    _, columns = await columns_of(api, path.format(ns))
+    shown = [
+        (name.upper() if priority else name).replace(" ", "-") for name, priority in columns.items()
+    ]
+    assert " ".join(shown) == COLUMNS[path]
+
+
+async def test_events_as_rows(api: Api, ns: str) -> None:
+    await api.create(EVENTS.format(ns), an_event("e", ns))
+    for path in (EVENTS, "/api/v1/namespaces/{}/events"):
+        table, columns = await columns_of(api, path.format(ns))
+        shown = dict(zip(columns, table["rows"][0]["cells"], strict=True))
+        del shown["Last Seen"], shown["First Seen"]
+        assert shown == {
+            "Type": "Normal",
+            "Reason": "Scheduled",
+            "Object": "pod/web",
+            "Subobject": "",
+            "Source": "arranger.io/scheduler, arranger-1",
+            "Message": "Successfully assigned it",
+            "Count": 1,
+            "Name": "e",
+        }
+
+
+async def test_classes_of_priority_as_rows(api: Api, ns: str) -> None:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await api.create(path, {"metadata": {"name": ns}, "value": 7, "preemptionPolicy": "Never"})
+    table, _ = await columns_of(api, path, fieldSelector=f"metadata.name={ns}")
+    [row] = table["rows"]
+    assert [*row["cells"][:3], row["cells"][4]] == [ns, 7, False, "Never"]

@@ -68,6 +68,88 @@ async def test_foreground_takes_the_owner_last(api_with_controllers: Api) -> Non
         await watch.until("DELETED", "parent")
 
 
+async def test_an_owner_in_the_foreground_waits_for_grandchildren(
+    api_with_controllers: Api,
+) -> None:
+    api = api_with_controllers
+    path = LEASES.format(await new_namespace(api))
+    parent = await api.create(path, a_lease("parent"))
+    child = await api.create(
+        path, a_lease("child", metadata=owned_by(parent, blockOwnerDeletion=True))
+    )
+    held = owned_by(child, blockOwnerDeletion=True) | {"finalizers": ["a.io/wait"]}
+    made = await api.create(path, a_lease("grandchild", metadata=held))
+    version = made["metadata"]["resourceVersion"]
+    async with api.watch(path, resourceVersion=version) as watch:
+        await api.delete(f"{path}/parent", {"propagationPolicy": "Foreground"})
+        going = await watch.until("MODIFIED", "child")
+        assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
+        await watch.until("MODIFIED", "grandchild")
+        assert await api.names(path) == ["child", "grandchild", "parent"]
+        await api.patch(f"{path}/grandchild", {"metadata": {"finalizers": None}})
+        for name in ("grandchild", "child", "parent"):
+            await watch.until("DELETED", name)
+
+
+async def test_a_dependent_that_does_not_block_goes_while_its_owner_does(
+    api_with_controllers: Api,
+) -> None:
+    api = api_with_controllers
+    path = LEASES.format(await new_namespace(api))
+    parent = await api.create(path, a_lease("parent"))
+    held = owned_by(parent) | {"finalizers": ["a.io/wait"]}
+    await api.create(path, a_lease("child", metadata=held))
+    await api.delete(f"{path}/parent", {"propagationPolicy": "Foreground"})
+    await all_gone(api, path, "parent")
+    assert (await api.get(f"{path}/child"))["metadata"]["deletionTimestamp"]
+
+
+async def test_owners_that_own_each_other_do_not_wait_for_ever(api_with_controllers: Api) -> None:
+    api = api_with_controllers
+    path = LEASES.format(await new_namespace(api))
+    one = await api.create(path, a_lease("one"))
+    two = await api.create(path, a_lease("two", metadata=owned_by(one, blockOwnerDeletion=True)))
+    await api.patch(f"{path}/one", {"metadata": owned_by(two, blockOwnerDeletion=True)})
+    await api.delete(f"{path}/one", {"propagationPolicy": "Foreground"})
+    await all_gone(api, path, "one", "two")
+
+
+async def test_a_finalizer_of_the_collector_alone_asks_for_the_foreground(
+    api_with_controllers: Api,
+) -> None:
+    api = api_with_controllers
+    path = LEASES.format(await new_namespace(api))
+    parent = await api.create(
+        path, a_lease("parent", metadata={"finalizers": ["foregroundDeletion"]})
+    )
+    held = owned_by(parent, blockOwnerDeletion=True) | {"finalizers": ["a.io/wait"]}
+    made = await api.create(path, a_lease("child", metadata=held))
+    version = made["metadata"]["resourceVersion"]
+    async with api.watch(path, resourceVersion=version) as watch:
+        await api.delete(f"{path}/parent")
+        await watch.until("MODIFIED", "child")
+        assert await api.names(path) == ["child", "parent"]
+        await api.patch(f"{path}/child", {"metadata": {"finalizers": None}})
+        await watch.until("DELETED", "parent")
+
+
+async def test_an_owner_that_is_gone_is_forgotten_where_another_stays(
+    api_with_controllers: Api,
+) -> None:
+    api = api_with_controllers
+    path = LEASES.format(await new_namespace(api))
+    owners = [await api.create(path, a_lease(name)) for name in ("one", "two")]
+    both = [owned_by(owner)["ownerReferences"][0] for owner in owners]
+    await api.create(path, a_lease("shared", metadata={"ownerReferences": both}))
+    await api.delete(f"{path}/one", {"propagationPolicy": "Background"})
+
+    async def forgotten() -> bool:
+        shared = await api.get(f"{path}/shared")
+        return [o["name"] for o in shared["metadata"]["ownerReferences"]] == ["two"]
+
+    await until(forgotten, what="an owner less")
+
+
 async def test_orphans_stay_without_their_owner(api_with_controllers: Api) -> None:
     api = api_with_controllers
     path = LEASES.format(await new_namespace(api))

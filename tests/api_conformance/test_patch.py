@@ -186,15 +186,23 @@ async def test_finalizers_are_merged_one_by_one(api: Api, ns: str) -> None:
 
 
 async def test_owners_are_merged_by_uid(api: Api, ns: str) -> None:
-    path = f"{LEASES.format(ns)}/child"
-    await api.create(LEASES.format(ns), a_lease("child"))
-    owner = {"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "uid-a"}
-    for other in (owner, {**owner, "name": "b", "uid": "uid-b"}, {**owner, "controller": True}):
-        after = await api.patch(path, {"metadata": {"ownerReferences": [other]}}, STRATEGIC_PATCH)
-    owners = {
-        o["uid"]: (o["name"], o.get("controller")) for o in after["metadata"]["ownerReferences"]
-    }
-    assert owners == {"uid-a": ("a", True), "uid-b": ("b", None)}
+    path = LEASES.format(ns)
+    one, two = [
+        {
+            "apiVersion": made["apiVersion"],
+            "kind": "Lease",
+            "name": name,
+            "uid": made["metadata"]["uid"],
+        }
+        for name in ("one", "two")
+        for made in [await api.create(path, a_lease(name))]
+    ]
+    await api.create(path, a_lease("child"))
+    for owner in (one, two, {**one, "controller": True}):
+        body = {"metadata": {"ownerReferences": [owner]}}
+        after = await api.patch(f"{path}/child", body, STRATEGIC_PATCH)
+    owners = {o["name"]: o.get("controller") for o in after["metadata"]["ownerReferences"]}
+    assert owners == {"one": True, "two": None}
 
 
 @pytest.mark.parametrize("content_type", [MERGE_PATCH, STRATEGIC_PATCH])

@@ -264,12 +264,6 @@ async def test_a_body_of_another_content_type_is_refused(api: Api, ns: str) -> N
     assert answer.refusal == (415, "UnsupportedMediaType")
 
 
-async def test_unknown_fields_are_refused_when_the_client_asks(api: Api, ns: str) -> None:
-    body, query = a_pod("web", nonsense=1), {"fieldValidation": "Strict"}
-    answer = await api.call("POST", pods(ns), body, query=query)
-    assert answer.refusal == (400, "BadRequest")
-
-
 async def test_a_group_of_no_api_is_not_found(api: Api) -> None:
     assert (await api.call("GET", "/apis/nosuch.arranger.io/v1/things")).status == 404
 

@@ -1,0 +1,57 @@
+"""Resources that show the objects of another one in their own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How objects are shown that are stored in another form; both hold the same.
+
+    Attributes:
+        key: the name in the store of the resource that the objects are stored as.
+        shown_as, stored_as: ``apiVersion`` of the two forms.
+        names: fields that are shown by another name than they are stored by.
+    """
+
+    key: str
+    shown_as: str
+    stored_as: str
+    names: Mapping[str, str]
+
+    def show(self, stored: Object) -> Object:
+        """The object in the view's words; fields that keep their name are shared."""
+        renamed = {stored_name: name for name, stored_name in self.names.items()}
+        return {
+            **{renamed.get(name, name): value for name, value in stored.items()},
+            "apiVersion": self.shown_as,
+        }
+
+    def store(self, shown: Object) -> Object:
+        """The object as it is stored."""
+        return {
+            **{self.names.get(name, name): value for name, value in shown.items()},
+            "apiVersion": self.stored_as,
+        }
+
+
+#: ``v1`` events: the older form of ``events.k8s.io/v1`` ones.
+CORE_EVENTS: Final = View(
+    "events.k8s.io/events",
+    "v1",
+    "events.k8s.io/v1",
+    {
+        "involvedObject": "regarding",
+        "message": "note",
+        "reportingComponent": "reportingController",
+        "source": "deprecatedSource",
+        "firstTimestamp": "deprecatedFirstTimestamp",
+        "lastTimestamp": "deprecatedLastTimestamp",
+        "count": "deprecatedCount",
+    },
+)
