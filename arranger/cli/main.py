@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from arranger import __version__
+from arranger.cli.controlling import controllers
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -14,6 +15,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Arranger, a Kubernetes scheduler. Also installed as kubectl-arranger."""
+
+
+main.add_command(controllers)
 
 
 @main.command()
