@@ -84,7 +84,7 @@ class Watch:
                     async with asyncio.timeout_at(until):
                         await self._arrived.wait()
                 except TimeoutError:
-                    if loop.time() >= deadline:
+                    if until >= deadline:  # not by the clock: timers may fire a hair early
                         return
                     bookmark = loop.time() + BOOKMARK_EVERY
                     self._push("BOOKMARK", self._mark({}))
