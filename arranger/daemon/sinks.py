@@ -81,8 +81,17 @@ def node_sink(
 
 def pod_sink(engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> StateSink[Pod]:
     """Feeds pods."""
+
+    def set_one(pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if not pod.spec.node_name and uid in engine.cluster and uid not in engine.cluster.assumed:
+            # Nothing unbinds a pod: the API server has been restored from a backup, and what it
+            # shows is no old news but the truth now.
+            engine.pod_gone(pod.key, now())
+        engine.pod_set(pod, now())
+
     return StateSink(
-        set_one=lambda pod: engine.pod_set(pod, now()),
+        set_one=set_one,
         gone=lambda key: engine.pod_gone(key, now()),
         wake=wake,
     )
