@@ -43,6 +43,8 @@ assert LOOKUP_PATHS.keys() == STORED_KINDS.keys(), "a kind without a path"
 SLICE = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
+#: Seconds; more than the resolution of any event loop's clock.
+TICK = 1e-6
 
 
 class LeadershipLostError(Exception):
@@ -207,8 +209,8 @@ class Scheduler:
     async def _until_due(self) -> None:
         timer = self.engine.next_timer()
         if timer is not None and self.synced:
-            delay = max(0.0, timer - self._loop_time())
-            handle = asyncio.get_running_loop().call_later(delay, self._wake.set)
+            # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
+            handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         else:
             handle = None
         try:

@@ -34,6 +34,8 @@ from arranger.kube.transport import Transport, TransportError
 
 #: While bindings wait, one in so many slots still goes to deletes and patches.
 OTHERS_SHARE: Final = 8
+#: Seconds; more than the resolution of any event loop's clock.
+TICK: Final = 1e-6
 
 
 def ignore(outcome: Outcome) -> None:
@@ -263,10 +265,11 @@ class Writer:
         if due == float("inf"):
             return
         if self._events_timer is not None:
-            if self._events_timer.when() <= due:
+            if self._events_timer.when() <= due + TICK:
                 return
             self._events_timer.cancel()
-        self._events_timer = asyncio.get_running_loop().call_at(due, self._tick_events)
+        # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
+        self._events_timer = asyncio.get_running_loop().call_at(due + TICK, self._tick_events)
 
     def _tick_events(self) -> None:
         self._events_timer = None
