@@ -17,6 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from arranger.api.objects import Node, Pod
+from arranger.api.podgroups import AnyPodGroup, SigsPodGroup
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 
@@ -114,6 +115,23 @@ class PodBuilder(_Builder):
 
     def gated(self, *gates: str) -> Self:
         return self._set("spec", schedulingGates=[{"name": gate} for gate in gates])
+
+    def in_gang(self, name: str, least: int | None = None, **more: str) -> Self:
+        """In a gang by Koordinator's annotations; ``more`` by their last words, ``_`` for ``-``."""
+        words = {"name": name, **{key.replace("_", "-"): text for key, text in more.items()}}
+        if least is not None:
+            words["min-available"] = str(least)
+        prefix = "gang.scheduling.koordinator.sh/"
+        return self.annotated({prefix + word: text for word, text in words.items()})
+
+    def in_bundle(self, gang: str, bundle: str, least: int, **more: str) -> Self:
+        """In a bundle of a gang by the annotations of seed 002."""
+        words = {"name": gang, "bundleName": bundle, "minRequiredNumber": str(least), **more}
+        return self.annotated({f"gang.koordinater.io/{word}": t for word, t in words.items()})
+
+    def in_pod_group(self, name: str, *, label: str = "pod-group.scheduling.sigs.k8s.io") -> Self:
+        """In the gang of a PodGroup, by label."""
+        return self.labelled({label: name})
 
     # --- where -------------------------------------------------------------------------------
 
@@ -287,6 +305,13 @@ class NodeBuilder(_Builder):
         return self._append("status", images={"names": [image], "sizeBytes": size})
 
 
+class PodGroupBuilder(_Builder):
+    """See :func:`a_pod_group`."""
+
+    def build(self, kind: type[AnyPodGroup] = SigsPodGroup) -> AnyPodGroup:
+        return msgspec.convert(self._manifest, kind)
+
+
 def a_pod(name: str = "p") -> PodBuilder:
     """The pod ``default/<name>``, uid ``uid-default-<name>``, of one container needing nothing."""
     return PodBuilder(
@@ -319,6 +344,19 @@ def a_node(name: str = "n") -> NodeBuilder:
         }
     )
     return empty.offers(cpu=4, memory="32Gi", pods=110)
+
+
+def a_pod_group(name: str = "g", *, least: int | None = None, **spec: Any) -> PodGroupBuilder:
+    """The PodGroup ``default/<name>`` of ``scheduling.sigs.k8s.io``."""
+    members = {} if least is None else {"minMember": least}
+    return PodGroupBuilder(
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-group-{name}"},
+            "spec": {**members, **spec},
+        }
+    )
 
 
 def expr(key: str, operator: str, *values: str) -> Manifest:

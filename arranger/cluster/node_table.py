@@ -201,6 +201,17 @@ class NodeTable:
 
     # --- columns ---------------------------------------------------------------------------
 
+    def slots(self, pod: PodInfo) -> IntArray:
+        """Row → how many pods like this one its free resources would hold, beside those there."""
+        columns, amounts = self.vector(pod)
+        free = self.allocatable[:, : self.size] - self.requested[:, : self.size]
+        room: IntArray = free[PODS]
+        for column, amount in zip(columns, amounts, strict=True):
+            if amount > 0:
+                room = np.minimum(room, free[column] // amount)
+        slots: IntArray = np.maximum(room, 0)
+        return slots
+
     def label_column(self, key: str) -> IdArray:
         """Row → id of the value of label ``key`` (:data:`~arranger.cluster.columns.ABSENT`)."""
         column = self._labels.get(key)

@@ -1,4 +1,4 @@
-"""One scheduling cycle: judge the nodes for an entity, and reserve the best."""
+"""One scheduling cycle: judge the nodes for a pod, and reserve the best."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from arranger.api.effects import Effect
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Entity
+from arranger.engine.member import Member
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
@@ -63,14 +64,22 @@ class Broken:
 Decision = Placed | Unplaced | Broken
 
 
-def unreserve_plugins(entity: Entity) -> None:
-    """Tell the Reserve plugins, last first, that the entity gives its node up."""
-    for plugin in reversed(entity.profile.at("reserve")):
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """No node is feasible; whoever asked may make room or give up."""
+
+    evaluation: Evaluation
+    diagnosis: Diagnosis
+
+
+def unreserve_plugins(member: Member) -> None:
+    """Tell the Reserve plugins, last first, that the pod gives its node up."""
+    for plugin in reversed(member.profile.at("reserve")):
         try:
-            plugin.unreserve(entity.state, entity.pod, entity.node)
+            plugin.unreserve(member.state, member.pod, member.node)
         except Exception:
             # The reservation ends all the same, and the others must hear of it.
-            log.exception("pod %s: running Unreserve plugin %r", entity.pod.key, plugin.name)
+            log.exception("pod %s: running Unreserve plugin %r", member.pod.key, plugin.name)
 
 
 def refused_node(refusal: Status) -> str:
@@ -83,24 +92,37 @@ def refused_node(refusal: Status) -> str:
 
 
 class Cycle:
-    """Runs entities through the extension points up to Permit."""
+    """Runs pods through the extension points up to Permit."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
 
-    def decide(self, entity: Entity) -> Decision:
-        """Place an entity on the best feasible node, or say why it cannot be placed.
+    def decide(self, member: Member) -> Decision:
+        """Place a lone pod on the best feasible node, or say why it cannot be placed.
 
         When :class:`Placed` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
+        decision = self.place(member)
+        if not isinstance(decision, NoRoom):
+            return decision
         try:
-            evaluation = self.evaluate(entity.profile, entity.pod, entity.sign)
-            row = evaluation.best()
+            return self._make_room(member, decision)
+        except PluginFailureError as failure:
+            return Broken(str(failure))
+
+    def place(self, member: Member, within: BoolArray | None = None) -> Decision | NoRoom:
+        """Place a pod on the best feasible node, of the rows ``within`` if given.
+
+        Makes no room: PostFilter is left to the caller, who may have more pods to place.
+        """
+        try:
+            evaluation = self.evaluate(member.profile, member.pod, member.sign)
+            row = evaluation.best(within)
             if row < 0:
-                return self._no_room(entity, evaluation)
-            return self._reserve(entity, evaluation.state, self._cluster.table.name(row))
+                return NoRoom(evaluation, evaluation.diagnosis())
+            return self._reserve(member, evaluation.state, self._cluster.table.name(row))
         except PluginFailureError as failure:
             return Broken(str(failure))
         except Exception as error:
@@ -128,24 +150,26 @@ class Cycle:
             raise
         return evaluation
 
-    def unreserve(self, entity: Entity) -> None:
-        """Give the entity's reservation up, plugins first, in reverse order."""
-        unreserve_plugins(entity)
-        self._cluster.remove(entity.uid)
-        entity.node = ""
-        entity.state = CycleState()
-        entity.awaiting.clear()
-        entity.binding = None
+    def unreserve(self, member: Member) -> None:
+        """Give the pod's reservation up, plugins first, in reverse order."""
+        unreserve_plugins(member)
+        self._cluster.remove(member.uid)
+        member.node = ""
+        member.state = CycleState()
+        member.awaiting.clear()
+        member.binding = None
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _no_room(self, entity: Entity, evaluation: Evaluation) -> Unplaced:
-        diagnosis = evaluation.diagnosis()
+    def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
+        diagnosis = found.diagnosis
         nominated = ""
         effects: tuple[Effect, ...] = ()
-        for plugin in entity.profile.at("post_filter"):
+        for plugin in member.profile.at("post_filter"):
             with running(plugin, "PostFilter"):
-                answer = plugin.post_filter(evaluation.state, entity.pod, self._cluster, diagnosis)
+                answer = plugin.post_filter(
+                    found.evaluation.state, member.pod, self._cluster, diagnosis
+                )
             if isinstance(answer, Nomination):
                 nominated, effects = answer.node, answer.effects
                 break
@@ -153,40 +177,40 @@ class Cycle:
                 diagnosis.post_filter = answer.message()
         return Unplaced(diagnosis.message(), diagnosis.plugins(), nominated, effects)
 
-    def _reserve(self, entity: Entity, state: CycleState, node: str) -> Decision:
-        self._cluster.assume(entity.pod, node)
-        entity.node = node
+    def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:
+        self._cluster.assume(member.pod, node)
+        member.node = node
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
-        entity.state = CycleState(state)
+        member.state = CycleState(state)
         try:
-            answer = self._ask(entity)
+            answer = self._ask(member)
         except Exception:
-            self.unreserve(entity)
+            self.unreserve(member)
             raise
         if isinstance(answer, Status):
-            self.unreserve(entity)
+            self.unreserve(member)
             return Unplaced(refused_node(answer), frozenset({answer.plugin}))
         return Placed(node, answer)
 
-    def _ask(self, entity: Entity) -> Status | Held | None:
+    def _ask(self, member: Member) -> Status | Held | None:
         """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
-        for plugin in entity.profile.at("reserve"):
+        for plugin in member.profile.at("reserve"):
             with running(plugin, "Reserve"):
-                answer = plugin.reserve(entity.state, entity.pod, entity.node)
+                answer = plugin.reserve(member.state, member.pod, member.node)
                 if answer is not None and answer.rejected:
                     return Status(answer.code, answer.reasons, plugin.name)
-        return self.permit(entity)
+        return self.permit(member)
 
-    def permit(self, entity: Entity) -> Status | Held | None:
+    def permit(self, member: Member) -> Status | Held | None:
         """Ask the Permit plugins: the first refusal, the shortest wait, or ``None`` to go ahead.
 
         Raises:
             PluginFailureError: one of them raised.
         """
         held: Held | None = None
-        for plugin in entity.profile.at("permit"):
+        for plugin in member.profile.at("permit"):
             with running(plugin, "Permit"):
-                answer = plugin.permit(entity.state, entity.pod, entity.node)
+                answer = plugin.permit(member.state, member.pod, member.node)
                 if isinstance(answer, Wait):
                     if held is None or answer.timeout < held.timeout:
                         held = Held(plugin.name, float(answer.timeout))

@@ -8,62 +8,33 @@ of them with :meth:`Engine.settle`.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from arranger.api.effects import (
-    Ambiguous,
-    Applied,
-    Bind,
-    Effect,
-    Outcome,
-    Refused,
-)
+from arranger.api.effects import Effect, Outcome
+from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
+from arranger.api.podgroups import AnyPodGroup
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
+from arranger.engine.binding import Binder
 from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_change
-from arranger.engine.cycle import (
-    Broken,
-    Cycle,
-    Decision,
-    Held,
-    Placed,
-    Unplaced,
-    refused_node,
-    unreserve_plugins,
-)
+from arranger.engine.cycle import Broken, Held, Placed, Unplaced
+from arranger.engine.desk import Desk, Stats
 from arranger.engine.entity import Entity, Part
+from arranger.engine.gang_work import GangPolicy, GangWork
+from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import QueueSettings, SchedulingQueue
-from arranger.framework.failures import PluginFailureError, failure, running
+from arranger.framework.failures import PluginFailureError
 from arranger.framework.profile import Profile
 from arranger.framework.status import Code, Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.gangs.registry import GangRegistry
 
 log = logging.getLogger(__name__)
-
-#: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
-_SAYS_NOTHING = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
-
-
-@dataclass(slots=True)
-class Stats:
-    """What has happened since they were last taken; the driver turns them into metrics.
-
-    Attributes:
-        attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
-        waits: seconds from queued to bound, one per bound pod.
-        tries: attempts it took, one per bound pod.
-    """
-
-    attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    waits: list[float] = field(default_factory=list)
-    tries: list[int] = field(default_factory=list)
 
 
 class Engine:
@@ -72,24 +43,26 @@ class Engine:
     Attributes:
         cluster: nodes and placed pods.
         queue: what is not placed.
+        registry: the gangs.
     """
 
     def __init__(
-        self, profiles: Sequence[Profile], *, settings: QueueSettings | None = None
+        self,
+        profiles: Sequence[Profile],
+        *,
+        settings: QueueSettings | None = None,
+        gangs: GangPolicy | None = None,
     ) -> None:
         self.cluster = Cluster()
-        self.queue = SchedulingQueue(settings or QueueSettings())
-        self.stats = Stats()
+        self.registry = GangRegistry()
+        self.queue = SchedulingQueue(settings or QueueSettings(), lambda e: self._gangs.gate(e))
         self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
-        self._cycle = Cycle(self.cluster)
-        #: Every pod that is ours and not gone, by uid.
-        self._entities: dict[str, Entity] = {}
+        self._desk = Desk(self.cluster, self.queue)
+        self._binder = Binder(
+            self._desk, retry=self._retry, reject=self._rejected, bound=self._bound
+        )
+        self._gangs = GangWork(self._desk, self.registry, gangs or GangPolicy(), self._binder.begin)
         self._uid_of: dict[str, str] = {}
-        self._waiting: dict[str, Entity] = {}
-        self._ask_waiting_again = False
-        #: Effects that must be applied before a Binding, by identity.
-        self._prerequisites: dict[int, Entity] = {}
-        self._outbox: list[Effect] = []
 
     # --- events: nodes ---------------------------------------------------------------------
 
@@ -103,13 +76,13 @@ class Engine:
             return
         event = node_change(before, node)
         if event is not None:
-            self._happened(event, now)
+            self._desk.happened(event, now)
 
     def node_gone(self, name: str, now: float) -> None:
         """A node was deleted."""
         before = self.cluster.remove_node(name)
         if before is not None:
-            self._happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
+            self._desk.happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
 
     # --- events: what plugins look up ------------------------------------------------------
 
@@ -117,12 +90,30 @@ class Engine:
         """A namespace, service or controller appeared or was edited."""
         before = self.cluster.objects.set(stored)
         if before is None or before != stored:
-            self._happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+            self._desk.happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
 
     def object_gone(self, stored: StoredObject, now: float) -> None:
         """A namespace, service or controller was deleted."""
         self.cluster.objects.remove(stored)
-        self._happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+        self._desk.happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+
+    # --- events: gangs ---------------------------------------------------------------------
+
+    def pod_group_set(self, group: AnyPodGroup, now: float) -> None:
+        """A PodGroup appeared or was edited."""
+        gang = self.registry.gangs.get(group.name)
+        before = list(gang.problems) if gang is not None else []
+        self._regroup(self.registry.definition_set(group), now)
+        if gang is not None and gang.problems != before:
+            self._desk.outbox += reports.pod_group_problems(group, gang.problems)
+
+    def pod_group_gone(self, group: AnyPodGroup, now: float) -> None:
+        """A PodGroup was deleted."""
+        self._regroup(self.registry.definition_gone(type(group), group.name), now)
+
+    def _regroup(self, names: set[str], now: float) -> None:
+        if names:
+            self._gangs.changed(names, now)
 
     # --- events: pods ----------------------------------------------------------------------
 
@@ -134,319 +125,249 @@ class Engine:
             # Deleted and recreated under one name, and the watch folded that into one event.
             self.pod_gone(pod.key, now)
         self._uid_of[pod.key] = meta.uid
-        if pod.terminal:
-            self._ended(meta.uid, now)
-            return
         try:
             info = PodInfo(pod)
         except QuantityError as error:
             log.warning("pod %s ignored: resources: %s", pod.key, error)
             return
-        if pod.spec.node_name:
+        changed = self._see_claim(pod)
+        if pod.terminal:
+            self._ended(meta.uid, now)
+        elif pod.spec.node_name:
             self._observed_on_node(info, now)
         elif pod.spec.scheduler_name in self._profiles:
             self._observed_pending(info, now)
+        self._regroup(changed, now)
 
     def pod_gone(self, key: str, now: float) -> None:
         """A pod (``namespace/name``) was deleted."""
         uid = self._uid_of.pop(key, None)
         if uid is not None:
             self._ended(uid, now)
+            self._regroup(self.registry.pod_gone(uid), now)
+
+    def _see_claim(self, pod: Pod) -> set[str]:
+        """Take the pod up in its gang; returns the gangs that this changes."""
+        uid = pod.metadata.uid
+        gang = self.registry.gang_of(uid)
+        before = gang.claims[uid] if gang is not None else None
+        claim = claim_of(pod)
+        if claim is None and before is None:
+            return set()
+        changed = self.registry.pod_set(pod, claim)
+        if (
+            claim is not None
+            and claim.problems
+            and (not before or before.problems != claim.problems)
+        ):
+            self._desk.outbox += reports.pod_problems(pod, claim.problems)
+        return changed
 
     def _observed_on_node(self, info: PodInfo, now: float) -> None:
         before = self.cluster.pod(info.uid)
         reserved = self.cluster.node_of(info.uid)
-        entity = self._entities.get(info.uid)
-        if entity is not None and not self._is_ours_to_settle(entity, info):
-            self._drop(entity)
+        member = self._desk.members.get(info.uid)
+        if member is not None and not self._is_ours_to_settle(member, info):
+            self._drop(member, now)
         self.cluster.observe(info)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
-            self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=before.pod), now)
+            self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=before.pod), now)
             before = None
         event = placed_pod_change(before, info)
         if event is not None:
-            self._happened(event, now)
+            self._desk.happened(event, now)
 
-    def _is_ours_to_settle(self, entity: Entity, info: PodInfo) -> bool:
+    def _is_ours_to_settle(self, member: Member, info: PodInfo) -> bool:
         """Whether the pod is where we are binding it, so that the outcome will end the story."""
         return (
-            entity.phase in (Phase.BINDING, Phase.UNKNOWN)
-            and entity.node == info.pod.spec.node_name
+            member.phase in (Phase.BINDING, Phase.UNKNOWN)
+            and member.node == info.pod.spec.node_name
         )
 
     def _observed_pending(self, info: PodInfo, now: float) -> None:
-        entity = self._entities.get(info.uid)
+        member = self._desk.members.get(info.uid)
         if info.pod.metadata.deletion_timestamp is not None:
-            if entity is not None and entity.phase in (Phase.QUEUED, Phase.WAITING):
+            if member is not None and member.phase in (Phase.QUEUED, Phase.WAITING):
                 self._ended(info.uid, now)
-            elif entity is not None:
-                entity.newest = info
+            elif member is not None:
+                member.newest = info
             return
-        if entity is None:
+        if member is None:
             if info.uid in self.cluster:
                 return  # bound by an earlier life of ours or by others; this event is older
-            entity = Entity(info, self._profiles[info.pod.spec.scheduler_name], now)
-            self._entities[info.uid] = entity
-            self.queue.add(entity, now)
+            member = Member(info, self._profiles[info.pod.spec.scheduler_name], now)
+            self._desk.members[info.uid] = member
+            self._gangs.enqueue(self._gangs.home(member, now), now)
             return
-        change = waiting_pod_change(entity.pod, info)
-        if entity.phase is Phase.QUEUED and entity.uid in self.queue and change is not None:
-            self.queue.updated(entity, info, change, now)
-        elif entity.phase is Phase.QUEUED:
-            entity.pod = info
+        if member.phase is not Phase.QUEUED:
+            member.newest = info
+            return
+        entity, change = member.entity, waiting_pod_change(member.pod, info)
+        assert entity is not None, f"{member} is queued nowhere"
+        if change is None:
+            member.pod = info
+        elif (home := self._gangs.home(member, now)) is entity:
+            self.queue.updated(entity, member, info, change, now)
         else:
-            entity.newest = info
+            member.update(info)
+            self._gangs.enqueue(home, now)
 
     def _ended(self, uid: str, now: float) -> None:
-        entity = self._entities.get(uid)
-        if entity is not None:
-            self._drop(entity)
+        member = self._desk.members.get(uid)
+        if member is not None:
+            self._drop(member, now)
         freed = self.cluster.remove(uid)
         if freed is not None:
-            self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed.pod), now)
+            self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed.pod), now)
 
-    def _drop(self, entity: Entity) -> None:
-        """Forget an entity that is not ours to place any more; its reservation stays counted."""
-        if entity.phase is Phase.QUEUED:
-            self.queue.remove(entity)
-        self._waiting.pop(entity.uid, None)
-        if entity.phase in HOLDING:
-            unreserve_plugins(entity)
-        self._prerequisites = {n: e for n, e in self._prerequisites.items() if e is not entity}
-        entity.move(Phase.GONE)
-        del self._entities[entity.uid]
-
-    def _happened(self, event: ClusterEvent, now: float) -> None:
-        self._ask_waiting_again = True
-        self.queue.happened(event, now)
+    def _drop(self, member: Member, now: float) -> None:
+        """Forget a pod that is not ours to place any more; its reservation stays counted."""
+        self._binder.forget(member)
+        self._gangs.left(member, now)
+        self._desk.forget(member)
 
     # --- deciding --------------------------------------------------------------------------
 
     def run(self, now: float, *, limit: int = 256) -> list[Effect]:
-        """Try at most ``limit`` entities; returns what is to be done about them and others.
+        """Try at most ``limit`` pods, or one gang; returns what is to be done.
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
         self.queue.advance(now)
+        self._gangs.advance(now)
         self._run_waiting(now)
-        for _ in range(limit):
+        while limit > 0:
             entity = self.queue.pop()
             if entity is None:
                 break
+            limit -= len(entity.members)
             self._attempt(entity, now)
-        effects, self._outbox = self._outbox, []
+        effects, self._desk.outbox = self._desk.outbox, []
         return effects
 
     @property
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
-        asking = self._ask_waiting_again and bool(self._waiting)
-        return asking or self.queue.ready or bool(self._outbox)
+        asking = self._desk.ask_waiting and bool(self._desk.waiting)
+        return asking or self.queue.ready or bool(self._desk.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
-        timers = [entity.deadline for entity in self._waiting.values()]
-        queued = self.queue.next_timer()
-        if queued is not None:
-            timers.append(queued)
-        return min(timers, default=None)
+        timers = [member.deadline for member in self._desk.waiting.values()]
+        others = (self.queue.next_timer(), self._gangs.next_timer())
+        return min([*timers, *(due for due in others if due is not None)], default=None)
 
     def take_stats(self) -> Stats:
         """The statistics since the last call."""
-        stats, self.stats = self.stats, Stats()
+        stats, self._desk.stats = self._desk.stats, Stats()
         return stats
 
     def _attempt(self, entity: Entity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
-        decision: Decision = Broken(entity.broken) if entity.broken else self._cycle.decide(entity)
-        match decision:
+        if entity.broken:
+            self._broken(entity, entity.broken, now)
+        elif entity.group is not None:
+            self._gangs.attempt(entity, now)
+        else:
+            self._attempt_pod(entity, now)
+
+    def _attempt_pod(self, entity: Entity, now: float) -> None:
+        member = entity.lead
+        member.tries += 1
+        match self._desk.cycle.decide(member):
             case Placed(held=held):
-                entity.move(Phase.RESERVED)
-                self._count(entity, "scheduled")
-                if held is not None:
-                    entity.move(Phase.WAITING)
-                    entity.held_by, entity.held_for = held.plugin, held.timeout
-                    entity.deadline = now + held.timeout
-                    self._waiting[entity.uid] = entity
-                else:
-                    self._go_bind(entity, now)
-            case Unplaced():
-                self._count(entity, "unschedulable")
-                self._outbox += decision.effects
+                member.move(Phase.RESERVED)
+                self._desk.count(member, "scheduled")
+                if held is None:
+                    self._binder.begin(member, now)
+                    return
+                member.move(Phase.WAITING)
+                member.held_by, member.held_for = held.plugin, held.timeout
+                member.deadline = now + held.timeout
+                self._desk.waiting[member.uid] = member
+            case Unplaced() as decision:
+                self._desk.count(member, "unschedulable")
+                self._desk.outbox += decision.effects
                 nominated = decision.nominated or None
-                self._outbox += reports.failed(
-                    entity, reports.UNSCHEDULABLE, decision.message, nominated
+                self._desk.outbox += reports.failed(
+                    member, reports.UNSCHEDULABLE, decision.message, nominated
                 )
                 self.queue.rest(entity, decision.rejected_by, now)
             case Broken(message=message):
-                log.error("pod %s: %s", entity.pod.key, message)
-                self._count(entity, "error")
-                self._outbox += reports.failed(entity, reports.SCHEDULER_ERROR, message)
-                self.queue.retry(entity, now)
+                self._broken(entity, message, now)
+
+    def _broken(self, entity: Entity, message: str, now: float) -> None:
+        """A plugin raised: tell every pod it concerns, and try again."""
+        for member in entity.members.values():
+            log.error("pod %s: %s", member.pod.key, message)
+            self._desk.count(member, "error")
+            self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, message)
+        self.queue.retry(entity, now)
 
     def _run_waiting(self, now: float) -> None:
-        overdue = [e for e in self._waiting.values() if e.deadline <= now]
-        for entity in overdue:
-            waited = f"{entity.held_for:g}s at plugin {entity.held_by}"
+        overdue = [m for m in self._desk.waiting.values() if m.deadline <= now]
+        for member in overdue:
+            if member.uid not in self._desk.waiting:
+                continue  # its gang has fallen with another
+            waited = f"{member.held_for:g}s at plugin {member.held_by}"
             reason = f"rejected due to timeout after waiting {waited}"
-            self._reject(entity, Status(Code.UNSCHEDULABLE, (reason,), entity.held_by), now)
-        if not self._ask_waiting_again:
+            refusal = Status(Code.UNSCHEDULABLE, (reason,), member.held_by)
+            self._binder.reject(member, refusal, now)
+        if not self._desk.ask_waiting:
             return
-        self._ask_waiting_again = False
-        for entity in list(self._waiting.values()):
+        self._desk.ask_waiting = False
+        for member in list(self._desk.waiting.values()):
+            if member.uid not in self._desk.waiting:
+                continue
             try:
-                answer = self._cycle.permit(entity)
+                answer = self._desk.cycle.permit(member)
             except PluginFailureError as error:
-                self._roll_back(entity, str(error), now)
+                self._binder.roll_back(member, str(error), now)
                 continue
             if isinstance(answer, Status):
-                self._reject(entity, answer, now)
+                self._binder.reject(member, answer, now)
             elif not isinstance(answer, Held):
-                del self._waiting[entity.uid]
-                self._go_bind(entity, now)
+                del self._desk.waiting[member.uid]
+                if not self._gangs.permitted(member, now):
+                    self._binder.begin(member, now)
 
-    def _go_bind(self, entity: Entity, now: float) -> None:
-        """Start writing: what PreBind wants first, then the Binding."""
-        entity.move(Phase.BINDING)
-        try:
-            refusal = self._prepare(entity)
-        except PluginFailureError as error:
-            self._roll_back(entity, str(error), now)
-            return
-        if refusal is not None:
-            self._reject(entity, refusal, now)
-        elif not entity.awaiting:
-            self._post_binding(entity, now)
+    # --- what becomes of placed pods -------------------------------------------------------
 
-    def _prepare(self, entity: Entity) -> Status | None:
-        """Send off what PreBind wants done; returns its refusal if it refuses."""
-        for plugin in entity.profile.at("pre_bind"):
-            with running(plugin, "PreBind"):
-                answer = plugin.pre_bind(entity.state, entity.pod, entity.node)
-                if isinstance(answer, Status):
-                    if answer.rejected:
-                        return Status(answer.code, answer.reasons, plugin.name)
-                    continue
-                for effect in answer or ():
-                    entity.awaiting.add(id(effect))
-                    self._prerequisites[id(effect)] = entity
-                    self._outbox.append(effect)
-        return None
+    def _retry(self, member: Member, now: float) -> None:
+        """A pod has lost its node to an error: again after a back-off."""
+        self._gangs.refused(member, now)
+        entity = self._gangs.home(member, now)
+        entity.attempts = max(entity.attempts, 1)
+        entity.last_attempt = now
+        self._gangs.enqueue(entity, now)
 
-    def _post_binding(self, entity: Entity, now: float) -> None:
-        if entity.node not in self.cluster.table.index:
-            # The API server would take the Binding: it does not look whether the node exists.
-            self._roll_back(entity, f'node "{entity.node}" not found', now)
-            return
-        try:
-            for plugin in entity.profile.at("bind"):
-                with running(plugin, "Bind"):
-                    entity.binding = plugin.bind(entity.state, entity.pod, entity.node)
-                if entity.binding is not None:
-                    self._outbox.append(entity.binding)
-                    return
-        except PluginFailureError as error:
-            self._roll_back(entity, str(error), now)
-            return
-        self._roll_back(entity, "no Bind plugin took the pod", now)
+    def _rejected(self, member: Member, refusal: Status, now: float) -> None:
+        """A pod has lost its node to a plugin: again when the plugin's events say so."""
+        self._gangs.refused(member, now)
+        entity = self._gangs.home(member, now)
+        entity.blockers = (member.pod,)
+        self.queue.rest(entity, frozenset({refusal.plugin}), now)
+
+    def _bound(self, member: Member, now: float) -> None:
+        self._regroup(self.registry.bound(member.uid), now)
 
     # --- outcomes --------------------------------------------------------------------------
 
     def settle(self, effect: Effect, outcome: Outcome, now: float) -> None:
-        """What became of an effect; :class:`Ambiguous` will be followed by a definite outcome."""
-        if isinstance(effect, Bind):
-            entity = self._entities.get(effect.pod.uid)
-            if entity is not None and entity.binding is effect:
-                self._settle_binding(entity, outcome, now)
-        elif id(effect) in self._prerequisites:
-            self._settle_prerequisite(effect, outcome, now)
+        """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
+        self._binder.settle(effect, outcome, now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
-        return isinstance(effect, Bind) or id(effect) in self._prerequisites
-
-    def _settle_binding(self, entity: Entity, outcome: Outcome, now: float) -> None:
-        match outcome:
-            case Applied():
-                entity.move(Phase.BOUND)
-                self._outbox.append(reports.scheduled(entity))
-                self.stats.waits.append(now - entity.queued_at)
-                self.stats.tries.append(entity.attempts)
-                for plugin in entity.profile.at("post_bind"):
-                    try:
-                        plugin.post_bind(entity.state, entity.pod, entity.node)
-                    except Exception as error:
-                        log.error("pod %s: %s", entity.pod.key, failure(plugin, "PostBind", error))
-                # From here on the API owns the pod. The assumption stays until the watch shows
-                # it, and a pending state of this uid can only be an old one.
-                del self._entities[entity.uid]
-                self._happened(ClusterEvent(EventKind.POD_ADDED, pod=entity.pod.pod), now)
-            case Ambiguous():
-                if entity.phase is Phase.BINDING:
-                    entity.move(Phase.UNKNOWN)
-            case Refused():
-                self._roll_back(entity, f"binding rejected: {outcome.message}", now, outcome)
-
-    def _settle_prerequisite(self, effect: Effect, outcome: Outcome, now: float) -> None:
-        entity = self._prerequisites[id(effect)]
-        if isinstance(outcome, Ambiguous):
-            return
-        del self._prerequisites[id(effect)]
-        entity.awaiting.discard(id(effect))
-        if isinstance(outcome, Refused):
-            self._roll_back(entity, f"preparing to bind: {outcome.message}", now, outcome)
-        elif not entity.awaiting:
-            self._post_binding(entity, now)
-
-    def _roll_back(
-        self, entity: Entity, message: str, now: float, refused: Refused | None = None
-    ) -> None:
-        """What was begun failed for good: free the node, tell, and try again after a back-off."""
-        if entity.uid not in self.cluster.assumed:
-            # The watch has shown the pod on the node: it is bound, whoever did it.
-            self._drop(entity)
-            return
-        log.error("pod %s: %s", entity.pod.key, message)
-        self._count(entity, "error")
-        self._release(entity, now)
-        if entity.phase is Phase.QUEUED:
-            if refused is None or refused.reason not in _SAYS_NOTHING:
-                self._outbox += reports.failed(entity, reports.SCHEDULER_ERROR, message)
-            self.queue.retry(entity, now)
-
-    def _reject(self, entity: Entity, refusal: Status, now: float) -> None:
-        """A plugin took back what the cycle had granted: rest until its events."""
-        self._count(entity, "unschedulable")
-        self._release(entity, now)
-        self._outbox += reports.failed(entity, reports.UNSCHEDULABLE, refused_node(refusal))
-        self.queue.rest(entity, frozenset({refusal.plugin}), now)
-
-    def _release(self, entity: Entity, now: float) -> None:
-        """Take the reservation back; the entity is to be queued, or gone if being deleted."""
-        held = entity.pod.pod
-        self._waiting.pop(entity.uid, None)
-        self._prerequisites = {n: e for n, e in self._prerequisites.items() if e is not entity}
-        self._cycle.unreserve(entity)
-        # Before the entity is queued: its own leaving must not wake it.
-        self._happened(ClusterEvent(EventKind.POD_REMOVED, pod=held), now)
-        if entity.newest is not None and entity.newest.pod.metadata.deletion_timestamp is not None:
-            entity.move(Phase.GONE)
-            del self._entities[entity.uid]
-            return
-        entity.move(Phase.QUEUED)
-        if entity.newest is not None:
-            entity.update(entity.newest)
-
-    def _count(self, entity: Entity, result: str) -> None:
-        self.stats.attempts[entity.profile.scheduler_name, result] += 1
+        return self._binder.awaits(effect)
 
     # --- for people and tests --------------------------------------------------------------
 
-    def entities(self) -> list[Entity]:
+    def members(self) -> list[Member]:
         """Every pod of ours that is not bound or gone."""
-        return list(self._entities.values())
+        return list(self._desk.members.values())
 
     def check_consistent(self) -> None:
         """Check every invariant of the core.
@@ -456,11 +377,21 @@ class Engine:
         """
         self.cluster.check_consistent()
         self.queue.check_consistent()
-        for uid, entity in self._entities.items():
-            assert entity.uid == uid, f"{entity} is filed under {uid}"
-            assert (entity.phase is Phase.QUEUED) == (uid in self.queue), f"{entity}: queue"
-            assert (entity.phase in HOLDING) == (uid in self.cluster), f"{entity}: reservation"
-            assert (entity.phase is Phase.WAITING) == (uid in self._waiting), f"{entity}: waiting"
-            assert entity.part is Part.OUT or entity.phase is Phase.QUEUED, f"{entity}: part"
-        assert len(self.queue) <= len(self._entities), "the queue holds strangers"
-        assert set(self._prerequisites.values()) <= set(self._entities.values()), "prerequisites"
+        self._binder.check_consistent()
+        self._gangs.check_consistent()
+        waiting = self._desk.waiting
+        for uid, member in self._desk.members.items():
+            assert member.uid == uid, f"{member} is filed under {uid}"
+            entity = member.entity
+            if member.phase is Phase.QUEUED:
+                assert entity is not None, f"{member}: no entity"
+                assert uid in entity.members, f"{member}: not in its entity"
+                assert entity.key in self.queue, f"{member}: queue"
+            elif entity is not None:
+                assert entity.key not in self.queue, f"{member}: queue"
+                assert entity.part is Part.OUT, f"{member}: part"
+            assert (member.phase in HOLDING) == (uid in self.cluster), f"{member}: reservation"
+            held = uid in waiting or self._gangs.holds(member)
+            assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
+        queued = {uid for entity in self.queue.entities() for uid in entity.members}
+        assert queued <= self._desk.members.keys(), "the queue holds strangers"

@@ -1,18 +1,19 @@
-"""What the queue holds: today a lone pod, tomorrow a gang group that is placed at once."""
+"""What the queue holds: a lone pod, or the members of a gang group that are placed at once."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from enum import Enum
 
-from arranger.api.effects import Bind
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.phases import LEGAL, IllegalMoveError, Phase
+from arranger.engine.member import Member
+from arranger.framework.plugin import Queued
 from arranger.framework.profile import Profile
-from arranger.framework.status import CycleState
+from arranger.framework.status import Code, Status
+from arranger.gangs.registry import GangGroup
 
-log = logging.getLogger(__name__)
+#: Named in statuses as the one who holds a gang back.
+GANG = "Gang"
 
 
 class Part(Enum):
@@ -21,106 +22,140 @@ class Part(Enum):
     ACTIVE = "active"  # to be tried
     BACKOFF = "backoff"  # to be tried when its back-off ends
     UNSCHEDULABLE = "unschedulable"  # to be tried when something happens that may help
-    GATED = "gated"  # a PreEnqueue plugin holds it back
+    GATED = "gated"  # a PreEnqueue plugin holds it back, or its gang is not complete
     OUT = "out"  # being tried, or placed
 
 
 class Entity:
-    """One unit of scheduling, with its history.
+    """One unit of scheduling, with its history in the queue.
 
     Attributes:
-        pod: the pod, as last observed.
-        profile: whose plugins schedule it.
-        queued_at: when it first arrived, in the engine's clock.
+        key: the pod's uid, or the gang group's name after ``gang:``.
+        group: the gang group; None for a lone pod.
+        members: its pods that have no node, by uid, in the order they came.
+        queued_at: when its first pod arrived, in the engine's clock.
         attempts: how often it has been tried.
         rejected_by: the plugins that said no last time; their events wake it.
-        sign: key of its equivalence class, None when it must be judged alone.
-        phase: see :class:`Phase`.
-        node: the node reserved for it, "" for none.
-        state: the plugins' notes of the attempt that placed it.
-        awaiting: effects that must be applied before the Binding, by identity.
-        binding: the Binding on its way, None before it is posted.
-        held_by: the Permit plugin it waits for, with ``held_for`` seconds' patience.
-        deadline: when waiting ends, in the engine's clock.
+        blockers: the pods, one a class, that could not be placed last time.
+        urgent: whether part of its minimum is bound already, so that it goes before all others.
         broken: what a plugin of the queue raised when asked about it, "" when none did.
-        told: the condition text we last wrote.
-        newest: what the pod was edited to while a decision about it was being carried out.
+        reason: why its members wait, as they are told.
+        told_at: when they were last told.
     """
 
     __slots__ = (
+        "_ready",
+        "_unadmitted",
         "attempts",
-        "awaiting",
-        "binding",
+        "blockers",
         "broken",
-        "deadline",
-        "held_by",
-        "held_for",
+        "group",
+        "key",
         "last_attempt",
-        "newest",
-        "node",
+        "members",
         "part",
-        "phase",
-        "pod",
-        "profile",
         "queued_at",
+        "reason",
         "rejected_by",
-        "sign",
-        "state",
         "ticket",
-        "told",
+        "told_at",
+        "urgent",
     )
 
-    def __init__(self, pod: PodInfo, profile: Profile, now: float) -> None:
-        self.profile = profile
+    def __init__(self, key: str, now: float, group: GangGroup | None = None) -> None:
+        self.key = key
+        self.group = group
+        self.members: dict[str, Member] = {}
         self.queued_at = now
         self.attempts = 0
         self.last_attempt = now
         self.rejected_by: frozenset[str] = frozenset()
-        self.phase = Phase.QUEUED
+        self.blockers: tuple[PodInfo, ...] = ()
+        self.urgent = False
         self.part = Part.OUT
         self.ticket = 0
-        self.node = ""
-        self.state = CycleState()
-        self.awaiting: set[int] = set()
-        self.binding: Bind | None = None
-        self.held_by = ""
-        self.held_for = 0.0
-        self.deadline = 0.0
         self.broken = ""
-        self.told: tuple[str, str] | None = None
-        self.newest: PodInfo | None = None
-        self.pod = pod
-        self.sign: Hashable | None = _sign(profile, pod)
+        self.reason = ""
+        self.told_at = float("-inf")
+        #: Members that PreEnqueue is still to be asked about, and those it lets pass.
+        self._unadmitted: dict[str, Member] = {}
+        self._ready: dict[str, Member] = {}
+
+    @staticmethod
+    def lone(member: Member) -> Entity:
+        """The entity of a pod on its own."""
+        entity = Entity(member.uid, member.queued_at)
+        entity.join(member)
+        return entity
 
     @property
-    def uid(self) -> str:
-        """The pod's uid, which is the entity's key."""
-        return self.pod.pod.metadata.uid
+    def lead(self) -> Member:
+        """The pod itself, or the gang's oldest member without a node."""
+        return next(iter(self.members.values()))
 
-    def update(self, pod: PodInfo) -> None:
-        """The pod was edited."""
-        self.pod = pod
-        self.newest = None
-        self.sign = _sign(self.profile, pod)
+    @property
+    def profile(self) -> Profile:
+        """Whose plugins schedule it."""
+        return self.lead.profile
 
-    def move(self, to: Phase) -> None:
-        """Enter a phase.
+    @property
+    def kin(self) -> Hashable:
+        """Entities of one kin are woken by the same events."""
+        if self.group is None and (sign := self.lead.sign) is not None:
+            return sign
+        return self.key
 
-        Raises:
-            IllegalMoveError: the table forbids it.
-        """
-        if to not in LEGAL[self.phase]:
-            raise IllegalMoveError(f"{self.pod.key}: {self.phase.value} → {to.value}")
-        self.phase = to
+    def join(self, member: Member) -> None:
+        """A pod is placed with this entity from now on."""
+        self.members[member.uid] = member
+        self._unadmitted[member.uid] = member
+        member.entity = self
+
+    def leave(self, member: Member) -> None:
+        """A pod is not placed with this entity any more."""
+        del self.members[member.uid]
+        self._unadmitted.pop(member.uid, None)
+        self._ready.pop(member.uid, None)
+        member.entity = None
+
+    def edited(self, member: Member) -> None:
+        """A member was edited: PreEnqueue is to be asked about it again."""
+        self._ready.pop(member.uid, None)
+        self._unadmitted[member.uid] = member
+
+    # --- entering the queue ----------------------------------------------------------------
+
+    def unadmitted(self) -> list[Member]:
+        """Members that PreEnqueue is still to be asked about."""
+        return list(self._unadmitted.values())
+
+    def admit(self, member: Member) -> None:
+        """No PreEnqueue plugin holds the member back."""
+        del self._unadmitted[member.uid]
+        self._ready[member.uid] = member
+
+    def ready(self) -> Iterable[Member]:
+        """Members that may be placed."""
+        return self._ready.values()
+
+    def count_ready(self) -> int:
+        """How many may be placed."""
+        return len(self._ready)
+
+    def sorted_as(self) -> Queued:
+        """What the QueueSort plugin is told (seed 000: a gang counts from its own creation)."""
+        lead = self.lead
+        created = lead.pod.pod.metadata.creation_timestamp
+        when = created.timestamp() if created is not None else 0.0
+        if self.group is None:
+            return Queued(lead.pod, when, self.queued_at, lead.pod.key)
+        when = min((gang.created for gang in self.group.gangs if gang.created), default=when)
+        return Queued(lead.pod, when, self.queued_at, self.group.name)
 
     def __repr__(self) -> str:
-        return f"Entity({self.pod.key}, {self.phase.value}, {self.part.value})"
+        return f"Entity({self.key}, {len(self.members)} pods, {self.part.value})"
 
 
-def _sign(profile: Profile, pod: PodInfo) -> Hashable | None:
-    try:
-        return profile.sign(pod)
-    except Exception:
-        # Judged alone a pod costs more, and nothing else.
-        log.exception("pod %s: no signature", pod.key)
-        return None
+def refusal(reason: str) -> Status:
+    """A gang may not be tried, for ``reason``."""
+    return Status(Code.UNRESOLVABLE, (reason,), GANG)

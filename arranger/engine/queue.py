@@ -8,15 +8,19 @@ event that one of the plugins that rejected it asked for, and failing that by a 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Entity, Part
-from arranger.framework.failures import failure
+from arranger.engine.entity import GANG, Entity, Part
+from arranger.engine.member import Member
+from arranger.framework.failures import PluginFailureError, failure, running
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
+
+#: A half-bound gang is tried so often without a pause.
+_URGENT_TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,14 @@ class QueueSettings:
 class SchedulingQueue:
     """Entities that are not placed, by what they are waiting for."""
 
-    def __init__(self, settings: QueueSettings) -> None:
+    def __init__(
+        self,
+        settings: QueueSettings,
+        gang_gate: Callable[[Entity], Status | None],
+    ) -> None:
+        """``gang_gate`` says what an entity's gang still lacks to be tried."""
         self._settings = settings
+        self._gang_gate = gang_gate
         self._entities: dict[str, Entity] = {}
         self._active: list[tuple[Any, int, Entity]] = []
         #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
@@ -50,8 +60,8 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._entities)
 
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._entities
+    def __contains__(self, key: object) -> bool:
+        return key in self._entities
 
     def entities(self) -> Iterator[Entity]:
         """Everything in the queue."""
@@ -69,12 +79,13 @@ class SchedulingQueue:
     def add(self, entity: Entity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
         self._leave(entity)
-        self._entities[entity.uid] = entity
-        refusal = self._refused_entry(entity)
-        if refusal is not None:
+        self._entities[entity.key] = entity
+        refusals = self._refused_entry(entity)
+        if refusals:
             entity.part = Part.GATED
-            entity.rejected_by = frozenset({refusal.plugin})
-            self._gated[entity.uid] = entity
+            entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
+            entity.reason = refusals[0].message()
+            self._gated[entity.key] = entity
         elif (due := self._backoff_ends(entity)) > now:
             self._wait_until(entity, due, Part.BACKOFF)
         else:
@@ -83,7 +94,7 @@ class SchedulingQueue:
     def rest(self, entity: Entity, rejected_by: frozenset[str], now: float) -> None:
         """Put back an entity that no node would take, until something helps."""
         self._leave(entity)
-        self._entities[entity.uid] = entity
+        self._entities[entity.key] = entity
         entity.last_attempt = now
         entity.rejected_by = rejected_by
         self._rest(entity)
@@ -96,14 +107,14 @@ class SchedulingQueue:
     def remove(self, entity: Entity) -> None:
         """Take an entity out for good."""
         self._leave(entity)
-        self._entities.pop(entity.uid, None)
+        self._entities.pop(entity.key, None)
 
     def pop(self) -> Entity | None:
         """The next entity to try, taken out of the queue."""
         while self._active:
             _, ticket, entity = heapq.heappop(self._active)
             if entity.ticket == ticket and entity.part is Part.ACTIVE:
-                del self._entities[entity.uid]
+                del self._entities[entity.key]
                 entity.part = Part.OUT
                 return entity
         return None
@@ -144,15 +155,18 @@ class SchedulingQueue:
         for group in [g for g in self._resting if self._asks_for(g, event)]:
             for entity in list(self._resting[group].values()):
                 self.add(entity, now)
-        for entity in [e for e in self._gated.values() if _wakes(e, e.pod, event)]:
+        for entity in [e for e in self._gated.values() if _wakes(e, _waiters(e), event)]:
             self.add(entity, now)
 
-    def updated(self, entity: Entity, pod: PodInfo, event: ClusterEvent, now: float) -> None:
-        """The pod of a queued entity was edited: judge it by its new self."""
+    def updated(
+        self, entity: Entity, member: Member, pod: PodInfo, event: ClusterEvent, now: float
+    ) -> None:
+        """A pod of a queued entity was edited: judge it by its new self."""
         part = entity.part
         self._leave(entity)
-        entity.update(pod)
-        if part is Part.UNSCHEDULABLE and not _wakes(entity, pod, event):
+        member.update(pod)
+        entity.edited(member)
+        if part is Part.UNSCHEDULABLE and not _wakes(entity, [pod], event):
             # Not a moment longer than before: whoever edits often must not put it off for ever.
             self._rest(entity)
         else:
@@ -166,40 +180,57 @@ class SchedulingQueue:
         """
         timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
         active = {(ticket, id(entity)) for _, ticket, entity in self._active}
-        resting = {uid: e for group in self._resting.values() for uid, e in group.items()}
-        for uid, entity in self._entities.items():
+        resting = {key: e for group in self._resting.values() for key, e in group.items()}
+        for key, entity in self._entities.items():
             ticket = (entity.ticket, id(entity))
-            assert entity.uid == uid, f"{entity} is filed under {uid}"
+            assert entity.key == key, f"{entity} is filed under {key}"
+            assert entity.members, f"{entity} is empty"
             assert entity.part is not Part.OUT, f"{entity} is in no part"
             if entity.part is Part.ACTIVE:
                 assert ticket in active, f"{entity} is not in the heap"
             if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE):
                 assert ticket in timers, f"{entity} has no future wake-up"
-            assert (entity.part is Part.UNSCHEDULABLE) == (uid in resting), f"{entity} resting"
-            assert (entity.part is Part.GATED) == (uid in self._gated), f"{entity} gated"
+            assert (entity.part is Part.UNSCHEDULABLE) == (key in resting), f"{entity} resting"
+            assert (entity.part is Part.GATED) == (key in self._gated), f"{entity} gated"
         assert all(self._resting.values()), "an empty group of resting entities"
         assert resting.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _refused_entry(self, entity: Entity) -> Status | None:
+    def _refused_entry(self, entity: Entity) -> list[Status]:
+        """Who holds the entity back: what its gang lacks comes first, then PreEnqueue plugins."""
         entity.broken = ""
-        for plugin in entity.profile.at("pre_enqueue"):
+        refusals: list[Status] = []
+        for member in entity.unadmitted():
             try:
-                answer = plugin.pre_enqueue(entity.pod)
-                if answer is not None and answer.rejected:
-                    return Status(answer.code, answer.reasons, plugin.name)
-            except Exception as error:
-                entity.broken = failure(plugin, "PreEnqueue", error)
-                return None
+                refusal = self._refused(member)
+            except PluginFailureError as error:
+                entity.broken = str(error)
+                return []
+            if refusal is None:
+                entity.admit(member)
+            else:
+                refusals.append(refusal)
+        if entity.group is None:
+            return refusals
+        lacking = self._gang_gate(entity)
+        return [] if lacking is None else [lacking, *refusals]
+
+    def _refused(self, member: Member) -> Status | None:
+        for plugin in member.profile.at("pre_enqueue"):
+            with running(plugin, "PreEnqueue"):
+                answer = plugin.pre_enqueue(member.pod)
+            if answer is not None and answer.rejected:
+                return Status(answer.code, answer.reasons, plugin.name)
         return None
 
     def _asks_for(self, group: tuple[frozenset[str], Hashable], event: ClusterEvent) -> bool:
         entity = next(iter(self._resting[group].values()))
-        return _wakes(entity, entity.pod, event)
+        return _wakes(entity, _waiters(entity), event)
 
     def _backoff_ends(self, entity: Entity) -> float:
-        if not entity.attempts:
+        # Others must not slip into the room that a half-bound gang needs.
+        if entity.attempts < (_URGENT_TRIES if entity.urgent else 1):
             return entity.last_attempt
         settings = self._settings
         # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
@@ -211,17 +242,17 @@ class SchedulingQueue:
         plugin = entity.profile.queue_sort
         key: tuple[Any, ...]
         try:
-            key = (0, plugin.sort_key(entity.pod, entity.queued_at))
+            key = (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as()))
         except Exception as error:
             # Last, where it meets nobody it cannot be compared with.
             entity.broken = failure(plugin, "QueueSort", error)
-            key = (1,)
+            key = (2,)
         heapq.heappush(self._active, (key, self._stamp(entity), entity))
 
     def _rest(self, entity: Entity) -> None:
         due = entity.last_attempt + self._settings.flush_after
         self._wait_until(entity, due, Part.UNSCHEDULABLE)
-        self._resting.setdefault(_group(entity), {})[entity.uid] = entity
+        self._resting.setdefault(_group(entity), {})[entity.key] = entity
 
     def _wait_until(self, entity: Entity, due: float, part: Part) -> None:
         entity.part = part
@@ -237,26 +268,33 @@ class SchedulingQueue:
         """Take an entity out of its part, by voiding its ticket."""
         if entity.part is Part.UNSCHEDULABLE:
             group = self._resting[_group(entity)]
-            del group[entity.uid]
+            del group[entity.key]
             if not group:
                 del self._resting[_group(entity)]
         elif entity.part is Part.GATED:
-            del self._gated[entity.uid]
+            del self._gated[entity.key]
         entity.part = Part.OUT
         entity.ticket = 0
 
 
 def _group(entity: Entity) -> tuple[frozenset[str], Hashable]:
-    return entity.rejected_by, entity.sign if entity.sign is not None else entity.uid
+    return entity.rejected_by, entity.kin
 
 
-def _wakes(entity: Entity, pod: PodInfo, event: ClusterEvent) -> bool:
+def _waiters(entity: Entity) -> Sequence[PodInfo]:
+    """The pods that an event would have to help."""
+    return entity.blockers if entity.group and entity.blockers else [entity.lead.pod]
+
+
+def _wakes(entity: Entity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool:
     """Whether a plugin that rejected the entity asked for such an event."""
     if not entity.rejected_by:
         return True
     for name in entity.rejected_by:
+        if name == GANG:
+            continue  # its own members and PodGroups wake a gang, no event of the cluster
         plugin = entity.profile.by_name.get(name)
-        if plugin is None or any(wake.fits(pod, event) for wake in plugin.wake_on):
+        if plugin is None or any(wake.fits(pod, event) for wake in plugin.wake_on for pod in pods):
             return True
     return False
 

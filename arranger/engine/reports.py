@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from arranger.api.effects import (
     Effect,
     ObjectRef,
@@ -11,7 +13,8 @@ from arranger.api.effects import (
     PublishEvent,
 )
 from arranger.api.objects import Pod
-from arranger.engine.entity import Entity
+from arranger.api.podgroups import AnyPodGroup
+from arranger.engine.member import Member
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -28,28 +31,28 @@ def object_ref(pod: Pod) -> ObjectRef:
     return ObjectRef("v1", "Pod", meta.namespace, meta.name, meta.uid)
 
 
-def scheduled(entity: Entity) -> PublishEvent:
+def scheduled(member: Member) -> PublishEvent:
     """The pod has been bound."""
     return PublishEvent(
-        regarding=object_ref(entity.pod.pod),
+        regarding=object_ref(member.pod.pod),
         reason="Scheduled",
         action="Binding",
-        note=f"Successfully assigned {entity.pod.key} to {entity.node}",
-        controller=entity.profile.scheduler_name,
+        note=f"Successfully assigned {member.pod.key} to {member.node}",
+        controller=member.profile.scheduler_name,
     )
 
 
-def failed(entity: Entity, reason: str, message: str, nominated: str | None = None) -> list[Effect]:
+def failed(member: Member, reason: str, message: str, nominated: str | None = None) -> list[Effect]:
     """The pod could not be placed: an event, and the condition where it says something new.
 
     ``reason`` is :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
     """
-    pod = entity.pod.pod
+    pod = member.pod.pod
     effects: list[Effect] = []
-    if entity.told is None:
-        entity.told = _standing(pod)
-    if entity.told != (reason, message) or nominated is not None:
-        entity.told = (reason, message)
+    if member.told is None:
+        member.told = _standing(pod)
+    if member.told != (reason, message) or nominated is not None:
+        member.told = (reason, message)
         effects.append(
             PatchPodStatus(
                 pod_ref(pod),
@@ -64,10 +67,29 @@ def failed(entity: Entity, reason: str, message: str, nominated: str | None = No
             action="Scheduling",
             note=message,
             type="Warning",
-            controller=entity.profile.scheduler_name,
+            controller=member.profile.scheduler_name,
         )
     )
     return effects
+
+
+def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
+    """What a pod says about its gang cannot be read; the rest of it counts."""
+    return [_invalid(object_ref(pod), problems)]
+
+
+def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
+    """What a PodGroup says cannot be read; the rest of it counts."""
+    if not problems:
+        return []
+    meta = group.metadata
+    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    return [_invalid(about, problems)]
+
+
+def _invalid(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:
+    note = f"Ignored: {'; '.join(problems)}"
+    return PublishEvent(about, "InvalidGang", "Scheduling", note, type="Warning")
 
 
 def _standing(pod: Pod) -> tuple[str, str] | None:

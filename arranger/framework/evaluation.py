@@ -59,12 +59,16 @@ class Evaluation:
 
     # --- answers ---------------------------------------------------------------------------
 
-    def best(self) -> int:
-        """The best row, the lowest of equals; -1 if none is feasible."""
+    def best(self, within: BoolArray | None = None) -> int:
+        """The best row, the lowest of equals; -1 if none is feasible.
+
+        ``within`` leaves only some rows to choose from; scores stay those among all.
+        """
         if self.refusal is not None or not len(self.ranked):
             return -1
-        row = int(self.ranked.argmax())
-        return row if self.ranked[row] >= 0 else -1
+        ranked = self.ranked if within is None else np.where(within, self.ranked, -1)
+        row = int(ranked.argmax())
+        return row if ranked[row] >= 0 else -1
 
     def scores(self) -> dict[str, IntArray]:
         """Plugin → normalised and weighted scores by row, for the plugins that scored."""

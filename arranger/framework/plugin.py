@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel
 
@@ -63,6 +63,22 @@ class Nomination:
     effects: tuple[Effect, ...] = ()
 
 
+class Queued(NamedTuple):
+    """What QueueSort is told about an entity of the queue.
+
+    Attributes:
+        pod: the pod; for a gang one of its members.
+        created: when it was created, for a gang when the gang was, in seconds since 1970.
+        queued_at: when it arrived here, in seconds of a clock that only runs forward.
+        name: ``namespace/name`` of the pod or the gang.
+    """
+
+    pod: PodInfo
+    created: float
+    queued_at: float
+    name: str
+
+
 class Plugin:
     """Base of all plugins; override what you need.
 
@@ -109,8 +125,8 @@ class Plugin:
         """Whether the pod may enter the queue; a rejected one waits without being tried."""
         return None
 
-    def sort_key(self, pod: PodInfo, queued_at: float) -> Any:
-        """The pod's place in the queue, smallest first; ``queued_at`` is when it arrived."""
+    def sort_key(self, queued: Queued) -> Any:
+        """The place of a pod or a gang in the queue, smallest first."""
         raise NotImplementedError
 
     # --- filtering -------------------------------------------------------------------------

@@ -16,9 +16,10 @@ _HAS_RUN = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"}
 
 
 class Standing(Enum):
-    """How far the API says a member is."""
+    """How far a member is; the API knows all of these but PLACED."""
 
     PENDING = "pending"
+    PLACED = "placed"  # its Binding is on its way
     BOUND = "bound"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -139,7 +140,10 @@ class Gang:
             if not known:
                 self._resolve()
         self.claims[uid] = claim
-        self._stand(uid, claim.bundle, standing_of(pod))
+        standing = standing_of(pod)
+        if standing is Standing.PENDING and self._standing.get(uid) is Standing.PLACED:
+            standing = Standing.PLACED  # the watch lags behind
+        self._move(uid, earlier or claim, standing)
         return self.settings != before
 
     def forget(self, uid: str) -> bool:
@@ -153,11 +157,10 @@ class Gang:
             self._resolve()
         return self.settings != before
 
-    def bound(self, uid: str) -> None:
-        """Our Binding of a member was taken; the watch will show it later."""
-        claim = self.claims.get(uid)
-        if claim is not None and self._standing[uid] is Standing.PENDING:
-            self._stand(uid, claim.bundle, Standing.BOUND)
+    def stand(self, uid: str, standing: Standing) -> None:
+        """We have bound a member, are binding it or have failed to, ahead of the watch."""
+        if self._standing.get(uid) in (Standing.PENDING, Standing.PLACED):
+            self._move(uid, self.claims[uid], standing)
 
     def count(self, standing: Standing, bundle: str | None = None) -> int:
         """Members that are so far, of one bundle or of all."""
@@ -165,14 +168,12 @@ class Gang:
             return self._counts[bundle, standing]
         return sum(n for (_, at), n in self._counts.items() if at is standing)
 
-    def _stand(self, uid: str, bundle: str, standing: Standing) -> None:
-        before = self._standing.get(uid)
-        if before is standing:
-            return
-        if before is not None:
-            self._counts[bundle, before] -= 1
+    def _move(self, uid: str, before: GangClaim, standing: Standing) -> None:
+        known = self._standing.get(uid)
+        if known is not None:
+            self._counts[before.bundle, known] -= 1
         self._standing[uid] = standing
-        self._counts[bundle, standing] += 1
+        self._counts[self.claims[uid].bundle, standing] += 1
 
     def _unsay(self, settings: GangSettings) -> bool:
         """One claim fewer says this; whether nobody says it any more."""
@@ -197,10 +198,9 @@ class Gang:
 
         ``None`` stands for members of any bundle. Empty when the minimum is reached.
         """
-        there = {bundle: self._standing_count(bundle) for bundle in {*self.minima, *have}}
         short: dict[str | None, int] = {}
-        for bundle, least in self.minima.items():
-            missing = least - there[bundle] - have.get(bundle, 0)
+        for bundle, least in self.settings.minima:
+            missing = least - self._standing_count(bundle) - have.get(bundle, 0)
             if missing > 0:
                 short[bundle] = missing
         missing = self.minimum - self._standing_count(None) - sum(have.values())
@@ -222,10 +222,21 @@ class Gang:
         return max(short.pop(None, 0), sum(short.values()))
 
     def _standing_count(self, bundle: str | None) -> int:
-        """Members that are on nodes and count, which is none for later rounds of only-waiting."""
+        """Members with nodes that count; only-waiting counts none from earlier rounds."""
+        placed = self.count(Standing.PLACED, bundle)
         if self.settings.match is MatchPolicy.WAITING and self.satisfied:
-            return 0
+            return placed
+        return placed + self.settled(bundle)
+
+    def settled(self, bundle: str | None) -> int:
+        """Members that are bound or have succeeded."""
         return self.count(Standing.BOUND, bundle) + self.count(Standing.SUCCEEDED, bundle)
+
+    @property
+    def has_minimum(self) -> bool:
+        """Whether the minimum is bound, by the word of the API."""
+        enough = all(self.settled(bundle) >= least for bundle, least in self.settings.minima)
+        return self.defined and enough and self.settled(None) >= self.minimum
 
     def check_consistent(self) -> None:
         """Check the counts against the members.

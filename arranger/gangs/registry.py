@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from arranger.api.gangs import GangClaim, claim_of
+from arranger.api.gangs import GangClaim
 from arranger.api.objects import Pod
 from arranger.api.podgroups import POD_GROUPS, AnyPodGroup
 from arranger.gangs.gang import Gang, Standing
@@ -67,9 +67,9 @@ class GangRegistry:
 
     # --- events ----------------------------------------------------------------------------
 
-    def pod_set(self, pod: Pod) -> set[str]:
-        """A pod was added or edited."""
-        uid, claim = pod.metadata.uid, claim_of(pod)
+    def pod_set(self, pod: Pod, claim: GangClaim | None) -> set[str]:
+        """A pod was added or edited; ``claim`` is what it says about its gang."""
+        uid = pod.metadata.uid
         known = self._gang_of.get(uid)
         changed: set[str] = set()
         if known is not None and (claim is None or claim.gang != known.name):
@@ -132,8 +132,14 @@ class GangRegistry:
         gang = self._gang_of.get(uid)
         if gang is None:
             return set()
-        gang.bound(uid)
+        gang.stand(uid, Standing.BOUND)
         return self._check_satisfied(gang)
+
+    def placed(self, uid: str, standing: Standing = Standing.PLACED) -> None:
+        """Our Binding of a pod is on its way; or, with PENDING, has failed for good."""
+        gang = self._gang_of.get(uid)
+        if gang is not None:
+            gang.stand(uid, standing)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -158,7 +164,7 @@ class GangRegistry:
         if gang.satisfied or not gang.count(Standing.BOUND):
             return set()
         group = self.group_of(gang)
-        if group.unanswered or any(not g.defined or g.lacking({}) for g in group.gangs):
+        if group.unanswered or not all(member.has_minimum for member in group.gangs):
             return set()
         for member in group.gangs:
             member.satisfied = True

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from arranger.api.effects import (
+    AnnotatePod,
     Applied,
     Bind,
     DeletePod,
@@ -118,6 +119,8 @@ class Writer:
                 self._enqueue(self._pod_writes.patch_status(effect, done))
             case DeletePod():
                 self._enqueue(self._pod_writes.delete(effect, done))
+            case AnnotatePod():
+                self._enqueue(self._pod_writes.annotate(effect, done))
             case _:
                 assert_never(effect)
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.effects import (
+    AnnotatePod,
     Applied,
     DeletePod,
     Outcome,
@@ -126,6 +127,12 @@ class PodWrites:
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
         return IdempotentJob("delete", steps, done, self._rng)
+
+    def annotate(self, effect: AnnotatePod, done: Done) -> IdempotentJob:
+        """A merge of the annotations; a pod that is gone or replaced ends as Refused."""
+        metadata = {"uid": effect.pod.uid, "annotations": dict(effect.annotations)}
+        step = Step("PATCH", _path(effect.pod), _encode({"metadata": metadata}), MERGE_PATCH)
+        return IdempotentJob("annotate", [step], done, self._rng)
 
     def _status_step(
         self,

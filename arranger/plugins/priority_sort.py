@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from arranger.cluster.pod_info import PodInfo
+from arranger.framework.plugin import Queued
 from arranger.framework.profile import SpecPlugin
 
 
 class PrioritySort(SpecPlugin):
-    """Higher priority first, then who came first."""
+    """Higher priority first, then who was created first, then by name (seed 000).
+
+    Creation has a resolution of a second, so the order of arrival decides before the name.
+    """
 
     wake_on = ()
 
-    def sort_key(self, pod: PodInfo, queued_at: float) -> tuple[int, float]:
+    def sort_key(self, queued: Queued) -> tuple[int, float, float, str]:
         """Smallest first."""
-        return -pod.priority, queued_at
+        return -queued.pod.priority, queued.created, queued.queued_at, queued.name

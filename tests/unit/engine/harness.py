@@ -19,12 +19,14 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import Entity, Part
+from arranger.engine.gang_work import GangPolicy
+from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.plugin import Plugin, Queued, Reads
 from arranger.framework.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
-from tests.builders import NodeBuilder, PodBuilder
+from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 
 E = TypeVar("E", bound=Effect)
 
@@ -32,8 +34,8 @@ CONFLICT = Refused(409, "Conflict", "the object has been modified")
 
 
 class FirstCome(SpecPlugin):
-    def sort_key(self, pod: PodInfo, queued_at: float) -> float:
-        return queued_at
+    def sort_key(self, queued: Queued) -> float:
+        return queued.queued_at
 
 
 class CpuFit(SpecPlugin):
@@ -63,27 +65,31 @@ def small_profile(*more: Plugin, name: str = "arranger") -> Profile:
 class Core:
     """An engine, what it has asked for, and the time."""
 
-    def __init__(self, *profiles: Profile) -> None:
-        self.engine = Engine(profiles)
+    def __init__(self, *profiles: Profile, gangs: GangPolicy | None = None) -> None:
+        self.engine = Engine(profiles, gangs=gangs)
         self.now = 0.0
         self.effects: list[Effect] = []
 
     # --- what happens ------------------------------------------------------------------------
 
-    def see(self, *objects: NodeBuilder | PodBuilder) -> None:
+    def see(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
         """The watch shows objects, new or edited."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
                 self.engine.node_set(obj.build(), self.now)
+            elif isinstance(obj, PodGroupBuilder):
+                self.engine.pod_group_set(obj.build(), self.now)
             else:
                 self.engine.pod_set(obj.build(), self.now)
             self.engine.check_consistent()
 
-    def see_gone(self, *objects: NodeBuilder | PodBuilder) -> None:
+    def see_gone(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
         """The watch shows that objects were deleted."""
         for obj in objects:
             meta = obj.manifest()["metadata"]
-            if isinstance(obj, NodeBuilder):
+            if isinstance(obj, PodGroupBuilder):
+                self.engine.pod_group_gone(obj.build(), self.now)
+            elif isinstance(obj, NodeBuilder):
                 self.engine.node_gone(meta["name"], self.now)
             else:
                 self.engine.pod_gone(f"{meta['namespace']}/{meta['name']}", self.now)
@@ -110,22 +116,35 @@ class Core:
         self.engine.check_consistent()
         return self.run()
 
+    def settle_all(self, effects: Sequence[Effect]) -> None:
+        """All Bindings among the effects are taken by the server, and seen."""
+        for bind in of(Bind, effects):
+            self.settle(bind)
+
     # --- what the engine says ----------------------------------------------------------------
 
     def binding(self, name: str) -> Bind:
         """The last Binding posted for a pod."""
         return [bind for bind in of(Bind, self.effects) if bind.pod.name == name][-1]
 
-    def entity(self, name: str) -> Entity:
+    def member(self, name: str) -> Member:
         """The engine's record of a pod that is neither bound nor gone."""
-        (entity,) = [e for e in self.engine.entities() if e.pod.pod.metadata.name == name]
+        (member,) = [m for m in self.engine.members() if m.pod.pod.metadata.name == name]
+        return member
+
+    def entity(self, name: str) -> Entity:
+        """What the queue holds for a pod that has no node."""
+        entity = self.member(name).entity
+        assert entity is not None
         return entity
 
     def part(self, name: str) -> Part:
-        return self.entity(name).part
+        """Where in the queue it is; OUT for a pod that has a node."""
+        entity = self.member(name).entity
+        return Part.OUT if entity is None else entity.part
 
     def phase(self, name: str) -> Phase:
-        return self.entity(name).phase
+        return self.member(name).phase
 
     def node_of(self, pod: PodBuilder) -> str | None:
         return self.engine.cluster.node_of(pod.manifest()["metadata"]["uid"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from arranger.engine.entity import Part
-from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.plugin import Plugin, Queued, Wait
 from arranger.framework.profile import Profile, SpecPlugin, Weighted
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
@@ -92,10 +92,10 @@ def test_post_filter_that_raises(make_core: MakeCore) -> None:
 
 def test_a_sort_that_raises_puts_the_pod_last(make_core: MakeCore) -> None:
     class Breaks(FirstCome):
-        def sort_key(self, pod: Any, queued_at: float) -> float:
-            if trips(pod):
+        def sort_key(self, queued: Queued) -> float:
+            if trips(queued.pod):
                 raise ValueError("boom")
-            return queued_at
+            return queued.queued_at
 
     core = make_core(Profile("arranger", [Weighted(Breaks()), Weighted(BindAll())]))
     core.see(a_node("n1"), BAD, GOOD)

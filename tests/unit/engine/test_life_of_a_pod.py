@@ -40,7 +40,7 @@ def test_a_binding_applied_is_told_once(core: Core) -> None:
     assert notes(core.settle(bind)) == SCHEDULED
     core.see(POD.on("n1"))
     assert core.run() == []
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
 
 
 def test_the_watch_may_show_the_pod_bound_before_the_outcome_comes(core: Core) -> None:
@@ -49,7 +49,7 @@ def test_the_watch_may_show_the_pod_bound_before_the_outcome_comes(core: Core) -
 
     assert core.run() == []
     assert notes(core.settle(bind)) == SCHEDULED
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
 
 
 def test_an_old_pending_state_does_not_queue_a_bound_pod_again(core: Core) -> None:
@@ -57,7 +57,7 @@ def test_an_old_pending_state_does_not_queue_a_bound_pod_again(core: Core) -> No
     core.see(POD.labelled(late="yes"))
 
     assert core.run() == []
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
     assert core.node_of(POD) == "n1"
 
 
@@ -107,7 +107,7 @@ def test_a_pod_being_deleted_is_not_requeued_when_its_binding_is_refused(core: C
     core.see(POD.deleting())
 
     assert core.settle(bind, CONFLICT) == []
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
     assert free(core) == 4000
 
 
@@ -133,7 +133,7 @@ def test_a_pod_bound_by_others_while_queued_is_theirs(core: Core) -> None:
     core.see(NODE, POD.on("n1"))
 
     assert core.run() == []
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
     assert free(core) == 1000
 
 
@@ -159,7 +159,7 @@ def test_already_bound_elsewhere_says_nothing_on_the_pod_of_another_scheduler(co
     assert core.settle(bind, Refused(409, "AlreadyBound", "the pod is bound to n2")) == []
     core.see(POD.on("n2"))
     assert core.at(1000) == []
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
 
 
 def test_a_refusal_does_not_take_back_what_the_watch_has_shown(core: Core) -> None:
@@ -169,7 +169,7 @@ def test_a_refusal_does_not_take_back_what_the_watch_has_shown(core: Core) -> No
     assert core.settle(bind, Refused(0, "NotLeader")) == []
     assert core.node_of(POD) == "n1"
     assert free(core) == 1000
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
 
 
 def test_a_refused_binding_frees_the_node_wakes_others_and_is_tried_again(core: Core) -> None:
@@ -250,7 +250,7 @@ def test_a_pod_that_ends_before_the_outcome_comes_is_over(core: Core) -> None:
     core.see(POD.on("n1").in_phase("Succeeded"))
 
     core.settle(bind)
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
     assert free(core) == 4000
 
 

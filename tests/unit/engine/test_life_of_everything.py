@@ -178,11 +178,16 @@ class Life(RuleBasedStateMachine):
             self.engine.node_gone(node, self.now)
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
-        assert self.engine.entities() == []
+        assert self.engine.members() == []
         assert len(self.engine.queue) == len(self.engine.cluster) == 0
         assert self.engine.next_timer() is None
         engine, cluster = self.engine, self.engine.cluster
-        maps = (engine._uid_of, engine._waiting, engine._prerequisites, engine.queue._resting)
+        maps = (
+            engine._uid_of,
+            engine._desk.waiting,
+            engine._binder._prerequisites,
+            engine.queue._resting,
+        )
         assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._stray)), "left over"
 
     # --- inside ------------------------------------------------------------------------------

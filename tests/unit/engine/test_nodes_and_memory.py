@@ -116,10 +116,14 @@ def test_nothing_is_left_when_everything_is_gone(core: Core) -> None:
 
     engine = core.engine
     maps = {
-        "entities": engine.entities(),
+        "entities": engine.members(),
         "uids": engine._uid_of,
-        "waiting": engine._waiting,
-        "prerequisites": engine._prerequisites,
+        "waiting": engine._desk.waiting,
+        "prerequisites": engine._binder._prerequisites,
+        "gangs": engine.registry.gangs,
+        "gang entities": engine._gangs._entities,
+        "holds": engine._gangs._holds,
+        "notices": engine._gangs._notices,
         "queue": list(engine.queue.entities()),
         "timers": engine.queue._timers,
         "active": engine.queue._active,

@@ -141,7 +141,7 @@ def test_a_waiting_pod_bound_by_others_is_theirs(waiting: Core) -> None:
     waiting.see(POD.on("n1"))
 
     assert waiting.at(60) == []
-    assert waiting.engine.entities() == []
+    assert waiting.engine.members() == []
     assert waiting.node_of(POD) == "n1"
 
 

@@ -253,7 +253,7 @@ def test_a_gated_pod_that_is_deleted_is_gone(core: Core) -> None:
     core.see_gone(a_pod("p"))
 
     assert len(core.engine.queue) == 0
-    assert core.engine.entities() == []
+    assert core.engine.members() == []
 
 
 # --- texts -----------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_each_pod_is_judged_by_the_plugins_of_its_own_scheduler_name(make_core: 
 
     assert placements(core.run()) == [("lax", "n1")]
     assert core.part("strict") is Part.UNSCHEDULABLE
-    assert len(core.engine.entities()) == 2
+    assert len(core.engine.members()) == 2
 
 
 LAX = ("PrioritySort", "NodeResourcesFit", "DefaultBinder")

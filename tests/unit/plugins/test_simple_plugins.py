@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from arranger.framework.plugin import Queued
 from arranger.api.effects import Bind, PodRef
 from arranger.framework import ClusterEvent, Code, CycleState, EventKind
 from arranger.framework.plugin import Plugin
@@ -124,16 +125,20 @@ def test_gates_hold_a_pod_back_by_name() -> None:
     assert SchedulingGates().pre_enqueue(a_pod().info()) is None
 
 
-def test_the_queue_is_sorted_by_priority_then_by_time() -> None:
+def test_the_queue_is_sorted_by_priority_then_creation_then_arrival_then_name() -> None:
+    def queued(name: str, created: float = 0, at: float = 0, priority: int = 0) -> Queued:
+        return Queued(a_pod(name).with_priority(priority).info(), created, at, name)
+
     waiting = [
-        (a_pod("late").info(), 2.0),
-        (a_pod("early").info(), 1.0),
-        (a_pod("important").with_priority(10).info(), 3.0),
-        (a_pod("unimportant").with_priority(-1).info(), 0.0),
+        queued("b", created=5, at=8),
+        queued("late", created=5, at=9),
+        queued("young", created=6, at=1),
+        queued("important", created=9, priority=10),
+        queued("unimportant", priority=-1),
+        queued("a", created=5, at=8),
     ]
-    waiting.sort(key=lambda entry: PrioritySort().sort_key(*entry))
-    names = [pod.pod.metadata.name for pod, _ in waiting]
-    assert names == ["important", "early", "late", "unimportant"]
+    names = [each.name for each in sorted(waiting, key=PrioritySort().sort_key)]
+    assert names == ["important", "a", "b", "late", "young", "unimportant"]
 
 
 def test_the_binding_is_for_this_incarnation_of_the_pod() -> None:

@@ -1,0 +1,89 @@
+"""What all parts of the engine work on: the cluster, the queue, the pods of ours, the outbox."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from arranger.api.effects import Effect
+from arranger.cluster.cluster import Cluster
+from arranger.engine.cycle import Cycle, unreserve_plugins
+from arranger.engine.member import Member
+from arranger.engine.phases import HOLDING, Phase
+from arranger.engine.queue import SchedulingQueue
+from arranger.framework.wakeup import ClusterEvent, EventKind
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Stats:
+    """What has happened since they were last taken; the driver turns them into metrics.
+
+    Attributes:
+        attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
+        waits: seconds from queued to bound, one per bound pod.
+        tries: attempts it took, one per bound pod.
+    """
+
+    attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    waits: list[float] = field(default_factory=list)
+    tries: list[int] = field(default_factory=list)
+
+
+class Desk:
+    """Shared state, and the few moves that every part makes.
+
+    Attributes:
+        members: every pod that is ours and not gone or bound, by uid.
+        waiting: those that a Permit plugin makes wait.
+        outbox: what the driver is to do next.
+        ask_waiting: whether something has happened that Permit plugins may care about.
+    """
+
+    def __init__(self, cluster: Cluster, queue: SchedulingQueue) -> None:
+        self.cluster = cluster
+        self.queue = queue
+        self.cycle = Cycle(cluster)
+        self.members: dict[str, Member] = {}
+        self.waiting: dict[str, Member] = {}
+        self.outbox: list[Effect] = []
+        self.stats = Stats()
+        self.ask_waiting = False
+
+    def happened(self, event: ClusterEvent, now: float) -> None:
+        """Let everybody know who may be helped by an event."""
+        self.ask_waiting = True
+        self.queue.happened(event, now)
+
+    def count(self, member: Member, result: str) -> None:
+        """One attempt for a pod has ended."""
+        self.stats.attempts[member.profile.scheduler_name, result] += 1
+
+    def release(self, member: Member, now: float) -> bool:
+        """Take a reservation back; False if the pod is being deleted and is gone with it.
+
+        The pod is to be queued again by the caller: its own leaving must not wake it.
+        """
+        held = member.pod.pod
+        self.waiting.pop(member.uid, None)
+        self.cycle.unreserve(member)
+        self.happened(ClusterEvent(EventKind.POD_REMOVED, pod=held), now)
+        newest = member.newest
+        if newest is not None and newest.pod.metadata.deletion_timestamp is not None:
+            member.move(Phase.GONE)
+            del self.members[member.uid]
+            return False
+        member.move(Phase.QUEUED)
+        if newest is not None:
+            member.update(newest)
+        return True
+
+    def forget(self, member: Member) -> None:
+        """A pod is not ours to place any more; its reservation stays counted."""
+        self.waiting.pop(member.uid, None)
+        if member.phase in HOLDING:
+            unreserve_plugins(member)
+        member.move(Phase.GONE)
+        del self.members[member.uid]

@@ -1,0 +1,274 @@
+"""One attempt to place a gang group: all that it needs, or nothing (seed 000).
+
+This is the seed's schedule cycle as one step: each member is tried once a cycle, and in Strict mode
+the first required member that fits nowhere makes the cycle invalid, so that the others give their
+nodes back at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from arranger.api.gangs import Mode, Topology
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.cycle import Broken, Cycle, Held, NoRoom, Placed, Unplaced
+from arranger.engine.entity import GANG, Entity
+from arranger.engine.member import Member
+from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.status import Code
+from arranger.framework.verdicts import Rejection
+from arranger.gangs.gang import Gang
+from arranger.gangs.registry import GangGroup
+
+#: Gang → bundle → how many.
+Tally = Mapping[str, Mapping[str, int]]
+
+OUTSIDE: Final = Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
+
+
+@dataclass(slots=True)
+class GangDecision:
+    """What became of an attempt.
+
+    Attributes:
+        complete: whether the group has its minimum, with what it held before.
+        placed: the members that have a node now, and what their Permit plugins said.
+        placeable: how many can have nodes together, whether or not they have kept them.
+        blocker: the first required member that fits nowhere, and why.
+        why: the text about it, as for a pod on its own.
+        broken: what a plugin raised, "" when none did.
+        rejected_by: the plugins whose events may change the answer.
+        blockers: one pod of each class that fits nowhere.
+    """
+
+    complete: bool = False
+    placed: list[tuple[Member, Held | None]] = field(default_factory=list)
+    placeable: int = 0
+    blocker: Member | None = None
+    why: str = ""
+    broken: str = ""
+    rejected_by: frozenset[str] = frozenset()
+    blockers: tuple[PodInfo, ...] = ()
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An attempt under way, within ``rows`` if given."""
+
+    gang_of: Mapping[str, Gang]
+    have: dict[str, Counter[str]]
+    rows: BoolArray | None
+    held: int
+    placed: list[tuple[Member, Held | None]] = field(default_factory=list)
+    #: Class → one of its pods, and the plugins that rejected it.
+    failed: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
+    blocker: Member | None = None
+    why: str = ""
+    broken: str = ""
+
+    def decision(self, *, complete: bool) -> GangDecision:
+        return GangDecision(
+            complete=complete,
+            placed=self.placed,
+            placeable=self.held + len(self.placed),
+            blocker=self.blocker,
+            why=self.why,
+            broken=self.broken,
+            rejected_by=frozenset[str]().union(*(by for _, by in self.failed.values())),
+            blockers=tuple(pod for pod, _ in self.failed.values()),
+        )
+
+
+class GangCycle:
+    """Places gang groups by placing their members one after the other."""
+
+    def __init__(self, cluster: Cluster, cycle: Cycle) -> None:
+        self._cluster = cluster
+        self._cycle = cycle
+
+    def decide(self, entity: Entity, held: Sequence[Member]) -> GangDecision:
+        """Place what the group needs and, beyond that, what fits.
+
+        ``held`` are the members that have kept their nodes from earlier attempts. When the group
+        stays incomplete, a Strict one holds nothing of this attempt and a NonStrict one all of it.
+        """
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        members = _in_order(entity.ready(), group)
+        topology = next((g.settings.topology for g in group.gangs if g.settings.topology), None)
+        if topology is None:
+            return self._settled(group, self._attempt(group, members, held, None))
+        best: GangDecision | None = None
+        for rows in self._domains(topology, group, members, held):
+            decision = self._attempt(group, members, held, rows)
+            if decision.complete or decision.broken:
+                return self._settled(group, decision)
+            self._give_back(decision)
+            if best is None or decision.placeable > best.placeable:
+                best = decision
+        if not topology.required:
+            return self._settled(group, self._attempt(group, members, held, None))
+        return best or self._no_domain(topology, members)
+
+    def _settled(self, group: GangGroup, decision: GangDecision) -> GangDecision:
+        if not decision.complete and (decision.broken or is_strict(group)):
+            self._give_back(decision)
+        return decision
+
+    def _give_back(self, decision: GangDecision) -> None:
+        while decision.placed:
+            member, _ = decision.placed.pop()
+            self._cycle.unreserve(member)
+
+    # --- placing ---------------------------------------------------------------------------
+
+    def _attempt(
+        self,
+        group: GangGroup,
+        members: Sequence[Member],
+        held: Sequence[Member],
+        rows: BoolArray | None,
+    ) -> GangDecision:
+        gang_of = {uid: gang for gang in group.gangs for uid in gang.claims}
+        attempt = _Attempt(gang_of, tally(held, gang_of), rows, len(held))
+        todo = list(members)
+        while True:
+            before = len(attempt.placed)
+            todo = self._round(attempt, todo, required=True)
+            complete = not lacking(group, attempt.have)
+            progress = len(attempt.placed) > before
+            if complete or attempt.broken or not (progress and any(m.pod.terms for m in todo)):
+                break
+            attempt.failed.clear()  # those placed may be what the others wanted to be near
+        if complete and not attempt.broken:
+            self._round(attempt, todo, required=False)
+        return attempt.decision(complete=complete)
+
+    def _round(
+        self, attempt: _Attempt, members: Sequence[Member], *, required: bool
+    ) -> list[Member]:
+        """Try members once, those only that the minimum needs or all; returns the unplaced."""
+        left: list[Member] = []
+        for n, member in enumerate(members):
+            gang = attempt.gang_of[member.uid]
+            bundle, have = gang.claims[member.uid].bundle, attempt.have[gang.name]
+            kind = member.sign if member.sign is not None else member.uid
+            if kind in attempt.failed or (required and not gang.needs(bundle, have)):
+                left.append(member)
+                continue
+            answer = self._cycle.place(member, attempt.rows)
+            if isinstance(answer, Placed):
+                attempt.placed.append((member, answer.held))
+                have[bundle] += 1
+            elif isinstance(answer, Broken):
+                attempt.broken, attempt.blocker = answer.message, member
+                return [*left, *members[n:]]
+            else:
+                why, attempt.failed[kind] = self._explain(member, answer, attempt.rows)
+                left.append(member)
+                if attempt.blocker is None:
+                    attempt.blocker, attempt.why = member, why
+        return left
+
+    def _explain(
+        self, member: Member, answer: NoRoom | Unplaced, rows: BoolArray | None
+    ) -> tuple[str, tuple[PodInfo, frozenset[str]]]:
+        if isinstance(answer, Unplaced):
+            return answer.message, (member.pod, answer.rejected_by)
+        diagnosis = answer.diagnosis
+        if rows is not None and diagnosis.refusal is None:
+            self._leave_out(diagnosis, rows)
+        return diagnosis.message(), (member.pod, diagnosis.plugins() - {GANG})
+
+    def _leave_out(self, diagnosis: Diagnosis, rows: BoolArray) -> None:
+        """Count the nodes that would do, were they not in another domain."""
+        alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
+        outside = alive & (diagnosis.kind_of < 0) & ~rows
+        if outside.any():
+            diagnosis.kind_of = diagnosis.kind_of.copy()
+            diagnosis.kind_of[outside] = len(diagnosis.kinds)
+            diagnosis.kinds = [*diagnosis.kinds, Rejected(GANG, OUTSIDE)]
+
+    # --- topology --------------------------------------------------------------------------
+
+    def _domains(
+        self,
+        topology: Topology,
+        group: GangGroup,
+        members: Sequence[Member],
+        held: Sequence[Member],
+    ) -> Iterable[BoolArray]:
+        """The domains that may hold the group, the tightest first."""
+        table = self._cluster.table
+        column = table.label_column(topology.key)[: table.size]
+        placed = [m.uid for m in held] + [uid for gang in group.gangs for uid in gang.claims]
+        at = {self._cluster.node_of(uid) for uid in placed}
+        rows = [table.index[node] for node in at if node in table.index]
+        if rows:
+            # Where some of them are, the others must go.
+            values = {int(column[row]) for row in rows}
+            return [column == value for value in sorted(values)][:1]
+        slots = self._slots(members)
+        there = table.alive[: table.size] & (column != ABSENT)
+        room = np.bincount(column[there], weights=slots[there], minlength=1)
+        need = sum(gang.shortfall({}) for gang in group.gangs)
+        fitting = [value for value in np.unique(column[there]).tolist() if room[value] >= need]
+        order = sorted(fitting, key=lambda value: (room[value], value))
+        if not order:
+            # None is large enough; the roomiest shows best what is missing.
+            order = sorted(np.unique(column[there]).tolist(), key=lambda value: -room[value])[:1]
+        return [column == value for value in order]
+
+    def _slots(self, members: Sequence[Member]) -> IntArray:
+        """Row → at most how many of the members fit, by the class with the least demand."""
+        table = self._cluster.table
+        best = np.zeros(table.size, dtype=np.int64)
+        seen: set[Hashable] = set()
+        for member in members:
+            kind = member.sign if member.sign is not None else member.uid
+            if kind in seen:
+                continue
+            seen.add(kind)
+            evaluation = self._cycle.evaluate(member.profile, member.pod, member.sign)
+            slots = np.where(evaluation.feasible, table.slots(member.pod), 0)
+            np.maximum(best, slots, out=best)
+        return best
+
+    def _no_domain(self, topology: Topology, members: Sequence[Member]) -> GangDecision:
+        why = f"no node has the label {topology.key} that the gang's topology asks for"
+        blocker = members[0] if members else None
+        return GangDecision(blocker=blocker, why=why)
+
+
+def is_strict(group: GangGroup) -> bool:
+    """Whether the group holds nothing while it is incomplete: one Strict gang makes it so."""
+    return any(gang.mode is Mode.STRICT for gang in group.gangs)
+
+
+def lacking(group: GangGroup, have: Tally) -> bool:
+    """Whether any gang of the group is short of its minimum."""
+    return bool(group.unanswered) or any(
+        gang.lacking(have.get(gang.name, {})) for gang in group.gangs
+    )
+
+
+def tally(members: Iterable[Member], gang_of: Mapping[str, Gang]) -> dict[str, Counter[str]]:
+    """How many of these members each bundle of each gang has."""
+    counts: dict[str, Counter[str]] = {gang.name: Counter() for gang in gang_of.values()}
+    for member in members:
+        gang = gang_of[member.uid]
+        counts[gang.name][gang.claims[member.uid].bundle] += 1
+    return counts
+
+
+def _in_order(members: Iterable[Member], group: GangGroup) -> list[Member]:
+    """Gang by gang, the more important first, else as they came: the same at every attempt."""
+    place = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.claims}
+    return sorted(members, key=lambda m: (place[m.uid], -m.pod.priority))

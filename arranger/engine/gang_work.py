@@ -1,0 +1,514 @@
+"""The life of gang groups: who is placed with whom, what is held, and when patience ends.
+
+Seeds 000 and 002. A group's entity in the queue has its members without a node. What a group holds
+while it is incomplete is its :class:`Hold`: the placed members of a NonStrict gang, and any that a
+Permit plugin makes wait. The clock of WaitTime runs while there is a hold, or while part of the
+minimum is bound; a Strict gang that fits nowhere holds nothing and may wait for ever.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from arranger.api import keys
+from arranger.api.effects import AnnotatePod, DeletePod
+from arranger.engine import reports
+from arranger.engine.desk import Desk
+from arranger.engine.entity import GANG, Entity, Part, refusal
+from arranger.engine.gang_cycle import (
+    GangCycle,
+    GangDecision,
+    Tally,
+    is_strict,
+    lacking,
+    tally,
+)
+from arranger.engine.member import Member
+from arranger.engine.phases import Phase
+from arranger.framework.status import Status
+from arranger.gangs.gang import Gang, Standing
+from arranger.gangs.registry import GangGroup, GangRegistry
+
+#: Seconds until the members of an incomplete gang are told; the others are usually on their way.
+QUIET: Final = 2.0
+#: Seconds between two rounds of telling, for each member: a round costs the server about 3 ms each.
+TELLING_COSTS: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class GangPolicy:
+    """What holds for all gangs that do not say otherwise.
+
+    Attributes:
+        wait: seconds that a group may hold nodes while it is incomplete.
+        on_timeout: whether it is tried again when that time is over, or only after its owner acts.
+        on_partial_bind: what becomes of a group that cannot be completed after part of its
+            minimum has been bound: it goes on waiting, or its bound members are deleted.
+    """
+
+    wait: float = 600.0
+    on_timeout: Literal["Block", "Retry"] = "Block"
+    on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+
+
+@dataclass(slots=True)
+class Hold:
+    """What an incomplete group keeps: ``members`` with a node, since when, and until when."""
+
+    entity: Entity
+    since: float
+    deadline: float
+    members: dict[str, Member] = field(default_factory=dict)
+
+
+class GangWork:
+    """Keeps gang groups and places them.
+
+    Args:
+        desk: the engine's state.
+        registry: what is known about gangs.
+        bind: starts binding a placed member.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        registry: GangRegistry,
+        policy: GangPolicy,
+        bind: Callable[[Member, float], None],
+    ) -> None:
+        self._desk = desk
+        self._registry = registry
+        self._policy = policy
+        self._bind = bind
+        self._cycle = GangCycle(desk.cluster, desk.cycle)
+        #: Group name → its entity, whether or not it is in the queue.
+        self._entities: dict[str, Entity] = {}
+        self._holds: dict[str, Hold] = {}
+        #: (when, group name) of what members are to be told.
+        self._notices: list[tuple[float, str]] = []
+        self._noticed: dict[str, float] = {}
+        #: Groups that could not be completed in time after part of them was bound.
+        self._given_up: set[str] = set()
+
+    # --- who is placed with whom -----------------------------------------------------------
+
+    def home(self, member: Member, now: float) -> Entity:
+        """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
+        gang = self._registry.gang_of(member.uid)
+        group = None if gang is None else self._registry.group_of(gang)
+        mine = member.entity
+        if group is None or group.free:
+            if mine is not None and mine.group is None:
+                return mine
+            self._leave(member, now)
+            return Entity.lone(member)
+        entity = self._entities.get(group.name)
+        if entity is None:
+            entity = self._entities[group.name] = Entity(f"gang:{group.name}", now, group)
+        entity.group = group
+        if mine is not entity:
+            self._leave(member, now)
+            entity.join(member)
+        return entity
+
+    def _leave(self, member: Member, now: float) -> None:
+        entity = member.entity
+        if entity is None:
+            return
+        queued = entity.key in self._desk.queue
+        self._desk.queue.remove(entity)
+        entity.leave(member)
+        if queued and entity.members:
+            self.enqueue(entity, now)
+
+    def enqueue(self, entity: Entity, now: float) -> None:
+        """Queue an entity, and tell its members in a while if it is not complete."""
+        if entity.group is not None:
+            entity.urgent = self._is_urgent(entity.group)
+        self._desk.queue.add(entity, now)
+        if entity.group is not None and entity.part is Part.GATED:
+            self._notice(entity, now + QUIET)
+
+    def changed(self, names: Iterable[str], now: float) -> None:
+        """Gangs have other settings, other partners or new standing: sort their members anew."""
+        members = self._members_of(names)
+        for hold in list(self._holds.values()):
+            if self._is_stale(hold.entity):
+                members += self._release_all(hold, now)
+            else:
+                self._proceed(hold, now)
+        entities: dict[int, Entity] = {}
+        for member in members:
+            if member.phase is Phase.QUEUED:
+                entity = self.home(member, now)
+                entities[id(entity)] = entity
+        for entity in entities.values():
+            self.enqueue(entity, now)
+        self._unmark(members)
+        for name in [n for n, e in self._entities.items() if not e.members]:
+            if self._is_stale(self._entities[name]):
+                del self._entities[name]
+                self._given_up.discard(name)
+
+    def left(self, member: Member, now: float) -> None:
+        """A member of a gang is gone, or is not ours any more."""
+        self._leave(member, now)
+        for hold in list(self._holds.values()):
+            if hold.members.pop(member.uid, None) is not None and not hold.members:
+                self._end(hold)
+
+    def gate(self, entity: Entity) -> Status | None:
+        """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        if group.unanswered:
+            names = ", ".join(group.unanswered)
+            return refusal(f"{_title(group)} waits for {names}, which must exist and name it")
+        for gang in group.gangs:
+            if not gang.defined:
+                return refusal(
+                    f"gang {gang.name} waits to be defined: it has neither a PodGroup nor "
+                    f"{keys.GANG_MIN}"
+                )
+            if gang.blocked:
+                return refusal(
+                    f"gang {gang.name} ran out of time: to try it again remove {keys.GANG_TIMEOUT} "
+                    "from its pods, edit its PodGroup or recreate the pods"
+                )
+        if self._is_short(entity, group):
+            return refusal(f"{_title(group)} waits for members")
+        if not entity.count_ready():
+            return refusal(f"{_title(group)}: its members are held back")
+        return None
+
+    def _is_short(self, entity: Entity, group: GangGroup) -> bool:
+        """Whether too few members have arrived; counts them one by one only when it may be so."""
+        hold = self._holds.get(group.name)
+        there = entity.count_ready() + (len(hold.members) if hold is not None else 0)
+        if there < sum(gang.shortfall({}) for gang in group.gangs):
+            return True
+        return lacking(group, self._arrived(entity))
+
+    # --- placing ---------------------------------------------------------------------------
+
+    def attempt(self, entity: Entity, now: float) -> None:
+        """Try to place the group; everything that follows from the answer is done here."""
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        hold = self._holds.get(group.name)
+        held = list(hold.members.values()) if hold else []
+        decision = self._cycle.decide(entity, held)
+        for member, _ in decision.placed:
+            entity.leave(member)
+            member.move(Phase.RESERVED)
+            member.tries = entity.attempts
+            self._desk.count(member, "scheduled")
+        if decision.complete and not any(permit for _, permit in decision.placed):
+            self._go([*held, *(member for member, _ in decision.placed)], hold, now)
+        elif decision.placed:
+            self._keep(entity, decision, now)
+        elif not decision.complete and self._is_urgent(group):
+            self._hold(entity, now)  # nothing to keep but the time
+        if decision.broken:
+            self._broken(entity, decision, now)
+        elif entity.members:
+            self._failed(entity, decision, now)
+        else:
+            entity.reason = ""
+            entity.attempts = 0
+
+    def _go(self, members: Iterable[Member], hold: Hold | None, now: float) -> None:
+        """The group is complete: bind all that it has."""
+        if hold is not None:
+            self._end(hold)
+        members = list(members)
+        for member in members:
+            self._registry.placed(member.uid)
+        for member in members:
+            self._bind(member, now)
+
+    def _keep(self, entity: Entity, decision: GangDecision, now: float) -> None:
+        hold = self._hold(entity, now)
+        for member, permit in decision.placed:
+            member.move(Phase.WAITING)
+            hold.members[member.uid] = member
+            if permit is None:
+                member.held_by = GANG
+            else:
+                member.held_by, member.held_for = permit.plugin, permit.timeout
+                member.deadline = now + permit.timeout
+                self._desk.waiting[member.uid] = member
+
+    def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
+        assert decision.blocker is not None, "something broke while no member was tried"
+        text = f"{decision.broken} ({_title(entity.group)}, pod {decision.blocker.pod.key})"
+        self._desk.count(decision.blocker, "error")
+        for member in entity.members.values():
+            self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, text)
+        self._desk.queue.retry(entity, now)
+
+    def _failed(self, entity: Entity, decision: GangDecision, now: float) -> None:
+        for member in entity.members.values():
+            self._desk.count(member, "unschedulable")
+        entity.blockers = decision.blockers
+        entity.reason = self._explain(entity, decision)
+        self._desk.queue.rest(entity, decision.rejected_by, now)
+        self._notice(entity, now)
+        self._tell_due(now)
+
+    def _explain(self, entity: Entity, decision: GangDecision) -> str:
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        text = _title(group)
+        if decision.complete:
+            text += ": placed, with no room for the members beyond its minimum"
+        else:
+            text += (
+                f": {self._census(group, self._arrived(entity))}, "
+                f"{decision.placeable} placeable now"
+            )
+        if decision.blocker is not None and not decision.complete:
+            text += f", blocked by pod {decision.blocker.pod.key}"
+        return f"{decision.why} {text}.".lstrip()
+
+    # --- holding ---------------------------------------------------------------------------
+
+    def permitted(self, member: Member, now: float) -> bool:
+        """A Permit plugin lets a member go; True if its group keeps it until it is complete."""
+        hold = self._hold_of(member)
+        if hold is None:
+            return False
+        member.held_by = GANG
+        self._proceed(hold, now)
+        return True
+
+    def refused(self, member: Member, now: float) -> None:
+        """A member has lost its node; a Strict group that holds others gives them back, too."""
+        self._registry.placed(member.uid, Standing.PENDING)
+        hold = self._hold_of(member)
+        if hold is not None:
+            hold.members.pop(member.uid)
+            group = hold.entity.group
+            assert group is not None, "a hold belongs to a group"
+            if is_strict(group):
+                self._put_back(hold, self._release_all(hold, now), now)
+            elif not hold.members:
+                self._end(hold)
+
+    def advance(self, now: float) -> None:
+        """End the holds whose time is over, and tell who is to be told."""
+        for hold in [h for h in self._holds.values() if h.deadline <= now]:
+            self._expire(hold, now)
+        self._tell_due(now)
+
+    def next_timer(self) -> float | None:
+        """When :meth:`advance` will have something to do."""
+        due = [hold.deadline for hold in self._holds.values()]
+        if self._notices:
+            due.append(self._notices[0][0])
+        return min(due, default=None)
+
+    def check_consistent(self) -> None:
+        """Check entities and holds against each other.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        self._registry.check_consistent()
+        for name, entity in self._entities.items():
+            assert entity.group is not None, f"{entity} has no group"
+            assert entity.group.name == name, f"{entity} is filed under {name}"
+            for uid, member in entity.members.items():
+                assert member.entity is entity, f"{member} is in two entities"
+                assert member.phase is Phase.QUEUED, f"{member} is queued and has a node"
+                gang = self._registry.gang_of(uid)
+                assert gang in entity.group.gangs, f"{member} is not of {name}"
+        for name, hold in self._holds.items():
+            assert self._entities[name] is hold.entity, f"{name}: the hold of another"
+            for member in hold.members.values():
+                assert member.phase is Phase.WAITING, f"{member} is held in no such phase"
+
+    def holds(self, member: Member) -> bool:
+        """Whether a group keeps this member's node."""
+        return self._hold_of(member) is not None
+
+    # --- inside: holding -------------------------------------------------------------------
+
+    def _hold(self, entity: Entity, now: float) -> Hold:
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        hold = self._holds.get(group.name)
+        if hold is None:
+            waits = [gang.settings.wait or self._policy.wait for gang in group.gangs]
+            hold = self._holds[group.name] = Hold(entity, now, now + min(waits))
+        return hold
+
+    def _hold_of(self, member: Member) -> Hold | None:
+        gang = self._registry.gang_of(member.uid)
+        if gang is None:
+            return None
+        hold = self._holds.get(self._registry.group_of(gang).name)
+        return hold if hold is not None and member.uid in hold.members else None
+
+    def _end(self, hold: Hold) -> None:
+        group = hold.entity.group
+        assert group is not None, "a hold belongs to a group"
+        self._holds.pop(group.name, None)
+
+    def _proceed(self, hold: Hold, now: float) -> None:
+        """Bind what is held if that completes the group."""
+        group = hold.entity.group
+        assert group is not None, "a hold belongs to a group"
+        ready = [m for m in hold.members.values() if m.uid not in self._desk.waiting]
+        if not lacking(group, self._count(group, ready)):
+            self._go(ready, hold, now)
+
+    def _release_all(self, hold: Hold, now: float) -> list[Member]:
+        self._end(hold)
+        return [m for m in hold.members.values() if self._desk.release(m, now)]
+
+    def _put_back(self, hold: Hold, released: Iterable[Member], now: float) -> None:
+        entities = {id(e): e for e in (self.home(m, now) for m in released)}
+        if hold.entity.members:
+            entities.setdefault(id(hold.entity), hold.entity)
+        for entity in entities.values():
+            entity.attempts = max(entity.attempts, 1)
+            entity.last_attempt = now
+            self.enqueue(entity, now)
+
+    def _expire(self, hold: Hold, now: float) -> None:
+        """WaitTime is over: give everything back (seeds 000 and 002, Permit and Unreserve)."""
+        group = hold.entity.group
+        assert group is not None, "a hold belongs to a group"
+        released = self._release_all(hold, now)
+        partial = self._is_partial(group)
+        if partial:
+            self._given_up.add(group.name)
+            if self._policy.on_partial_bind == "Delete":
+                self._delete_bound(group)
+        elif self._policy.on_timeout == "Block":
+            for gang in group.gangs:
+                gang.blocked = True
+            waiting = [*hold.entity.members.values(), *released]
+            mark = {keys.GANG_TIMEOUT: "true"}
+            self._desk.outbox += [AnnotatePod(reports.pod_ref(m.pod.pod), mark) for m in waiting]
+        self._put_back(hold, released, now)
+        if hold.entity.members:
+            self._notice(hold.entity, now)
+
+    def _delete_bound(self, group: GangGroup) -> None:
+        for gang in group.gangs:
+            for uid in gang.claims:
+                pod = self._desk.cluster.pod(uid)
+                if pod is not None and uid not in self._desk.members:
+                    self._desk.outbox.append(DeletePod(reports.pod_ref(pod.pod)))
+
+    # --- inside: telling -------------------------------------------------------------------
+
+    def _notice(self, entity: Entity, due: float) -> None:
+        """Have the members told, not before ``due`` and not more often than it is worth."""
+        due = max(due, entity.told_at + TELLING_COSTS * len(entity.members))
+        if due < self._noticed.get(entity.key, math.inf):
+            self._noticed[entity.key] = due
+            heapq.heappush(self._notices, (due, entity.key))
+
+    def _tell_due(self, now: float) -> None:
+        while self._notices and self._notices[0][0] <= now:
+            due, key = heapq.heappop(self._notices)
+            if self._noticed.get(key) != due:
+                continue  # they have been told earlier
+            del self._noticed[key]
+            entity = self._entities.get(key.removeprefix("gang:"))
+            if entity is None or entity.key not in self._desk.queue:
+                continue
+            if entity.part is Part.GATED:
+                entity.reason = self._why_gated(entity)
+            if entity.reason:
+                entity.told_at = now
+                for member in entity.members.values():
+                    self._desk.outbox += reports.failed(
+                        member, reports.UNSCHEDULABLE, entity.reason
+                    )
+
+    def _why_gated(self, entity: Entity) -> str:
+        """The reason with the members counted, which is too much work for every arrival."""
+        group, refused = entity.group, self.gate(entity)
+        assert group is not None, "a lone pod has no gang"
+        if refused is not None and not group.unanswered and self._is_short(entity, group):
+            return f"{refused.message()}: {self._census(group, self._arrived(entity))}"
+        return entity.reason
+
+    def _unmark(self, members: Iterable[Member]) -> None:
+        """Take the timeout mark off the pods of gangs whose owner has reacted."""
+        for member in members:
+            gang = self._registry.gang_of(member.uid)
+            if gang is not None and not gang.blocked and gang.claims[member.uid].timed_out:
+                mark = {keys.GANG_TIMEOUT: None, keys.BUNDLE_TIMEOUT: None}
+                self._desk.outbox.append(AnnotatePod(reports.pod_ref(member.pod.pod), mark))
+
+    # --- inside: counting ------------------------------------------------------------------
+
+    def _members_of(self, names: Iterable[str]) -> list[Member]:
+        gangs = [self._registry.gangs.get(name) for name in sorted(names)]
+        uids = [uid for gang in gangs if gang is not None for uid in gang.claims]
+        return [self._desk.members[uid] for uid in uids if uid in self._desk.members]
+
+    def _count(self, group: GangGroup, members: Iterable[Member]) -> Tally:
+        return tally(members, {uid: gang for gang in group.gangs for uid in gang.claims})
+
+    def _arrived(self, entity: Entity) -> Tally:
+        """Members that are there to be placed, and those already held."""
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        hold = self._holds.get(group.name)
+        return self._count(group, [*entity.ready(), *(hold.members.values() if hold else ())])
+
+    def _census(self, group: GangGroup, arrived: Tally) -> str:
+        """``3 of 5 arrived``, by gang and bundle where there are several."""
+        parts = []
+        for gang in group.gangs:
+            of_gang = arrived.get(gang.name, {})
+            label = f"{gang.name} " if len(group.gangs) > 1 else ""
+            there = sum(of_gang.values()) + _on_nodes(gang, None)
+            if gang.minimum or not gang.minima:
+                parts.append(f"{label}{there} of {gang.minimum} arrived")
+            for bundle, least in gang.minima.items():
+                there = of_gang.get(bundle, 0) + _on_nodes(gang, bundle)
+                parts.append(f"{label}{bundle or 'members'} {there} of {least} arrived")
+        return ", ".join(parts)
+
+    def _is_partial(self, group: GangGroup) -> bool:
+        """Whether part of the minimum is bound, as after a crash or a failed Binding."""
+        short = any(gang.lacking({}) for gang in group.gangs)
+        bound = any(gang.count(Standing.BOUND) for gang in group.gangs)
+        return short and bound and not all(gang.satisfied for gang in group.gangs)
+
+    def _is_urgent(self, group: GangGroup) -> bool:
+        """Whether the group is to be completed before all others."""
+        if self._policy.on_partial_bind == "Hold" or group.name in self._given_up:
+            return False
+        return self._is_partial(group)
+
+    def _is_stale(self, entity: Entity) -> bool:
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        return any(
+            self._registry.gangs.get(gang.name) is not gang
+            or self._registry.group_of(gang) is not group
+            for gang in group.gangs
+        )
+
+
+def _title(group: GangGroup | None) -> str:
+    assert group is not None, "a lone pod has no gang"
+    kind = "gang" if len(group.gangs) == 1 else "gang group"
+    return f"{kind} {group.name}"
+
+
+def _on_nodes(gang: Gang, bundle: str | None) -> int:
+    return gang.settled(bundle) + gang.count(Standing.PLACED, bundle)
