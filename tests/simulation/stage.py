@@ -1,0 +1,252 @@
+"""A stage for schedulers in virtual time: a cluster behind taps, and what must hold in the end.
+
+Every test of this tier takes the fixture ``stage``; :meth:`Stage.check` runs when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from typing import Any
+
+from arranger.api.quantity import milli
+from arranger.daemon.config import Config, LeaderElectionConfig
+from arranger.daemon.scheduler import Scheduler
+from arranger.embedded.direct import DirectTransport
+from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.taps import (
+    BINDINGS,
+    EVENTS,
+    LEASES,
+    STATUSES,
+    Call,
+    Lose,
+    Taps,
+    by,
+)
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+
+Object = dict[str, Any]
+
+CONFIG = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/arranger"
+MERGE = "application/merge-patch+json"
+
+
+class Stage:
+    """See the module.
+
+    Attributes:
+        taps: everything that schedulers say to the cluster goes through them; what the test
+            itself does with :meth:`create`, :meth:`delete` and :meth:`patch` does not.
+        excused: nodes that may be over their capacity, because they changed behind our back.
+    """
+
+    def __init__(self, seed: int = 1) -> None:
+        self._rng = random.Random(seed)
+        self.cluster = EmbeddedCluster(rng=self._rng)
+        self.taps = Taps(rng=random.Random(seed))
+        self.excused: set[str] = set()
+        self.schedulers: dict[str, Scheduler] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._transports: dict[str, DirectTransport] = {}
+
+    # --- what is there -----------------------------------------------------------------------
+
+    def create(self, *builders: NodeBuilder | PodBuilder) -> None:
+        """Create objects; the server gives the uids."""
+        for builder in builders:
+            manifest = builder.manifest()
+            del manifest["metadata"]["uid"]
+            self.cluster.create(manifest)
+
+    def fill(self, *, nodes: int = 0, pods: int = 0) -> None:
+        """More nodes ``n0`` … of 4 CPU, and more pods ``p0`` … of 1."""
+        have = {kind: len(self.cluster.objects(kind)) for kind in ("nodes", "pods")}
+        self.create(*(a_node(f"n{have['nodes'] + n}").offers(cpu=4) for n in range(nodes)))
+        self.create(*(a_pod(f"p{have['pods'] + n}").needs(cpu=1) for n in range(pods)))
+
+    def ask(self, method: str, path: str, body: Any = None, content_type: str = "") -> Answer:
+        """Somebody else's request; it must succeed."""
+        encoded = b"" if body is None else json.dumps(body).encode()
+        kind = content_type or "application/json"
+        answer = self.cluster.handle(Request(method, path, {}, encoded, kind))
+        assert answer.status < 300, answer
+        return answer
+
+    def delete(self, kind: str, name: str, *, grace: int = 0) -> None:
+        """Delete a pod (``default``) or a node."""
+        self.ask("DELETE", _path(kind, name), {"gracePeriodSeconds": grace})
+
+    def patch(self, kind: str, name: str, change: Object, *, sub: str = "") -> None:
+        """Merge a change into a pod (``default``) or a node."""
+        self.ask("PATCH", _path(kind, name) + sub, change, MERGE)
+
+    def pod(self, name: str) -> Object:
+        """A pod as the server has it."""
+        return next(p for p in self.cluster.objects("pods") if p["metadata"]["name"] == name)
+
+    def node_of(self, name: str) -> str:
+        """Where a pod is bound to; "" while it is not."""
+        return str(self.pod(name)["spec"].get("nodeName", ""))
+
+    def bound(self) -> int:
+        """How many pods are bound."""
+        return sum("nodeName" in pod["spec"] for pod in self.cluster.objects("pods"))
+
+    # --- schedulers --------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def scheduler(
+        self, name: str = "one", config: Config = CONFIG
+    ) -> AsyncIterator[Scheduler]:
+        """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
+        transport = DirectTransport(self.cluster, taps=self.taps, user=name)
+        scheduler = Scheduler(transport, config, identity=name, rng=random.Random(1))
+        task = asyncio.create_task(scheduler.run(), name=name)
+        self.schedulers[name], self._tasks[name] = scheduler, task
+        self._transports[name] = transport
+        try:
+            yield scheduler
+            if name in self._tasks:
+                scheduler.stop()
+                await task
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def kill(self, name: str = "one") -> None:
+        """As ``kill -9``: from this moment on, nothing that it says gets through."""
+        self.taps.on(by(name), Lose.BEFORE)
+        self._tasks.pop(name).cancel()
+
+    def backup(self) -> EmbeddedCluster:
+        """The cluster as it is now, without those who watch it; it will give other uids."""
+        others: dict[int, Any] = {
+            id(self.cluster.store._listeners): {},
+            id(self._rng): random.Random(99),
+        }
+        return deepcopy(self.cluster, others)
+
+    async def reroute(self, to: EmbeddedCluster) -> None:
+        """From now on another server answers everybody; open watches end."""
+        self.cluster = to
+        for transport in self._transports.values():
+            transport.cluster = to
+            await transport.close()
+
+    async def ended(self, name: str = "one") -> BaseException | None:
+        """Wait until a scheduler has ended by itself; returns what it raised."""
+        task = self._tasks.pop(name)
+        await asyncio.wait({task}, timeout=120)
+        assert task.done(), f"{name} is still running"
+        return task.exception()
+
+    async def until(self, reached: Callable[[], bool], *, within: float = 60.0) -> None:
+        """Let virtual time pass until something holds."""
+        async with asyncio.timeout(within):
+            while not reached():  # noqa: ASYNC110 — polling costs nothing in virtual time
+                await asyncio.sleep(0.25)
+
+    async def until_settled(self, bound: int, *, within: float = 60.0) -> None:
+        """Until so many pods are bound, and every living scheduler knows it of all of its own."""
+        await self.until(lambda: self.bound() == bound, within=within)
+        living = [self.schedulers[name] for name in self._tasks]
+        await self.until(lambda: not any(s.engine.members() for s in living), within=within)
+
+    # --- what must hold ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The invariants of the whole, by the server's own history and the log of writes."""
+        for scheduler in self.schedulers.values():
+            scheduler.engine.check_consistent()
+        self._check_bindings()
+        self._check_capacity()
+        self._check_leaders()
+        self._check_thrift()
+
+    def _check_bindings(self) -> None:
+        uids = Counter(w.call.json["metadata"]["uid"] for w in self.taps.applied(BINDINGS))
+        assert all(times == 1 for times in uids.values()), f"bound twice: {uids}"
+
+    def _check_capacity(self) -> None:
+        """No binding of ours puts more on a node than it has at that moment."""
+        ours = {w.call.json["metadata"]["uid"] for w in self.taps.applied(BINDINGS)}
+        nodes: dict[str, Object] = {}
+        pods: dict[str, Object] = {}
+        for change in self.cluster.store.since(0):
+            kept = {"/nodes": nodes, "/pods": pods}.get(change.resource)
+            if kept is None:
+                continue
+            uid, name = change.after["metadata"]["uid"], change.after["metadata"]["name"]
+            if change.type == "DELETED":
+                kept.pop(name)
+                continue
+            kept[name] = change.after
+            node = change.after["spec"].get("nodeName")
+            newly = change.before is not None and node != change.before["spec"].get("nodeName")
+            if newly and node and uid in ours and node in nodes and node not in self.excused:
+                assert _load(pods, node) <= milli(nodes[node]["status"]["allocatable"]["cpu"]), (
+                    f"{node} is over its capacity once {name} is bound to it"
+                )
+
+    def _check_leaders(self) -> None:
+        """Nobody writes anything but the lease unless the lease is theirs at that moment."""
+        terms: list[tuple[float, str]] = [(float("-inf"), "")]
+        for write in self.taps.applied(LEASES):
+            holder = write.call.json["spec"]["holderIdentity"]
+            if holder != terms[-1][1]:
+                terms.append((write.at, holder))
+        ends = [start for start, _ in terms[1:]] + [float("inf")]
+        for write in self.taps.taken(~LEASES):
+            # Closed at both ends: virtual time tells no order within an instant.
+            allowed = {
+                who
+                for (start, who), end in zip(terms, ends, strict=True)
+                if start <= write.call.at <= end
+            }
+            assert write.call.user in allowed, f"{allowed} leads, but {write}"
+
+    def _check_thrift(self) -> None:
+        """No pod costs more and more writes, however often it is tried."""
+        log = self.taps.log
+        hours = 1 + (log[-1].at - log[0].at) / 3600 if log else 1
+        for kind in (STATUSES, EVENTS):
+            of_pod = Counter(_subject(write.call) for write in self.taps.applied(kind))
+            assert all(n <= 12 * hours for n in of_pod.values()), of_pod.most_common(3)
+
+
+def stall(seconds: float) -> None:
+    """Block the event loop: time passes and no task gets its turn."""
+    loop: Any = asyncio.get_running_loop()
+    loop.setup_looptime(start=loop.time() + seconds)
+
+
+def _path(kind: str, name: str) -> str:
+    return f"/api/v1/nodes/{name}" if kind == "node" else f"/api/v1/namespaces/default/pods/{name}"
+
+
+def _load(pods: Mapping[str, Object], node: str) -> int:
+    """What the pods on a node need, in thousandths of a CPU."""
+    requests = [
+        container.get("resources", {}).get("requests", {}).get("cpu", "0")
+        for pod in pods.values()
+        if pod["spec"].get("nodeName") == node
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+        for container in pod["spec"]["containers"]
+    ]
+    return sum(map(milli, requests))
+
+
+def _subject(call: Call) -> str:
+    """The name of the pod that a status or an Event is about."""
+    if STATUSES(call):
+        return call.path.split("/")[-2]
+    if call.method == "POST":
+        return str(call.json["regarding"]["name"])
+    return call.path.split("/")[-1].rpartition(".")[0]
