@@ -1,12 +1,11 @@
-"""CustomResourceDefinitions: what one says of itself once it is served."""
+"""CustomResourceDefinitions: what they say of themselves, and what they say of objects."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from arranger.embedded.errors import bad_request
-from arranger.embedded.resources import Registry
-from arranger.embedded.store import Store
+from arranger.embedded.errors import invalid
+from arranger.embedded.schema import CustomSchema, SchemaError
 
 Object = dict[str, Any]
 
@@ -27,15 +26,22 @@ def status(definition: Object, now: str) -> Object:
     return {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}
 
 
-def serve(definition: Object, registry: Registry, store: Store) -> None:
-    """Begin to serve what a new definition defines.
+def schemas(definition: Object) -> dict[str, CustomSchema]:
+    """The schema of each version of a definition.
 
     Raises:
-        ApiError: 400, the schema has what we cannot honour.
+        ApiError: 422, one has what cannot be honoured.
     """
-    try:
-        registry.define(definition)
-    except ValueError as error:
-        raise bad_request(str(error)) from error
-    spec = definition["spec"]
-    store.begin(f"{spec['group']}/{spec['names']['plural']}")
+    versions = definition["spec"]["versions"]
+    found, causes = {}, []
+    for n, version in enumerate(versions):
+        where = f"versions[{n}].schema" if len(versions) > 1 else "validation"
+        try:
+            found[version["name"]] = CustomSchema.parse(version["schema"]["openAPIV3Schema"])
+        except SchemaError as error:
+            place = f"spec.{where}.openAPIV3Schema{error.field}"
+            causes.append((error.reason, place, error.message))
+    if causes:
+        name = definition["metadata"]["name"]
+        raise invalid("CustomResourceDefinition", "apiextensions.k8s.io", name, causes)
+    return found

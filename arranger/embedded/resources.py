@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -135,18 +135,14 @@ class Registry:
                 return resource
         raise KeyError(f"{group}/{plural} is not served")
 
-    def define(self, definition: Object) -> None:
+    def define(self, definition: Object, schemas: Mapping[str, CustomSchema]) -> None:
         """Serve what a CustomResourceDefinition defines, replacing its earlier form.
 
-        Raises:
-            ValueError: the schema uses what we cannot honour.
+        ``schemas`` are those of its versions, by name.
         """
         spec = definition["spec"]
         names = spec["names"]
         for version in spec["versions"]:
-            if not version.get("served"):
-                continue
-            schema = version.get("schema", {}).get("openAPIV3Schema") or {"type": "object"}
             resource = Resource(
                 spec["group"],
                 version["name"],
@@ -156,10 +152,14 @@ class Registry:
                 short=tuple(names.get("shortNames", ())),
                 status="status" in (version.get("subresources") or {}),
                 custom=True,
-                schema=CustomSchema.parse(schema),
+                schema=schemas[version["name"]],
                 columns=tuple(version.get("additionalPrinterColumns") or ()),
             )
-            self._resources[resource.group, resource.version, resource.plural] = resource
+            place = resource.group, resource.version, resource.plural
+            if version.get("served"):
+                self._resources[place] = resource
+            else:
+                self._resources.pop(place, None)
 
     def undefine(self, definition: Object) -> None:
         """Stop serving what a deleted definition defined."""

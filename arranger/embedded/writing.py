@@ -26,6 +26,7 @@ Object = dict[str, Any]
 
 #: Letters of generated names: no vowels, so that no words come about.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_DEFINITION: Final = "CustomResourceDefinition"
 
 
 class Writer:
@@ -75,12 +76,14 @@ class Writer:
         meta["creationTimestamp"] = self._stamp(0)
         if resource.kind in GENERATIONAL or resource.custom:
             meta["generation"] = 1
-        if resource.kind == "CustomResourceDefinition":
+        schemas = definitions.schemas(obj) if resource.kind == _DEFINITION else {}
+        if schemas:
             obj["status"] = definitions.status(obj, self._stamp(0))
-            if not dry:
-                definitions.serve(obj, self._registry, self._store)
         if dry:
             return obj
+        if schemas:
+            self._store.begin(f"{obj['spec']['group']}/{obj['spec']['names']['plural']}")
+            self._registry.define(obj, schemas)
         stored = self._store.put(resource.key, resource.stored(obj))
         self._deleter.garbage.examine(meta["uid"])
         return resource.shown(stored)
@@ -95,7 +98,9 @@ class Writer:
         before = self._store.get(resource.key, (target.namespace, target.name))
         if before is None:
             if resource.kind == "Lease":
-                return self.create(target, given, dry=dry), True
+                # A version that it had in an earlier life is no obstacle.
+                meta = {k: v for k, v in given["metadata"].items() if k != "resourceVersion"}
+                return self.create(target, {**given, "metadata": meta}, dry=dry), True
             raise not_found(resource.qualified, target.name)
         meta = given["metadata"]
         if not meta.get("resourceVersion") and (resource.custom or resource.kind == "Lease"):
@@ -129,13 +134,16 @@ class Writer:
                 after["metadata"]["generation"] += 1
         if after == before:
             return before
+        redefined = resource.kind == _DEFINITION and not status
+        schemas = definitions.schemas(after) if redefined else {}
         if dry:
             return after
+        if schemas:
+            self._registry.undefine(before)
+            self._registry.define(after, schemas)
         if (last := self._deleter.release(resource, after)) is not None:
             return resource.shown(last)
         stored = self._store.put(resource.key, resource.stored(after))
-        if resource.kind == "CustomResourceDefinition" and not status:
-            self._registry.define(stored)
         self._deleter.garbage.changed(before, stored)
         return resource.shown(stored)
 

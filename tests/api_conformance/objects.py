@@ -136,14 +136,19 @@ def a_definition(kind: str) -> Object:
     }
 
 
-def a_widget(name: str, **spec: Any) -> Object:
-    """An object of the suite's own kind."""
+def an_object_of(kind: str, name: str, /, **spec: Any) -> Object:
+    """An object of one of the suite's own kinds."""
     return {
         "apiVersion": f"{GROUP}/v1",
-        "kind": "Widget",
+        "kind": kind,
         "metadata": {"name": name},
-        "spec": {"size": 1, **spec},
+        "spec": spec,
     }
+
+
+def a_widget(name: str, /, **spec: Any) -> Object:
+    """An object of the kind that most of the suite's tests use."""
+    return an_object_of("Widget", name, **{"size": 1, **spec})
 
 
 async def new_namespace(api: Api) -> str:
@@ -152,14 +157,18 @@ async def new_namespace(api: Api) -> str:
     return str(made["metadata"]["name"])
 
 
-async def register(api: Api, kind: str) -> None:
-    """Register one of the suite's own kinds and wait until it is served."""
-    definition = a_definition(kind)
+async def register(
+    api: Api, kind: str, definition: Object | None = None, *, namespace: str = ""
+) -> str:
+    """Register one of the suite's own kinds and wait until it is served; where its objects are."""
+    definition = definition or a_definition(kind)
     answer = await api.call("POST", CRDS, definition)
     assert answer.status in (201, 409), answer.body
-    path = f"/apis/{GROUP}/v1/{definition['spec']['names']['plural']}"
+    plural = definition["spec"]["names"]["plural"]
+    path = f"/apis/{GROUP}/v1/{plural}"
 
     async def served() -> bool:
         return (await api.call("GET", path)).status == 200
 
     await until(served, what=path)
+    return f"/apis/{GROUP}/v1/namespaces/{namespace}/{plural}"

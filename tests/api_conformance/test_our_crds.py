@@ -21,9 +21,6 @@ from tests.unit.crds.samples import (
 )
 
 DEFINITIONS = definitions()
-REAL = pytest.param(
-    "real", marks=[pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
-)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -86,16 +83,8 @@ async def test_a_bad_object_is_refused_where_it_is_bad(
     assert refusal.cause[1] in answer.body["message"]
 
 
-@pytest.mark.parametrize(
-    "plane",
-    [
-        pytest.param("embedded", marks=pytest.mark.xfail(reason="not embedded yet", strict=True)),
-        REAL,
-    ],
-    indirect=True,
-)
 @pytest.mark.parametrize("refusal", UNSEEN.values(), ids=UNSEEN)
-async def test_what_only_the_real_server_sees_is_refused_too(
+async def test_what_jsonschema_does_not_see_is_refused_too(
     served: Api, ns: str, refusal: Refusal
 ) -> None:
     await test_a_bad_object_is_refused_where_it_is_bad(served, ns, refusal)

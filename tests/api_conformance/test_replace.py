@@ -147,3 +147,16 @@ async def test_putting_a_lease_that_is_not_there_creates_it(api: Api, ns: str) -
     answer = await api.call("PUT", f"{LEASES.format(ns)}/fresh", a_lease("fresh"))
     assert answer.status == 201
     assert await api.names(LEASES.format(ns)) == ["fresh"]
+
+
+async def test_a_lease_deleted_between_two_renewals_is_created_by_the_second(
+    api: Api, ns: str
+) -> None:
+    lease = await api.create(LEASES.format(ns), a_lease("leader"))
+    await api.call("DELETE", f"{LEASES.format(ns)}/leader")
+    answer = await api.call("PUT", f"{LEASES.format(ns)}/leader", lease)
+    assert answer.refusal == (409, "Conflict")  # that uid is gone
+    uid = lease["metadata"].pop("uid")
+    answer = await api.call("PUT", f"{LEASES.format(ns)}/leader", lease)
+    assert answer.status == 201
+    assert answer.body["metadata"]["uid"] != uid

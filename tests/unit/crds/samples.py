@@ -527,7 +527,7 @@ REFUSED: Final[dict[str, Refusal]] = {
     ),
 }
 
-#: What only the real server sees; the embedded one does not look at it yet.
+#: What both servers see and the package jsonschema does not.
 UNSEEN: Final[dict[str, Refusal]] = {
     "an amount that is none": Refusal(
         _QUEUE, {"capability": {"cpu": "lots"}}, (_VALUE, "spec.capability.cpu")
