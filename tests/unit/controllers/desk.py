@@ -1,0 +1,125 @@
+"""A cluster with our definitions, a ledger that sees it, and a reconciler at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from arranger.api.objects import Pod
+from arranger.controllers.gangs import status_fields
+from arranger.controllers.ledger import GANGS, KINDS, Key, Ledger
+from arranger.controllers.reconciling import Reconciler
+from arranger.embedded.direct import DirectTransport
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.taps import Taps, Write
+from tests.builders import PodBuilder, a_pod
+
+Object = dict[str, Any]
+
+SIGS = "scheduling.sigs.k8s.io"
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+CRDS = Path(__file__).parents[3] / "crds"
+
+
+class Desk:
+    """What kopf and the reflector do is done by hand, so that a test says what was seen when."""
+
+    def __init__(self) -> None:
+        self.cluster = EmbeddedCluster(rng=random.Random(1))
+        self.taps = Taps()
+        self._definitions = [yaml.safe_load(f.read_text()) for f in sorted(CRDS.glob("*.yaml"))]
+        for definition in self._definitions:
+            self.cluster.create(definition)
+        self.restart()
+
+    def restart(self) -> None:
+        """The controllers start, knowing what is served and nothing else."""
+        self.ledger = Ledger(["arranger"])
+        for definition in self._definitions:
+            group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
+            if kind in ("Gang", "PodGroup"):
+                self.ledger.served(group, status_fields(definition))
+        transport = DirectTransport(self.cluster, taps=self.taps)
+        self.reconciler = Reconciler(transport, self.ledger, rng=random.Random(1))
+
+    @asynccontextmanager
+    async def work(self) -> AsyncIterator[None]:
+        """The reconciler writes while the context lasts."""
+        working = asyncio.create_task(self.reconciler.run())
+        try:
+            yield
+        finally:
+            working.cancel()
+            await asyncio.wait({working})
+            self.ledger.registry.check_consistent()
+
+    def see(self, *pods: PodBuilder) -> None:
+        """The reflector shows pods."""
+        for pod in pods:
+            self.reconciler.look_at(self.ledger.pod_set(pod.build()))
+
+    def miss(self, *pods: PodBuilder) -> None:
+        """The reflector shows that pods are gone."""
+        for pod in pods:
+            uid = msgspec.convert(pod.manifest(), Pod).metadata.uid
+            self.reconciler.look_at(self.ledger.pod_gone(uid))
+
+    def create(self, manifest: Object) -> Object:
+        """Somebody creates an object; nobody has seen it yet."""
+        return self.cluster.create(manifest)
+
+    def patch(self, path: str, change: Object) -> None:
+        """Somebody merges a change into an object; nobody has seen it yet."""
+        body = json.dumps(change).encode()
+        merge = "application/merge-patch+json"
+        answer = self.cluster.handle(Request("PATCH", path, {}, body, merge))
+        assert answer.status == 200, answer
+
+    def show(self, group: str) -> None:
+        """kopf shows the objects of a group as they are now, and none that are gone."""
+        plural = "gangs" if group == GANGS else "podgroups"
+        for obj in self.cluster.objects(plural, group):
+            self.reconciler.look_at(self.ledger.object_set(group, obj))
+
+    def delete_gang(self, name: str = "g") -> None:
+        """Somebody deletes a Gang, and kopf shows it."""
+        path = f"/apis/arranger.io/v1alpha1/namespaces/default/gangs/{name}"
+        assert self.cluster.handle(Request("DELETE", path, {})).status == 200
+        self.reconciler.look_at(self.ledger.object_gone(Key(GANGS, f"default/{name}")))
+
+    @property
+    def gangs(self) -> dict[str, Object]:
+        """Gangs by name."""
+        return {g["metadata"]["name"]: g for g in self.cluster.objects("gangs", GANGS)}
+
+    def status(self, group: str = SIGS) -> Mapping[str, Any]:
+        """The status of the only PodGroup."""
+        (pod_group,) = self.cluster.objects("podgroups", group)
+        return dict(pod_group.get("status") or {})
+
+    def written(self) -> list[Write]:
+        """Writes that the server has accepted so far."""
+        return self.taps.applied()
+
+
+def members(count: int, *, first: int = 0, gang: str = "g") -> list[PodBuilder]:
+    """Pods of a gang in the dialect of :data:`SIGS`."""
+    return [a_pod(f"{gang}-{n}").labelled({LABEL: gang}) for n in range(first, first + count)]
+
+
+def a_pod_group(minimum: int = 2, *, group: str = SIGS, name: str = "g") -> Object:
+    """A PodGroup as its owner writes it."""
+    return {
+        "apiVersion": KINDS[group].api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum},
+    }

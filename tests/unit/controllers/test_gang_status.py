@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from arranger.api.gangs import GangSettings, MatchPolicy, Mode, Topology
+from arranger.controllers.gang_status import (
+    community_status,
+    gang_spec,
+    gang_status,
+    native_status,
+    phase_of,
+    volcano_status,
+)
+from arranger.controllers.members import Member, Muster, muster
+from arranger.gangs.gang import Standing
+
+NOW = "2026-01-01T00:00:00Z"
+EARLIER = "2025-12-31T00:00:00Z"
+WHY = "gang default/g: 4/4 members have arrived, 2 placeable"
+
+
+def a_gang(
+    *,
+    pending: int = 0,
+    waiting: int = 0,
+    held: int = 0,
+    bound: int = 0,
+    running: int = 0,
+    succeeded: int = 0,
+    failed: int = 0,
+    minimum: int = 4,
+    **more: Any,
+) -> Muster:
+    """Members by how far they are; ``waiting`` ones have been told why, ``held`` ones too."""
+    told = {"tried": EARLIER, "reason": "Unschedulable", "message": WHY}
+    members = [
+        *[Member()] * pending,
+        *[Member(**told)] * waiting,  # type: ignore[arg-type]
+        *[Member(nominated=True, **told)] * held,  # type: ignore[arg-type]
+        *[Member(standing=Standing.BOUND, tried=EARLIER)] * bound,
+        *[Member(standing=Standing.BOUND, running=True, tried=EARLIER)] * running,
+        *[Member(standing=Standing.SUCCEEDED, tried=EARLIER)] * succeeded,
+        *[Member(standing=Standing.FAILED, tried=EARLIER)] * failed,
+    ]
+    return muster(members, minimum=minimum, **more)
+
+
+# sentence: the gang, its phase before, its phase
+PHASES: dict[str, tuple[Muster, str, str]] = {
+    "no pods yet": (a_gang(), "", "Pending"),
+    "too few have arrived": (a_gang(pending=3), "Pending", "Pending"),
+    "too few have arrived, and they know it": (a_gang(waiting=3), "Pending", "Pending"),
+    "all are there and nobody has looked": (a_gang(pending=4), "Pending", "PreScheduling"),
+    "the scheduler has tried": (a_gang(waiting=4), "PreScheduling", "Scheduling"),
+    "some are bound": (a_gang(waiting=2, bound=2), "Scheduling", "Scheduling"),
+    "some are held": (a_gang(waiting=2, held=2), "Scheduling", "Scheduling"),
+    "the minimum is bound": (a_gang(waiting=1, bound=4), "Scheduling", "Scheduled"),
+    "not enough of the bound run": (a_gang(bound=2, running=2), "Scheduled", "Scheduled"),
+    "the minimum runs": (a_gang(running=4), "Scheduled", "Running"),
+    "more than the minimum": (a_gang(pending=3, running=5), "Scheduled", "Running"),
+    "succeeded members count as running": (a_gang(running=2, succeeded=2), "Running", "Running"),
+    "one of the minimum is gone": (a_gang(running=3), "Running", "Scheduling"),
+    "all pods are gone": (a_gang(), "Running", "Pending"),
+    "the minimum has succeeded": (a_gang(succeeded=4), "Running", "Finished"),
+    "with failures on the way": (a_gang(succeeded=4, failed=2), "Running", "Finished"),
+    "a surplus member failed": (a_gang(running=4, failed=1), "Running", "Running"),
+    "one of the minimum failed": (a_gang(running=3, failed=1), "Running", "Failed"),
+    "all failed": (a_gang(failed=4), "Running", "Failed"),
+    "one failed before the others ran": (a_gang(bound=3, failed=1), "Scheduled", "Scheduling"),
+    "another took the place of the failed one": (
+        a_gang(running=3, failed=1, pending=1),
+        "Failed",
+        "Scheduling",
+    ),
+    "an end outlives the pods": (a_gang(), "Finished", "Finished"),
+    "a bad end outlives the pods": (a_gang(), "Failed", "Failed"),
+    "an end outlives pods that are too few": (a_gang(pending=3), "Finished", "Finished"),
+    "an end is over when the gang comes back": (a_gang(pending=4), "Finished", "PreScheduling"),
+    "nothing is asked: any pod will do": (a_gang(pending=1, minimum=0), "", "PreScheduling"),
+    "nothing is asked and there is nothing": (a_gang(minimum=0), "", "Pending"),
+    "nobody says what is asked": (a_gang(pending=1, minimum=0, defined=False), "", "Pending"),
+    "every bundle must be complete": (
+        a_gang(bound=4, minimum=0, minima={"": 3, "ps": 1}),
+        "",
+        "Scheduling",
+    ),
+    "every bundle is complete": (a_gang(bound=4, minimum=0, minima={"": 4}), "", "Scheduled"),
+}
+
+
+@pytest.mark.parametrize(("gang", "before", "phase"), PHASES.values(), ids=PHASES)
+def test_the_phase(gang: Muster, before: str, phase: str) -> None:
+    assert phase_of(gang, before) == phase
+
+
+@pytest.mark.parametrize(("gang", "before", "phase"), PHASES.values(), ids=PHASES)
+def test_scheduler_plugins_knows_fewer_phases(gang: Muster, before: str, phase: str) -> None:
+    coarse = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}
+    found = community_status(gang, before={"phase": coarse.get(before, before)}, coarse=True)
+    assert found["phase"] == coarse.get(phase, phase)
+
+
+# sentence: the gang, its phase before, its phase
+VOLCANO: dict[str, tuple[Muster, str, str]] = {
+    "no pods yet": (a_gang(), "", "Pending"),
+    "pods that nobody has looked at": (a_gang(pending=4), "Pending", "Pending"),
+    "the queue has let it in before it has pods": (a_gang(), "Inqueue", "Inqueue"),
+    "the scheduler has taken it up": (a_gang(waiting=4), "Pending", "Inqueue"),
+    "the minimum is bound": (a_gang(bound=4), "Inqueue", "Running"),
+    "some run and the others find no place": (a_gang(running=2, waiting=2), "Inqueue", "Unknown"),
+    "some have succeeded": (a_gang(running=1, succeeded=3), "Running", "Running"),
+    "all have succeeded": (a_gang(succeeded=4), "Running", "Completed"),
+    "completed outlives the pods": (a_gang(), "Completed", "Completed"),
+    "pods evicted": (a_gang(), "Running", "Pending"),
+}
+
+
+@pytest.mark.parametrize(("gang", "before", "phase"), VOLCANO.values(), ids=VOLCANO)
+def test_volcanos_phase(gang: Muster, before: str, phase: str) -> None:
+    assert volcano_status(gang, before={"phase": before}, now=NOW)["phase"] == phase
+
+
+# sentence: the gang, its reason, its message
+REASONS: dict[str, tuple[Muster, str | None, str | None]] = {
+    "the scheduler's words go first": (a_gang(waiting=4), "Unschedulable", WHY),
+    "also while members are missing": (a_gang(waiting=1), "Unschedulable", WHY),
+    "too few": (a_gang(pending=3), "NotEnoughMembers", "3/4 members have arrived"),
+    "no PodGroup": (
+        a_gang(pending=3, minimum=0, defined=False),
+        "NotDefined",
+        "nobody has said how many members must run: its PodGroup is not there",
+    ),
+    "waiting for the scheduler": (a_gang(pending=4), None, None),
+    "a surplus member that waits is no reason": (a_gang(running=4, waiting=1), None, None),
+    "failed": (a_gang(running=1, failed=3), "MembersFailed", "3/4 members have failed"),
+    "no pods": (a_gang(), None, None),
+}
+
+
+@pytest.mark.parametrize(("gang", "reason", "message"), REASONS.values(), ids=REASONS)
+def test_the_reason(gang: Muster, reason: str | None, message: str | None) -> None:
+    status = gang_status(gang, before={}, satisfied=False, now=NOW)
+    assert (status["reason"], status["message"]) == (reason, message)
+    status = community_status(gang, before={}, coarse=False)
+    assert (status["reason"], status["message"]) == (reason, message)
+
+
+def test_the_status_of_a_gang() -> None:
+    members = [
+        Member("ps", Standing.BOUND, running=True),
+        Member("worker", Standing.BOUND),
+        Member("worker", nominated=True, reason="Unschedulable", message=WHY),
+    ]
+    gang = muster(members, minima={"ps": 1, "worker": 2})
+    zero = {"running": 0, "succeeded": 0, "failed": 0}
+    assert gang_status(gang, before={}, satisfied=False, now=NOW) == {
+        "phase": "Scheduling",
+        "bundles": [
+            {**zero, "name": "ps", "minMember": 1, "members": 1, "placed": 1, "bound": 1}
+            | {"running": 1},
+            {**zero, "name": "worker", "minMember": 2, "members": 2, "placed": 2, "bound": 1},
+        ],
+        "members": 3,
+        "minMember": 3,
+        "placed": 3,
+        "bound": 2,
+        "running": 1,
+        "succeeded": 0,
+        "failed": 0,
+        "resourceSatisfied": False,
+        "waitingSince": NOW,
+        "reason": "Unschedulable",
+        "message": WHY,
+    }
+
+
+# sentence: the gang, its status before, whether it has its minimum, what is expected
+HISTORY: dict[str, tuple[Muster, dict[str, Any], bool, dict[str, Any]]] = {
+    "it waits from its first place on": (
+        a_gang(held=1, pending=3),
+        {},
+        False,
+        {"waitingSince": NOW},
+    ),
+    "and remembers when that was": (
+        a_gang(held=2, pending=2),
+        {"waitingSince": EARLIER},
+        False,
+        {"waitingSince": EARLIER},
+    ),
+    "until it has given its places back": (
+        a_gang(waiting=4),
+        {"waitingSince": EARLIER},
+        False,
+        {"waitingSince": None},
+    ),
+    "or is complete": (
+        a_gang(bound=4),
+        {"waitingSince": EARLIER},
+        True,
+        {"waitingSince": None, "resourceSatisfied": True},
+    ),
+    "satisfied once is satisfied for ever": (
+        a_gang(pending=4),
+        {"resourceSatisfied": True},
+        False,
+        {"resourceSatisfied": True},
+    ),
+    "a satisfied gang that lost members does not wait": (
+        a_gang(running=3, pending=1),
+        {"resourceSatisfied": True},
+        False,
+        {"waitingSince": None},
+    ),
+    "bound, while the rest of its group is not": (
+        a_gang(bound=4),
+        {},
+        False,
+        {"resourceSatisfied": False, "phase": "Scheduled"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("gang", "before", "satisfied", "expected"), HISTORY.values(), ids=HISTORY)
+def test_what_a_gang_remembers(
+    gang: Muster, before: dict[str, Any], satisfied: bool, expected: dict[str, Any]
+) -> None:
+    status = gang_status(gang, before=before, satisfied=satisfied, now=NOW)
+    assert {name: status[name] for name in expected} == expected
+
+
+def test_the_status_of_a_pod_group() -> None:
+    members = [
+        Member(standing=Standing.BOUND, running=True, tried=EARLIER, owners=("default/job",)),
+        Member(standing=Standing.SUCCEEDED, tried=NOW),
+        Member(standing=Standing.FAILED, tried=NOW),
+    ]
+    status = community_status(muster(members, minimum=2), before={}, coarse=False)
+    assert status == {
+        "phase": "Running",
+        "occupiedBy": "default/job",
+        "scheduled": 2,
+        "running": 1,
+        "succeeded": 1,
+        "failed": 1,
+        "scheduleStartTime": EARLIER,
+        "reason": None,
+        "message": None,
+    }
+
+
+def test_a_pod_group_keeps_when_it_was_first_tried() -> None:
+    before = {"scheduleStartTime": EARLIER}
+    for gang in (a_gang(pending=4), a_gang()):
+        status = community_status(gang, before=before, coarse=False)
+        assert status["scheduleStartTime"] == EARLIER
+
+
+def test_members_that_wait_for_others_are_no_try() -> None:
+    status = community_status(a_gang(waiting=3), before={}, coarse=False)
+    assert status["scheduleStartTime"] is None
+
+
+@pytest.mark.parametrize("phase", ["Finished", "Failed", "Completed"])
+def test_what_was_counted_in_the_end_stays_when_the_pods_are_cleaned_up(phase: str) -> None:
+    before = {"phase": phase, "running": 0, "succeeded": 3, "failed": 1}
+    gang = a_gang(succeeded=2)
+    assert community_status(gang, before=before, coarse=False) == {}
+    assert volcano_status(gang, before=before, now=NOW) == {}
+    assert gang_status(gang, before=before, satisfied=False, now=NOW) == {}
+
+
+def test_after_a_bad_end_the_members_that_are_left_are_still_counted() -> None:
+    before = {"phase": "Failed", "running": 2, "succeeded": 0, "failed": 2}
+    status = community_status(a_gang(running=1, failed=3), before=before, coarse=False)
+    assert (status["phase"], status["running"], status["failed"]) == ("Failed", 1, 3)
+
+
+# --- conditions ------------------------------------------------------------------------------
+
+FOREIGN = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": EARLIER}
+
+
+def _native(status: str, reason: str, message: str, at: str, kind: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": at,
+    }
+
+
+LATE = "PodGroupInitiallyScheduled"
+# sentence: the gang, the version, the conditions before, and after
+NATIVE: dict[str, tuple[Muster, str, list[Any], list[Any] | None]] = {
+    "nothing to say yet": (a_gang(pending=4), "v1beta1", [], None),
+    "refused": (
+        a_gang(waiting=4),
+        "v1beta1",
+        [FOREIGN],
+        [FOREIGN, _native("False", "Unschedulable", WHY, NOW, LATE)],
+    ),
+    "refused again, for another reason": (
+        a_gang(waiting=4),
+        "v1beta1",
+        [_native("False", "Unschedulable", "other", EARLIER, LATE), FOREIGN],
+        [_native("False", "Unschedulable", WHY, EARLIER, LATE), FOREIGN],
+    ),
+    "scheduled": (
+        a_gang(bound=4),
+        "v1beta1",
+        [_native("False", "Unschedulable", WHY, EARLIER, LATE)],
+        [_native("True", "Scheduled", "", NOW, LATE)],
+    ),
+    "once scheduled, always scheduled": (
+        a_gang(waiting=4),
+        "v1beta1",
+        [_native("True", "Scheduled", "", EARLIER, LATE)],
+        [_native("True", "Scheduled", "", EARLIER, LATE)],
+    ),
+    "by its name of 1.36": (
+        a_gang(bound=4),
+        "v1alpha2",
+        [],
+        [_native("True", "Scheduled", "", NOW, "PodGroupScheduled")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("gang", "version", "before", "after"), NATIVE.values(), ids=NATIVE)
+def test_the_native_condition(
+    gang: Muster, version: str, before: list[Any], after: list[Any] | None
+) -> None:
+    status = native_status(gang, before={"conditions": before}, version=version, now=NOW)
+    assert status == {"conditions": after}
+
+
+def test_volcanos_conditions_turn_with_the_gang() -> None:
+    waits = volcano_status(a_gang(waiting=4), before={}, now=EARLIER)
+    (refused,) = waits["conditions"]
+    assert (refused["type"], refused["status"]) == ("Unschedulable", "True")
+    assert (refused["reason"], refused["message"]) == ("NotEnoughResources", WHY)
+    (ready,) = volcano_status(a_gang(bound=4), before=waits, now=NOW)["conditions"]
+    assert (ready["type"], ready["status"], ready["lastTransitionTime"]) == (
+        "Scheduled",
+        "True",
+        NOW,
+    )
+
+
+# --- spec ------------------------------------------------------------------------------------
+
+SPECS: dict[str, tuple[GangSettings, dict[str, Any]]] = {
+    "nothing said": (
+        GangSettings(),
+        {
+            "mode": "Strict",
+            "matchPolicy": "once-satisfied",
+            "waitTimeSeconds": 600,
+            "group": None,
+            "bundles": [{"name": "", "minMember": 0}],
+            "topology": None,
+            "source": None,
+        },
+    ),
+    "everything said": (
+        GangSettings(
+            minimum=5,
+            mode=Mode.NON_STRICT,
+            wait=90.5,
+            groups=("b/two", "a/one"),
+            match=MatchPolicy.RUNNING,
+            topology=Topology("zone", required=True),
+            minima=(("worker", 4), ("ps", 1)),
+        ),
+        {
+            "mode": "NonStrict",
+            "matchPolicy": "waiting-and-running",
+            "waitTimeSeconds": 91,
+            "group": ["a/one", "b/two"],
+            "bundles": [{"name": "ps", "minMember": 1}, {"name": "worker", "minMember": 4}],
+            "topology": {"key": "zone", "required": True},
+            "source": None,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "spec"), SPECS.values(), ids=SPECS)
+def test_the_spec_mirrors_the_settings(settings: GangSettings, spec: dict[str, Any]) -> None:
+    assert gang_spec(settings, Muster()) == spec
