@@ -26,6 +26,7 @@ Object = dict[str, Any]
 
 #: Letters of generated names: no vowels, so that no words come about.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_OTHER_UID: Final = "Precondition failed: UID in precondition does not match"
 _DEFINITION: Final = "CustomResourceDefinition"
 
 
@@ -98,8 +99,10 @@ class Writer:
         before = self._store.get(resource.key, (target.namespace, target.name))
         if before is None:
             if resource.kind == "Lease":
-                # A version that it had in an earlier life is no obstacle.
+                # The version of an earlier life is no obstacle, its uid is.
                 meta = {k: v for k, v in given["metadata"].items() if k != "resourceVersion"}
+                if meta.get("uid"):
+                    raise conflict(resource.qualified, target.name, _OTHER_UID)
                 return self.create(target, {**given, "metadata": meta}, dry=dry), True
             raise not_found(resource.qualified, target.name)
         meta = given["metadata"]
@@ -160,8 +163,7 @@ def _check_version(resource: Resource, before: Object, meta: Object) -> None:
     if version and version != before["metadata"]["resourceVersion"]:
         raise modified(resource.qualified, name)
     if meta.get("uid") and meta["uid"] != before["metadata"]["uid"]:
-        why = "Precondition failed: UID in precondition does not match"
-        raise conflict(resource.qualified, name, why)
+        raise conflict(resource.qualified, name, _OTHER_UID)
 
 
 def _spec(obj: Object) -> Object:
