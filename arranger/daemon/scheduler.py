@@ -22,7 +22,7 @@ from arranger.daemon.metrics import Metrics
 from arranger.daemon.sinks import LookupSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
 from arranger.kube.decoding import Decoder
-from arranger.kube.effects import Writer, ignore
+from arranger.kube.effects import Writer
 from arranger.kube.lease import LeaderElection, LeaseConfig
 from arranger.kube.reflector import Reflector
 from arranger.kube.transport import Transport
@@ -200,7 +200,11 @@ class Scheduler:
     def _on_outcome(self, effect: Effect) -> Callable[[Outcome], None]:
         if self.engine.awaits(effect):
             return partial(self._settled, effect)
-        return ignore
+        return self._done
+
+    def _done(self, outcome: Outcome) -> None:
+        if self.engine.ready:
+            self._wake.set()  # it may have been the backlog that kept us from going on
 
     def _settled(self, effect: Effect, outcome: Outcome) -> None:
         self.engine.settle(effect, outcome, self._loop_time())
@@ -240,6 +244,7 @@ class Scheduler:
             rng=self._rng,
             on_started=self._started_leading,
             on_stopped=partial(self.metrics.leading, settings.resource_name, False),
+            on_recovered=self._wake.set,
             meter=self.metrics,
         )
 

@@ -88,6 +88,7 @@ class LeaderElection:
         transport: where to; every call on it is bounded.
         on_started: called with the epoch once we lead.
         on_stopped: called once we lead no more.
+        on_recovered: called when we may write again after a stall of the event loop.
         wall: the calendar clock, for the time stamps people read.
 
     The order for a graceful end: stop work, drain the writer, cancel :meth:`run`, then
@@ -102,6 +103,7 @@ class LeaderElection:
         rng: random.Random,
         on_started: Callable[[int], None] = lambda _epoch: None,
         on_stopped: Callable[[], None] = lambda: None,
+        on_recovered: Callable[[], None] = lambda: None,
         wall: Callable[[], datetime] = utc_now,
         meter: Meter | None = None,
     ) -> None:
@@ -110,6 +112,7 @@ class LeaderElection:
         self._rng = rng
         self._on_started = on_started
         self._on_stopped = on_stopped
+        self._on_recovered = on_recovered
         self._wall = wall
         self._meter = meter or SilentMeter()
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
@@ -218,16 +221,19 @@ class LeaderElection:
     async def _keep(self) -> None:
         """Renew every retry period until the lease is lost or the deadline has passed."""
         config = self._config
+        began = self._renewed_at
         while True:
             self._hurry.clear()
             deadline = self._renewed_at + config.renew_deadline
-            wait = min(config.retry_period, deadline - self._now())
+            # From the start of the last try: a slow server must not make us ask it less often.
+            wait = min(began + config.retry_period, deadline) - self._now()
             if wait > 0:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._hurry.wait(), wait)
             if self._now() >= deadline:
                 log.warning("lease.renewal_late", deadline=config.renew_deadline)
                 return
+            began = self._now()
             try:
                 if not await self._renew() and self.holder != config.identity:
                     return
@@ -283,9 +289,10 @@ class LeaderElection:
             return False
         self._see(answer)
         self._renewed_at = sent
-        if sent >= self._stalled_at:
+        if self._stalled and sent >= self._stalled_at:
             # Asked after the stall, the server has just said that nobody took the lease in it.
             self._stalled = False
+            self._on_recovered()
         return True
 
     async def _look(self, bound: float) -> bool:

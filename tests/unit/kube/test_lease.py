@@ -187,9 +187,9 @@ async def test_a_renewal_answered_late_counts_from_when_it_was_sent(server: Leas
     one.transport.answers.append(slow)
     await asyncio.sleep(2.0)
     sent = one.transport.calls[-1].at
+    one.cut_off = True  # for what comes after it
     await asyncio.sleep(4.95)
     assert one.election.is_leader()
-    one.cut_off = True
     await until(lambda: not one.election.is_leader())
     assert now() - sent <= 10.02
     await one.stop()
