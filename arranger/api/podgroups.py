@@ -104,6 +104,24 @@ class NativePodGroup(Struct):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
+class GangStatus(Struct):
+    """``status`` of our own Gang objects: what a restarted scheduler wants to know."""
+
+    resource_satisfied: bool = False
+
+
+class SavedGang(Struct):
+    """A Gang object, which the controllers write."""
+
+    metadata: ObjectMeta
+    status: GangStatus = msgspec.field(default_factory=GangStatus)
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the gang."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
 AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup
 
 #: Kind of our own → struct, in the order in which they are asked for a gang's definition.

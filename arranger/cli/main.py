@@ -72,7 +72,9 @@ def simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outpu
     from arranger.cli.simulating import simulate as run_simulation
     from arranger.cli.tables import print_outcome
     from arranger.daemon.config import ConfigError, load_config
+    from arranger.daemon.logs import configure_logging
 
+    configure_logging(level="ERROR")
     try:
         outcome = run_simulation(read_manifests(files), load_config(config_file), seed=seed)
     except (ManifestError, ConfigError) as error:

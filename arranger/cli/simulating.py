@@ -17,6 +17,7 @@ from arranger.embedded.direct import DirectTransport
 from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.shipped import shipped_definitions
 from arranger.embedded.virtual import run_virtual, virtual_now
 
 Object = dict[str, Any]
@@ -104,13 +105,24 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
 
 
 def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
-    """Create every object, and the namespaces they name.
+    """Create every object, the namespaces they name, and the definitions that we ship.
 
     Raises:
         ManifestError: the server refuses one.
     """
+    manifests = list(manifests)
+    given = {
+        manifest["metadata"].get("name") for _, manifest in manifests if _is_definition(manifest)
+    }
+    for definition in shipped_definitions():
+        if definition["metadata"]["name"] not in given:
+            cluster.create(definition)
     for where, manifest in manifests:
         _load(cluster, where, manifest)
+
+
+def _is_definition(manifest: Object) -> bool:
+    return manifest["kind"] == "CustomResourceDefinition" and "metadata" in manifest
 
 
 def _load(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:

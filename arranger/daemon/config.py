@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from arranger.engine.gang_work import GangPolicy
 from arranger.engine.queue import QueueSettings
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, ProfileError, Weighted
@@ -89,6 +90,14 @@ class ServerConfig(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 10259
 
 
+class GangConfig(_Section):
+    """What holds for gangs that do not say otherwise; see :class:`GangPolicy`."""
+
+    wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
+    on_timeout: Literal["Block", "Retry"] = "Block"
+    on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+
+
 class Config(_Section):
     """The whole file."""
 
@@ -98,9 +107,9 @@ class Config(_Section):
     plugin_files: list[Path] = []
     leader_election: LeaderElectionConfig = LeaderElectionConfig()
     server: ServerConfig = ServerConfig()
+    gangs: GangConfig = GangConfig()
     pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
-    max_binds_in_flight: Annotated[int, Field(ge=1)] = 128
 
     @model_validator(mode="after")
     def _profiles_differ(self) -> Config:
@@ -114,6 +123,15 @@ class Config(_Section):
         return QueueSettings(
             initial_backoff=self.pod_initial_backoff_seconds,
             max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
+        )
+
+    def gang_policy(self) -> GangPolicy:
+        """What holds for gangs that do not say otherwise."""
+        gangs = self.gangs
+        return GangPolicy(
+            wait=gangs.wait_time_seconds,
+            on_timeout=gangs.on_timeout,
+            on_partial_bind=gangs.on_partial_bind,
         )
 
 

@@ -15,29 +15,15 @@ from functools import partial
 import structlog
 
 from arranger.api.effects import Effect, Outcome
-from arranger.api.objects import Node, Pod
-from arranger.cluster.objects import STORED_KINDS
 from arranger.daemon.config import Config, build_profiles
 from arranger.daemon.metrics import Metrics
-from arranger.daemon.sinks import LookupSink, node_sink, pod_sink
+from arranger.daemon.reading import Reading
 from arranger.engine.engine import Engine
-from arranger.kube.decoding import Decoder
 from arranger.kube.effects import Writer
 from arranger.kube.lease import LeaderElection, LeaseConfig
-from arranger.kube.reflector import Reflector
 from arranger.kube.transport import Transport
 
 log = structlog.get_logger(__name__)
-
-#: Where the kinds are that plugins look up.
-LOOKUP_PATHS = {
-    "Namespace": "/api/v1/namespaces",
-    "Service": "/api/v1/services",
-    "ReplicationController": "/api/v1/replicationcontrollers",
-    "ReplicaSet": "/apis/apps/v1/replicasets",
-    "StatefulSet": "/apis/apps/v1/statefulsets",
-}
-assert LOOKUP_PATHS.keys() == STORED_KINDS.keys(), "a kind without a path"
 
 #: Entities tried before other tasks get their turn: two to five milliseconds.
 SLICE = 64
@@ -78,15 +64,13 @@ class Scheduler:
         self._config = config
         self._rng = rng or random.Random()
         self.metrics = Metrics()
-        self.engine = Engine(build_profiles(config), settings=config.queue_settings())
+        self.engine = Engine(
+            build_profiles(config), settings=config.queue_settings(), gangs=config.gang_policy()
+        )
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._loop_time: Callable[[], float] = lambda: asyncio.get_running_loop().time()
-        self._pods = pod_sink(self.engine, self._loop_time, self._wake.set)
-        self._nodes = node_sink(self.engine, self._loop_time, self._wake.set)
-        self._lookups = {
-            kind: LookupSink(self.engine, self._loop_time, self._wake.set) for kind in STORED_KINDS
-        }
+        self._reading = Reading(self.engine, self._loop_time, self._wake.set)
         self._on_lead: Callable[[], None] = lambda: None
         self._election = self._make_election(identity)
         self._writer = Writer(
@@ -106,8 +90,7 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        looked_up = all(sink.synced for sink in self._lookups.values())
-        return looked_up and self._pods.synced and self._nodes.synced
+        return self._reading.synced
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
@@ -147,15 +130,8 @@ class Scheduler:
     async def _lead(self) -> None:
         """Read the state, decide, write; until stopped."""
         writer = asyncio.create_task(self._writer.run(), name="writer")
-        reflecting = partial(Reflector, self._transport, rng=self._rng, meter=self.metrics)
-        nodes = reflecting("/api/v1/nodes", Decoder(Node), self._nodes)
-        pods = reflecting("/api/v1/pods", Decoder(Pod), self._pods)
-        lookups = [
-            reflecting(LOOKUP_PATHS[kind], Decoder(STORED_KINDS[kind]), sink)
-            for kind, sink in self._lookups.items()
-        ]
-        runs = [nodes.run(), pods.run(), *(lookup.run() for lookup in lookups)]
-        reflectors = [asyncio.create_task(run, name="reflector") for run in runs]
+        reading = self._reading.reflectors(self._transport, rng=self._rng, meter=self.metrics)
+        reflectors = [asyncio.create_task(each.run(), name="reflector") for each in reading]
         deciding = asyncio.create_task(self._decide(), name="decide")
         parts = {writer, deciding, *reflectors}
         try:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
 from arranger.api.objects import Node, ObjectMeta, Pod
-from arranger.cluster.objects import StoredObject
 from arranger.engine.engine import Engine
 
 
@@ -97,40 +96,48 @@ def pod_sink(engine: Engine, now: Callable[[], float], wake: Callable[[], None])
     )
 
 
-class LookupSink:
-    """Keeps one kind of the objects that plugins look up current.
+class ObjectSink(Generic[T]):
+    """Keeps one kind of object current whose last state is wanted when it is gone.
 
     Attributes:
         synced: whether a full state has been delivered.
     """
 
-    def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        set_one: Callable[[T, float], None],
+        gone: Callable[[T, float], None],
+        *,
+        now: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
         self.synced = False
-        self._known: dict[str, StoredObject] = {}
-        self._engine = engine
+        self._known: dict[str, T] = {}
+        self._set_one = set_one
+        self._gone = gone
         self._now = now
         self._wake = wake
 
-    def replaced(self, objects: Sequence[StoredObject], resource_version: str) -> None:
+    def replaced(self, objects: Sequence[T], resource_version: str) -> None:
         """The full state, after a list."""
         present = {_key(obj) for obj in objects}
         for key in self._known.keys() - present:
-            self._engine.object_gone(self._known.pop(key), self._now())
+            self._gone(self._known.pop(key), self._now())
         for obj in objects:
             self.applied(obj)
         self.synced = True
         self._wake()
 
-    def applied(self, obj: StoredObject) -> None:
+    def applied(self, obj: T) -> None:
         """One object was added or edited."""
         self._known[_key(obj)] = obj
-        self._engine.object_set(obj, self._now())
+        self._set_one(obj, self._now())
         self._wake()
 
-    def deleted(self, obj: StoredObject) -> None:
+    def deleted(self, obj: T) -> None:
         """One object was deleted."""
         self._known.pop(_key(obj), None)
-        self._engine.object_gone(obj, self._now())
+        self._gone(obj, self._now())
         self._wake()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from arranger.api.effects import Effect, Outcome
 from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
-from arranger.api.podgroups import AnyPodGroup
+from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject
@@ -35,6 +35,9 @@ from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs.registry import GangRegistry
 
 log = logging.getLogger(__name__)
+
+#: Phases of a PodGroup that has had its minimum bound before.
+_HAS_RUN = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
 
 
 class Engine:
@@ -63,6 +66,7 @@ class Engine:
         )
         self._gangs = GangWork(self._desk, self.registry, gangs or GangPolicy(), self._binder.begin)
         self._uid_of: dict[str, str] = {}
+        self._started = False
 
     # --- events: nodes ---------------------------------------------------------------------
 
@@ -101,6 +105,8 @@ class Engine:
 
     def pod_group_set(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
+        if not self._started and isinstance(group, PodGroup) and group.status.phase in _HAS_RUN:
+            self._regroup(self.registry.recall(group.name), now)
         gang = self.registry.gangs.get(group.name)
         before = list(gang.problems) if gang is not None else []
         self._regroup(self.registry.definition_set(group), now)
@@ -110,6 +116,15 @@ class Engine:
     def pod_group_gone(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
         self._regroup(self.registry.definition_gone(type(group), group.name), now)
+
+    def gang_recalled(self, gang: SavedGang, now: float) -> None:
+        """A Gang object tells, at the start, that a gang has had its minimum before."""
+        if not self._started and gang.status.resource_satisfied:
+            self._regroup(self.registry.recall(gang.name), now)
+
+    def gang_forgotten(self, gang: SavedGang, now: float) -> None:
+        """A Gang object was deleted."""
+        self.registry.recalled.discard(gang.name)
 
     def _regroup(self, names: set[str], now: float) -> None:
         if names:
@@ -234,6 +249,7 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
+        self._started = True
         self.queue.advance(now)
         self._gangs.advance(now)
         self._run_waiting(now)

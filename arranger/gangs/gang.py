@@ -9,10 +9,7 @@ from functools import reduce
 
 from arranger.api.gangs import GangClaim, GangSettings, MatchPolicy, Mode, settings_of
 from arranger.api.objects import Pod
-from arranger.api.podgroups import AnyPodGroup, PodGroup
-
-#: Phases of a PodGroup that has had its minimum bound before.
-_HAS_RUN = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+from arranger.api.podgroups import AnyPodGroup
 
 
 class Standing(Enum):
@@ -100,17 +97,15 @@ class Gang:
 
     def define(self, definition: AnyPodGroup | None) -> bool:
         """The PodGroup has appeared, changed or gone; whether that changes anything."""
-        before = self.settings, self.defined, self.satisfied
+        before = self.settings
         self.definition = definition
         self.problems = []
         self._from_definition = GangSettings()
         if definition is not None:
             self._from_definition = settings_of(definition, self.problems)
             self._grow_older(definition.metadata.creation_timestamp)
-            if isinstance(definition, PodGroup) and definition.status.phase in _HAS_RUN:
-                self.satisfied = True
         self._resolve()
-        return before != (self.settings, self.defined, self.satisfied)
+        return before != self.settings
 
     def _resolve(self) -> None:
         said = [*self._voices, self._from_definition]
@@ -231,6 +226,11 @@ class Gang:
     def settled(self, bundle: str | None) -> int:
         """Members that are bound or have succeeded."""
         return self.count(Standing.BOUND, bundle) + self.count(Standing.SUCCEEDED, bundle)
+
+    @property
+    def begun(self) -> bool:
+        """Whether any member has ever had a node."""
+        return any(self.count(at) for at in (Standing.BOUND, Standing.SUCCEEDED, Standing.FAILED))
 
     @property
     def has_minimum(self) -> bool:

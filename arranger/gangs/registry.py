@@ -45,6 +45,8 @@ class GangRegistry:
 
     def __init__(self) -> None:
         self.gangs: dict[str, Gang] = {}
+        #: Gangs that an earlier scheduler has seen satisfied; believed once a member has a node.
+        self.recalled: set[str] = set()
         self._gang_of: dict[str, Gang] = {}
         self._definitions: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
         self._groups: dict[str, GangGroup] = {}
@@ -135,6 +137,12 @@ class GangRegistry:
         gang.stand(uid, Standing.BOUND)
         return self._check_satisfied(gang)
 
+    def recall(self, name: str) -> set[str]:
+        """The gang has been satisfied in an earlier life of ours."""
+        self.recalled.add(name)
+        gang = self.gangs.get(name)
+        return set() if gang is None else self._check_satisfied(gang)
+
     def placed(self, uid: str, standing: Standing = Standing.PLACED) -> None:
         """Our Binding of a pod is on its way; or, with PENDING, has failed for good."""
         gang = self._gang_of.get(uid)
@@ -161,8 +169,11 @@ class GangRegistry:
 
     def _check_satisfied(self, gang: Gang) -> set[str]:
         """Note when a group has its minimum bound for the first time."""
-        if gang.satisfied or not gang.count(Standing.BOUND):
+        if gang.satisfied or not gang.begun:
             return set()
+        if gang.name in self.recalled:
+            gang.satisfied = True
+            return {gang.name}
         group = self.group_of(gang)
         if group.unanswered or not all(member.has_minimum for member in group.gangs):
             return set()
@@ -193,6 +204,7 @@ class GangRegistry:
         """The gang has lost its last pod; returns it and those that were grouped with it."""
         # A definition without pods waits in ``_definitions`` until the next pod takes it up.
         del self.gangs[gang.name]
+        self.recalled.discard(gang.name)  # another of that name starts anew
         self._unname(gang)
         partners = {member.name for member in self._groups.get(gang.name, GangGroup(())).gangs}
         partners |= self._named_by.get(gang.name, set())

@@ -10,7 +10,7 @@ import yaml
 
 from arranger import __version__
 from arranger.daemon.config import build_profiles, load_config
-from arranger.daemon.scheduler import LOOKUP_PATHS
+from arranger.daemon.reading import PATHS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 
@@ -56,9 +56,8 @@ def config_file(folder: Path) -> Path:
 
 def lookup_rights() -> set[Right]:
     """What the daemon's reflectors need: taken from the paths they read."""
-    paths = [*LOOKUP_PATHS.values(), "/api/v1/nodes", "/api/v1/pods"]
     found = set()
-    for path in paths:
+    for path in PATHS.values():
         parts = path.strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
         found |= {(group, parts[-1], verb) for verb in ("list", "watch")}
@@ -69,6 +68,7 @@ WRITES: set[Right] = {
     ("", "pods/binding", "create"),
     ("", "pods/status", "patch"),
     ("", "pods", "delete"),
+    ("", "pods", "patch"),
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }
