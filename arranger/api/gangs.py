@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from arranger.api import keys
@@ -30,6 +31,23 @@ T = TypeVar("T")
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+#: The annotations with settings.
+_READ: Final = (
+    keys.GANG_MIN,
+    keys.POD_GROUP_MIN,
+    keys.GANG_MODE,
+    keys.GANG_WAIT,
+    keys.GANG_GROUPS,
+    keys.GANG_GROUPS_OLD,
+    keys.GANG_MATCH,
+    keys.POD_GROUP_MATCH,
+    keys.TOPOLOGY,
+    keys.BUNDLE_GANG,
+    keys.BUNDLE_MIN,
+    keys.BUNDLE_STRICT,
+    keys.BUNDLE_WAIT,
+)
 
 
 class Mode(Enum):
@@ -115,24 +133,35 @@ def claim_of(pod: Pod) -> GangClaim | None:
     name, definition = _membership(labels, notes, group.pod_group_name if group else None)
     if not name:
         return None
-    problems: list[str] = []
-    if not _NAME.fullmatch(name):
-        problems.append(f"gang name {name!r} is not a DNS-1123 name")
-    settings = _koordinator(notes, problems)
     bundle = ""
     if keys.BUNDLE_GANG in notes:
         bundle = notes.get(keys.BUNDLE_NAME, "")
-        settings = settings.over(_bundles(notes, bundle, problems))
     elif definition is VolcanoPodGroup:
         bundle = notes.get(keys.VOLCANO_TASK) or labels.get(keys.VOLCANO_TASK, "")
+    said = tuple(map(notes.get, _READ))
+    settings, problems = _said(said, bundle, labels.get(keys.POD_GROUP_MIN, ""))
+    if not _NAME.fullmatch(name):
+        problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
     timed_out = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
+    gang = f"{pod.metadata.namespace}/{name}"
+    return GangClaim(gang, bundle, definition, settings, timed_out, problems)
+
+
+@lru_cache(maxsize=4096)
+def _said(
+    values: tuple[str | None, ...], bundle: str, label: str
+) -> tuple[GangSettings, tuple[str, ...]]:
+    """The settings in a pod's annotations, and what is wrong; members mostly say the same."""
+    notes = {key: value for key, value in zip(_READ, values, strict=True) if value}
+    problems: list[str] = []
+    settings = _koordinator(notes, problems)
+    if keys.BUNDLE_GANG in notes:
+        settings = settings.over(_bundles(notes, bundle, problems))
     if settings.minimum is None:
         # The deprecated label of the community's dialect.
-        least = _read(labels, keys.POD_GROUP_MIN, _count, problems)
+        least = _read({keys.POD_GROUP_MIN: label}, keys.POD_GROUP_MIN, _count, problems)
         settings = replace(settings, minimum=least)
-    return GangClaim(
-        f"{pod.metadata.namespace}/{name}", bundle, definition, settings, timed_out, tuple(problems)
-    )
+    return settings, tuple(problems)
 
 
 def settings_of(group: AnyPodGroup, problems: list[str]) -> GangSettings:

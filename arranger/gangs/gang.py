@@ -56,6 +56,7 @@ class Gang:
         #: uid → how far; with the counts by bundle beside it.
         self._standing: dict[str, Standing] = {}
         self._counts: Counter[tuple[str, Standing]] = Counter()
+        self._totals: Counter[Standing] = Counter()
         #: Distinct settings of the claims → of how many; what was edited last comes first.
         self._voices: dict[GangSettings, int] = {}
         self._from_definition = GangSettings()
@@ -148,6 +149,7 @@ class Gang:
             return False
         standing = self._standing.pop(uid)
         self._counts[claim.bundle, standing] -= 1
+        self._totals[standing] -= 1
         if self._unsay(claim.settings):
             self._resolve()
         return self.settings != before
@@ -161,12 +163,14 @@ class Gang:
         """Members that are so far, of one bundle or of all."""
         if bundle is not None:
             return self._counts[bundle, standing]
-        return sum(n for (_, at), n in self._counts.items() if at is standing)
+        return self._totals[standing]
 
     def _move(self, uid: str, before: GangClaim, standing: Standing) -> None:
         known = self._standing.get(uid)
         if known is not None:
             self._counts[before.bundle, known] -= 1
+            self._totals[known] -= 1
+        self._totals[standing] += 1
         self._standing[uid] = standing
         self._counts[self.claims[uid].bundle, standing] += 1
 
@@ -246,5 +250,6 @@ class Gang:
         """
         counted = Counter((self.claims[uid].bundle, at) for uid, at in self._standing.items())
         assert counted == +self._counts, f"{self}: counts"
+        assert Counter(self._standing.values()) == +self._totals, f"{self}: totals"
         assert self._standing.keys() == self.claims.keys(), f"{self}: standing"
         assert sum(self._voices.values()) == len(self.claims), f"{self}: voices"

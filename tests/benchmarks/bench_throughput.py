@@ -1,10 +1,12 @@
 """Drains pending pods on the real control plane: ours, kube-scheduler's, and a null binder's rate.
 
-    python -m tests.benchmarks.bench_throughput [--nodes 5000] [--pods 5000]
+    python -m tests.benchmarks.bench_throughput [--nodes 5000] [--pods 5000] [--gangs 250 ...]
 
 Each contender gets a control plane of its own with the same nodes and pods, and is started when
 all pods wait. The rate counts from the first binding seen to the last, by a watch; start-up is the
 time from starting the process to the first binding. Compare the ratio within one run only.
+
+``--gangs`` adds runs of ours in which the same pods are in gangs of that size, all or none.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
+from arranger.api import keys
 from arranger.kube.access import Access, Credentials, Identity
 from arranger.kube.pool import RawPool
 from tests.controlplane.daemon import Daemon, install_rbac
@@ -46,12 +50,26 @@ class Result:
 Starter = Callable[[ControlPlane], Awaitable[int | None]]
 
 
-async def measure(name: str, start: Starter, *, nodes: int, pods: int, scheduler: str) -> Result:
+def waiting_pods(count: int, scheduler: str, gang: int) -> Iterator[dict[str, Any]]:
+    """Pending pods, in gangs of ``gang`` members if that is not 0."""
+    for n in range(count):
+        pod = a_pod(f"p{n}", scheduler=scheduler)
+        if gang:
+            pod["metadata"]["annotations"] = {
+                keys.GANG_NAME: f"g{n // gang}",
+                keys.GANG_MIN: str(gang),
+            }
+        yield pod
+
+
+async def measure(
+    name: str, start: Starter, *, nodes: int, pods: int, scheduler: str, gang: int = 0
+) -> Result:
     """Fill a new cluster, start the contender, and watch it drain."""
     async with ControlPlane() as plane:
         await install_rbac(plane)
         await plane.post_all("/api/v1/nodes", (a_node(f"n{n}") for n in range(nodes)))
-        await plane.post_all(PODS, (a_pod(f"p{n}", scheduler=scheduler) for n in range(pods)))
+        await plane.post_all(PODS, waiting_pods(pods, scheduler, gang))
         async with _bindings(plane) as seen:
             server_before = plane.components["kube-apiserver"].cpu_seconds()
             started = time.perf_counter()
@@ -143,20 +161,24 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=5000)
+    parser.add_argument("--gangs", type=int, nargs="*", default=[])
     parser.add_argument("--only", choices=["arranger", "kube-scheduler", "null"])
     args = parser.parse_args()
-    contenders: dict[str, tuple[Starter, str]] = {
-        "arranger": (start_arranger, "arranger"),
-        "kube-scheduler": (start_kube_scheduler, "default-scheduler"),
-        "null": (start_null_binder(args.nodes, args.pods), "nobody"),
+    contenders: dict[str, tuple[Starter, str, int]] = {
+        "arranger": (start_arranger, "arranger", 0),
+        **{f"gangs of {size}": (start_arranger, "arranger", size) for size in args.gangs},
+        "kube-scheduler": (start_kube_scheduler, "default-scheduler", 0),
+        "null": (start_null_binder(args.nodes, args.pods), "nobody", 0),
     }
     results: dict[str, Result] = {}
     print(f"{args.nodes} nodes, {args.pods} pods")
     print("contender        pods/s   start-up s   CPU ms/pod   apiserver CPU ms/pod")
-    for name, (start, scheduler) in contenders.items():
-        if args.only not in (None, name):
+    for name, (start, scheduler, gang) in contenders.items():
+        if args.only is not None and not name.startswith((args.only, "gangs")):
             continue
-        result = await measure(name, start, nodes=args.nodes, pods=args.pods, scheduler=scheduler)
+        result = await measure(
+            name, start, nodes=args.nodes, pods=args.pods, scheduler=scheduler, gang=gang
+        )
         results[name] = result
         print(
             f"{name:15} {result.rate:7.0f} {result.start_up:12.2f}"
@@ -164,6 +186,9 @@ async def main() -> None:
             f" {1000 * result.server_cpu / result.pods:22.2f}",
             flush=True,
         )
+    for name in results:
+        if name.startswith("gangs") and "arranger" in results:
+            print(f"{name}: {results[name].rate / results['arranger'].rate:.2f} of the lone pods")
     if {"arranger", "kube-scheduler"} <= results.keys():
         ratio = results["arranger"].rate / results["kube-scheduler"].rate
         print(f"arranger is {ratio:.2f} times as fast as kube-scheduler")
