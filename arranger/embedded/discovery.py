@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from arranger.embedded import openapi
 from arranger.embedded.media import preferred
 from arranger.embedded.resources import VERBS, Registry, Resource
 
@@ -22,7 +23,7 @@ def answer(registry: Registry, path: str, accept: str) -> tuple[Object | str, st
     if parts in (["api"], ["apis"]) and preferred(accept, *_ALL_IN_ONE):
         groups = [""] if parts == ["api"] else _groups(registry)
         return _all_in_one(registry, groups), _ALL_IN_ONE_MEDIA
-    plain = _plain(registry, parts)
+    plain = openapi.answer(registry, path) if parts[:1] == ["openapi"] else _plain(registry, parts)
     return None if plain is None else (plain, "")
 
 
@@ -117,6 +118,8 @@ def _described(resource: Resource) -> Object:
     }
     if resource.short:
         described["shortNames"] = list(resource.short)
+    if resource.categories:
+        described["categories"] = list(resource.categories)
     return described
 
 
@@ -158,6 +161,8 @@ def _discovered(resource: Resource) -> Object:
     }
     if resource.short:
         found["shortNames"] = list(resource.short)
+    if resource.categories:
+        found["categories"] = list(resource.categories)
     if below := [
         {"subresource": name, "responseKind": kind_of(kind), "verbs": verbs}
         for name, kind, verbs in _subresources(resource)

@@ -1,8 +1,8 @@
 """The three patch formats, and apply patches as a merge.
 
 JSON patch is RFC 6902 (by the ``jsonpatch`` package), merge patch RFC 7386. Strategic merge is the
-API server's own: lists of built-in kinds are merged by key. An apply patch is treated as a merge
-patch here: fields are set, but no ownership of fields is kept.
+API server's own: lists of built-in kinds are merged by key. An apply patch is merged here like one
+of the others: fields are set, but no ownership of fields is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import jsonpatch
 
 Object = dict[str, Any]
 
+#: The type of apply patches, which alone may create what they patch.
+APPLY: Final = "application/apply-patch+yaml"
 #: The key that items of a list are matched by, by the list's field name.
 _MERGE_KEYS: Final[Mapping[str, str]] = {
     "containers": "name",
@@ -55,14 +57,15 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
     Raises:
         PatchError: 400 malformed, 415 a type that the kind does not take, 422 not applicable.
     """
+    built_in = _is_built_in(group)
     match content_type:
         case "application/json-patch+json":
             return _json_patch(current, patch)
+        case "application/strategic-merge-patch+json" | "application/apply-patch+yaml" if built_in:
+            return _strategic(current, _object(patch))
         case "application/merge-patch+json" | "application/apply-patch+yaml":
             merged: Object = _merge(current, _object(patch))
             return merged
-        case "application/strategic-merge-patch+json" if _is_built_in(group):
-            return _strategic(current, _object(patch))
         case _:
             raise PatchError(
                 415,

@@ -21,6 +21,7 @@ class Resource:
     Attributes:
         status: whether ``/status`` is a subresource, and so isolated from the rest.
         schema: of a custom resource, which also tells custom from built-in.
+        categories: names that stand for it and others, ``all`` for one.
         columns: ``additionalPrinterColumns`` of a custom resource.
         view: how it shows the objects of another resource, where it has none of its own.
     """
@@ -31,6 +32,7 @@ class Resource:
     kind: str
     namespaced: bool = True
     short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     status: bool = False
     custom: bool = False
     schema: CustomSchema | None = None
@@ -67,25 +69,26 @@ def _builtin() -> Iterator[Resource]:
 
     wide = {"namespaced": False}
     with_status = {"status": True}
-    yield one("", "v1", "pods", "Pod", "po", **with_status)
+    work = {"status": True, "categories": ("all",)}
+    yield one("", "v1", "pods", "Pod", "po", **work)
     yield one("", "v1", "nodes", "Node", "no", **wide, **with_status)
     yield one("", "v1", "namespaces", "Namespace", "ns", **wide, **with_status)
     yield one("", "v1", "events", "Event", "ev", view=CORE_EVENTS)
-    yield one("", "v1", "services", "Service", "svc", **with_status)
+    yield one("", "v1", "services", "Service", "svc", **work)
     yield one("", "v1", "configmaps", "ConfigMap", "cm")
     yield one("", "v1", "secrets", "Secret")
     yield one("", "v1", "serviceaccounts", "ServiceAccount", "sa")
     yield one("", "v1", "persistentvolumes", "PersistentVolume", "pv", **wide, **with_status)
     yield one("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", **with_status)
-    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **with_status)
+    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **work)
     for plural, kind, short in (
         ("deployments", "Deployment", "deploy"),
         ("replicasets", "ReplicaSet", "rs"),
         ("statefulsets", "StatefulSet", "sts"),
         ("daemonsets", "DaemonSet", "ds"),
     ):
-        yield one("apps", "v1", plural, kind, short, **with_status)
-    yield one("batch", "v1", "jobs", "Job", **with_status)
+        yield one("apps", "v1", plural, kind, short, **work)
+    yield one("batch", "v1", "jobs", "Job", **work)
     yield one("coordination.k8s.io", "v1", "leases", "Lease")
     yield one("events.k8s.io", "v1", "events", "Event", "ev")
     budgets = "poddisruptionbudgets"
@@ -150,6 +153,7 @@ class Registry:
                 names["kind"],
                 namespaced=spec.get("scope", "Namespaced") == "Namespaced",
                 short=tuple(names.get("shortNames", ())),
+                categories=tuple(names.get("categories", ())),
                 status="status" in (version.get("subresources") or {}),
                 custom=True,
                 schema=schemas[version["name"]],

@@ -17,7 +17,7 @@ from arranger.embedded.deleting import Deleter
 from arranger.embedded.errors import ApiError, bad_request, not_found
 from arranger.embedded.evictions import evict
 from arranger.embedded.lists import list_objects
-from arranger.embedded.patches import PatchError, apply_patch
+from arranger.embedded.patches import APPLY, PatchError, apply_patch
 from arranger.embedded.resources import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.store import Store
@@ -177,8 +177,11 @@ class EmbeddedCluster:
         bodies.fit_path(target, given)
         return bodies.take(target.resource, given, request.query)
 
+    def _found(self, target: Target) -> Object | None:
+        return self.store.get(target.resource.key, (target.namespace, target.name))
+
     def _existing(self, target: Target) -> Object:
-        obj = self.store.get(target.resource.key, (target.namespace, target.name))
+        obj = self._found(target)
         if obj is None:
             raise not_found(target.resource.qualified, target.name)
         return obj
@@ -205,6 +208,8 @@ class EmbeddedCluster:
     def _patch(self, request: Request, target: Target) -> Answer:
         media = request.content_type.split(";")[0].strip()
         patch = bodies.decode(request.body)
+        if media == APPLY and self._found(target) is None:
+            return self._create_applied(request, target, patch)
         before = target.resource.shown(self._existing(target))
         try:
             patched = apply_patch(before, patch, media, group=target.resource.group)
@@ -212,6 +217,11 @@ class EmbeddedCluster:
             raise ApiError(error.status, error.reason, error.message) from error
         given, headers = bodies.take_patched(target.resource, patched, request.query)
         return Answer(200, self._writer.patch(target, before, given, dry=request.dry), headers)
+
+    def _create_applied(self, request: Request, target: Target, given: Object) -> Answer:
+        bodies.fit_path(target, given)
+        given, headers = bodies.take(target.resource, given, request.query)
+        return Answer(201, self._writer.create(target, given, dry=request.dry), headers)
 
     def _delete(self, request: Request, target: Target) -> Answer:
         options = bodies.decode(request.body) if request.body else {}

@@ -86,6 +86,19 @@ async def test_resources_are_described(api: Api, path: str) -> None:
         assert set(resource["verbs"]) == expected
 
 
+ALL = {
+    "/api/v1": {"pods", "services", "replicationcontrollers"},
+    "/apis/apps/v1": {"daemonsets", "deployments", "replicasets", "statefulsets"},
+    "/apis/coordination.k8s.io/v1": set(),
+}
+
+
+@pytest.mark.parametrize("path", ALL)
+async def test_some_kinds_are_all(api: Api, path: str) -> None:
+    found = (await api.get(path))["resources"]
+    assert {r["name"] for r in found if "all" in r.get("categories", [])} == ALL[path]
+
+
 SUBRESOURCES = {
     "pods/status": ("Pod", {"get", "patch", "update"}),
     "pods/binding": ("Binding", {"create"}),
