@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from arranger.api.objects import Pod
-from arranger.controllers.ledger import GANGS, KINDS, NATIVE, Key, Ledger
+from arranger.controllers.ledger import GANG_VERSION, GANGS, KINDS, NATIVE, Key, Ledger
 
 log = structlog.get_logger(__name__)
 
@@ -26,12 +26,19 @@ _DEFINITIONS: Final = {
     f"gangs.{GANGS}": GANGS,
     **{f"podgroups.{group}": group for group in KINDS if group != NATIVE},
 }
+#: By its name alone kopf finds a resource only in its group's preferred version, and that of
+#: scheduling.k8s.io is the one of PriorityClass. 1.36 serves v1alpha2, 1.37 the others.
+_VERSIONS: Final = {
+    GANGS: (GANG_VERSION,),
+    **{group: (kind.api_version.rpartition("/")[2],) for group, kind in KINDS.items()},
+    NATIVE: ("v1beta1", "v1alpha3", "v1alpha2"),
+}
 
 
 def register(registry: kopf.OperatorRegistry, ledger: Ledger, look_at: LookAt) -> None:
     """Add the handlers that keep the ledger true and have gangs looked at."""
 
-    @kopf.on.event("apiextensions.k8s.io", "customresourcedefinitions", registry=registry)
+    @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
     async def definition(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
         group = _DEFINITIONS.get(body["metadata"]["name"])
         if group is None:
@@ -41,8 +48,8 @@ def register(registry: kopf.OperatorRegistry, ledger: Ledger, look_at: LookAt) -
         else:
             look_at(ledger.served(group, status_fields(body)))
 
-    def watch(group: str, plural: str) -> None:
-        @kopf.on.event(group, plural, id=f"{plural}.{group}", registry=registry)
+    def watch(group: str, version: str, plural: str) -> None:
+        @kopf.on.event(group, version, plural, registry=registry)
         async def changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
             meta = body["metadata"]
             if type == "DELETED":
@@ -53,9 +60,9 @@ def register(registry: kopf.OperatorRegistry, ledger: Ledger, look_at: LookAt) -
             except msgspec.ValidationError as error:
                 log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))
 
-    watch(GANGS, "gangs")
-    for group in KINDS:
-        watch(group, "podgroups")
+    for group, versions in _VERSIONS.items():
+        for version in versions:
+            watch(group, version, "gangs" if group == GANGS else "podgroups")
 
 
 def status_fields(definition: Mapping[str, Any]) -> frozenset[str] | None:

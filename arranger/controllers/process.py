@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import aiohttp
@@ -39,7 +39,7 @@ async def run_controllers(
     liveness: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Keep Gangs and PodGroups true until SIGTERM, SIGINT or ``stop``.
+    """Keep Gangs and PodGroups true until ``stop``; without one, until SIGTERM or SIGINT.
 
     Needs an event loop to itself: at its end kopf cancels what has been started in it since. Two at
     a time do no harm, because both write the same.
@@ -53,7 +53,6 @@ async def run_controllers(
     Raises:
         Exception: the API server could not be reached at all, or kopf gave up.
     """
-    stop = stop or asyncio.Event()
     rng = random.Random()
     transport = HttpTransport(access)
     ledger = Ledger(schedulers)
@@ -71,7 +70,7 @@ async def run_controllers(
 
     registry = kopf.OperatorRegistry()
     register(registry, ledger, reconciler.look_at)
-    _log_in_with(registry, access)
+    sessions = _log_in_with(registry, access)
     operator = kopf.operator(
         registry=registry,
         settings=_settings(),
@@ -79,6 +78,7 @@ async def run_controllers(
         clusterwide=not namespaces,
         namespaces=namespaces,
         liveness_endpoint=liveness,
+        # With a flag, kopf takes five seconds to end on a signal: it waits for the flag's watcher.
         stop_flag=stop,
     )
     log.info("controllers.starting", server=access.url, namespaces=list(namespaces) or "all")
@@ -90,15 +90,15 @@ async def run_controllers(
     watching = asyncio.create_task(operator, name="kopf")
     try:
         done, _ = await asyncio.wait({watching, *others}, return_when=asyncio.FIRST_COMPLETED)
-        stop.set()
-        await asyncio.wait({watching})
-        for task in {watching, *done}:
+        for task in done:
             task.result()
     finally:
         for task in (watching, *others):
             task.cancel()
         await asyncio.gather(watching, *others, return_exceptions=True)
         await transport.close()
+        for session in sessions:
+            await session.close()
     log.info("controllers.stopped")
 
 
@@ -130,8 +130,9 @@ async def controllers_beside(access: Access, **options: Any) -> AsyncIterator[No
     finally:
         if not loops:
             stop.set()
-        elif thread.is_alive():
-            loops[0].call_soon_threadsafe(stop.set)
+        else:
+            with suppress(RuntimeError):  # it has ended by itself
+                loops[0].call_soon_threadsafe(stop.set)
         await asyncio.to_thread(thread.join, 30.0)
     if raised:
         raise raised[0]
@@ -144,12 +145,25 @@ def _settings() -> kopf.OperatorSettings:
     settings.process.ultimate_exiting_timeout = None
     # It reports every event that was handled as news.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    logging.getLogger("kopf._core.reactor.observation").addFilter(_is_news)
     return settings
 
 
-def _log_in_with(registry: kopf.OperatorRegistry, access: Access) -> None:
-    """Let kopf in with our credentials; it asks again when the server has rejected them."""
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not that a dialect is not installed: hardly any cluster has them all."""
+    return "Unresolved resources cannot be served" not in record.getMessage()
+
+
+def _log_in_with(
+    registry: kopf.OperatorRegistry, access: Access
+) -> Collection[aiohttp.ClientSession]:
+    """Let kopf in with our credentials; it asks again when the server has rejected them.
+
+    Returns:
+        The session in use, filled in later: kopf closes it only where it ends in good order.
+    """
     given: list[str] = []
+    sessions: list[aiohttp.ClientSession] = []
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
@@ -167,6 +181,9 @@ def _log_in_with(registry: kopf.OperatorRegistry, access: Access) -> None:
             proxy=access.proxy,
             read_bufsize=READ_BUFFER,
         )
+        sessions[:] = [session]
         return kopf.AiohttpSession(
             aiohttp_session=session, server=access.url, default_namespace=access.namespace
         )
+
+    return sessions

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from arranger.controllers.ledger import KINDS
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+
+
+def _rights(file: str, role: str) -> set[tuple[str, str, str]]:
+    """(group, resource, verb) that a cluster role grants."""
+    documents = yaml.safe_load_all((MANIFESTS / file).read_text())
+    (found,) = (
+        d for d in documents if d["kind"] == "ClusterRole" and d["metadata"]["name"] == role
+    )
+    return {
+        (group, resource, verb)
+        for rule in found["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_controllers_can_write_gangs_and_status_and_nothing_else() -> None:
+    rights = _rights("60-controllers-rbac.yaml", "arranger-controllers")
+    writes = {right for right in rights if right[2] not in ("get", "list", "watch")}
+    assert writes == {
+        *(("arranger.io", "gangs", verb) for verb in ("create", "patch", "delete")),
+        ("arranger.io", "gangs/status", "patch"),
+        *((group, "podgroups/status", "patch") for group in KINDS),
+    }
+
+
+def test_the_scheduler_can_read_every_dialect_and_mark_its_pods() -> None:
+    rights = _rights("20-rbac.yaml", "arranger")
+    resources = {("arranger.io", "gangs"), *((group, "podgroups") for group in KINDS)}
+    for group, resource in resources:
+        granted = {verb for g, r, verb in rights if (g, r) == (group, resource)}
+        assert granted == {"list", "watch"}, group
+    assert ("", "pods", "patch") in rights
+
+
+def test_everything_is_in_the_kustomization() -> None:
+    listed = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
+    files = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(listed) == files
