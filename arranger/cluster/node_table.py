@@ -201,10 +201,12 @@ class NodeTable:
 
     # --- columns ---------------------------------------------------------------------------
 
-    def slots(self, pod: PodInfo) -> IntArray:
-        """Row → how many pods like this one its free resources would hold, beside those there."""
+    def slots(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
+        """Row → how many pods like this one its free resources would hold, or all it has."""
         columns, amounts = self.vector(pod)
-        free = self.allocatable[:, : self.size] - self.requested[:, : self.size]
+        free = self.allocatable[:, : self.size]
+        if not empty:
+            free = free - self.requested[:, : self.size]
         room: IntArray = free[PODS]
         for column, amount in zip(columns, amounts, strict=True):
             if amount > 0:

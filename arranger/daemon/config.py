@@ -96,6 +96,7 @@ class GangConfig(_Section):
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
     on_timeout: Literal["Block", "Retry"] = "Block"
     on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+    starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
 
 
 class Config(_Section):
@@ -132,6 +133,7 @@ class Config(_Section):
             wait=gangs.wait_time_seconds,
             on_timeout=gangs.on_timeout,
             on_partial_bind=gangs.on_partial_bind,
+            starvation_after=gangs.starvation_after_seconds,
         )
 
 

@@ -14,6 +14,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
+from arranger.engine.reservation import Reservation
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
@@ -65,6 +66,14 @@ Decision = Placed | Unplaced | Broken
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """Only these rows may be chosen; the others are rejected as ``otherwise`` says."""
+
+    rows: BoolArray
+    otherwise: Rejected
+
+
+@dataclass(frozen=True, slots=True)
 class NoRoom:
     """No node is feasible; whoever asked may make room or give up."""
 
@@ -91,11 +100,22 @@ def refused_node(refusal: Status) -> str:
     return Diagnosis(nodes=1, kinds=[kind], kind_of=np.zeros(1, dtype=np.int64)).message()
 
 
+def _all_of(bounds: list[Within]) -> BoolArray | None:
+    if not bounds:
+        return None
+    rows = bounds[0].rows
+    for bound in bounds[1:]:
+        rows = rows & bound.rows
+    return rows
+
+
 class Cycle:
     """Runs pods through the extension points up to Permit."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        #: Nodes kept for a starving gang.
+        self.reservation: Reservation | None = None
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
 
     def decide(self, member: Member) -> Decision:
@@ -112,16 +132,17 @@ class Cycle:
         except PluginFailureError as failure:
             return Broken(str(failure))
 
-    def place(self, member: Member, within: BoolArray | None = None) -> Decision | NoRoom:
+    def place(self, member: Member, within: Within | None = None) -> Decision | NoRoom:
         """Place a pod on the best feasible node, of the rows ``within`` if given.
 
         Makes no room: PostFilter is left to the caller, who may have more pods to place.
         """
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.sign)
-            row = evaluation.best(within)
+            bounds = self._bounds(member, within)
+            row = evaluation.best(_all_of(bounds))
             if row < 0:
-                return NoRoom(evaluation, evaluation.diagnosis())
+                return NoRoom(evaluation, self._diagnose(evaluation, bounds))
             return self._reserve(member, evaluation.state, self._cluster.table.name(row))
         except PluginFailureError as failure:
             return Broken(str(failure))
@@ -160,6 +181,25 @@ class Cycle:
         member.binding = None
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _bounds(self, member: Member, within: Within | None) -> list[Within]:
+        """What leaves only some rows to choose from."""
+        bounds = [] if within is None else [within]
+        kept = self.reservation
+        if kept is not None and kept.keeps_out(member):
+            bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))
+        return bounds
+
+    def _diagnose(self, evaluation: Evaluation, bounds: list[Within]) -> Diagnosis:
+        """Why no row is left, those that are out of bounds included."""
+        diagnosis = evaluation.diagnosis()
+        if diagnosis.refusal is None:
+            for bound in bounds:
+                alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
+                outside = alive & (diagnosis.kind_of < 0) & ~bound.rows
+                diagnosis.kind_of = np.where(outside, len(diagnosis.kinds), diagnosis.kind_of)
+                diagnosis.kinds = [*diagnosis.kinds, bound.otherwise]
+        return diagnosis
 
     def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
         diagnosis = found.diagnosis

@@ -40,6 +40,7 @@ class Entity:
         urgent: whether part of its minimum is bound already, so that it goes before all others.
         broken: what a plugin of the queue raised when asked about it, "" when none did.
         reason: why its members wait, as they are told.
+        starving_since: since when it has been complete and found no room.
         told_at: when they were last told.
     """
 
@@ -57,6 +58,7 @@ class Entity:
         "queued_at",
         "reason",
         "rejected_by",
+        "starving_since",
         "ticket",
         "told_at",
         "urgent",
@@ -76,6 +78,7 @@ class Entity:
         self.ticket = 0
         self.broken = ""
         self.reason = ""
+        self.starving_since: float | None = None
         self.told_at = float("-inf")
         #: Members that PreEnqueue is still to be asked about, and those it lets pass.
         self._unadmitted: dict[str, Member] = {}

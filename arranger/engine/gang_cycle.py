@@ -18,10 +18,11 @@ from arranger.api.gangs import Mode, Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.cycle import Broken, Cycle, Held, NoRoom, Placed, Unplaced
+from arranger.engine.cycle import Broken, Cycle, Held, NoRoom, Placed, Unplaced, Within
 from arranger.engine.entity import GANG, Entity
 from arranger.engine.member import Member
-from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.engine.reservation import nodes_for
+from arranger.framework.diagnosis import Rejected
 from arranger.framework.status import Code
 from arranger.framework.verdicts import Rejection
 from arranger.gangs.gang import Gang
@@ -30,7 +31,9 @@ from arranger.gangs.registry import GangGroup
 #: Gang → bundle → how many.
 Tally = Mapping[str, Mapping[str, int]]
 
-OUTSIDE: Final = Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
+OUTSIDE: Final = Rejected(
+    GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
+)
 
 
 @dataclass(slots=True)
@@ -60,11 +63,11 @@ class GangDecision:
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt under way, within ``rows`` if given."""
+    """An attempt under way."""
 
     gang_of: Mapping[str, Gang]
     have: dict[str, Counter[str]]
-    rows: BoolArray | None
+    within: Within | None
     held: int
     placed: list[tuple[Member, Held | None]] = field(default_factory=list)
     #: Class → one of its pods, and the plugins that rejected it.
@@ -107,7 +110,7 @@ class GangCycle:
             return self._settled(group, self._attempt(group, members, held, None))
         best: GangDecision | None = None
         for rows in self._domains(topology, group, members, held):
-            decision = self._attempt(group, members, held, rows)
+            decision = self._attempt(group, members, held, Within(rows, OUTSIDE))
             if decision.complete or decision.broken:
                 return self._settled(group, decision)
             self._give_back(decision)
@@ -127,6 +130,25 @@ class GangCycle:
             member, _ = decision.placed.pop()
             self._cycle.unreserve(member)
 
+    def room_for(self, entity: Entity, held: Sequence[Member]) -> frozenset[str]:
+        """The nodes to keep for what the group needs, were they empty."""
+        group = entity.group
+        assert group is not None, "a lone pod has no gang"
+        gang_of = {uid: gang for gang in group.gangs for uid in gang.claims}
+        have = tally(held, gang_of)
+        classes: dict[Hashable, list[Member]] = {}
+        for member in _in_order(entity.ready(), group):
+            gang = gang_of[member.uid]
+            bundle = gang.claims[member.uid].bundle
+            if gang.needs(bundle, have[gang.name]):
+                have[gang.name][bundle] += 1
+                classes.setdefault(_kind(member), []).append(member)
+        evaluated = [
+            (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].sign), m[0], len(m))
+            for m in classes.values()
+        ]
+        return nodes_for(self._cluster, evaluated)
+
     # --- placing ---------------------------------------------------------------------------
 
     def _attempt(
@@ -134,10 +156,10 @@ class GangCycle:
         group: GangGroup,
         members: Sequence[Member],
         held: Sequence[Member],
-        rows: BoolArray | None,
+        within: Within | None,
     ) -> GangDecision:
         gang_of = {uid: gang for gang in group.gangs for uid in gang.claims}
-        attempt = _Attempt(gang_of, tally(held, gang_of), rows, len(held))
+        attempt = _Attempt(gang_of, tally(held, gang_of), within, len(held))
         todo = list(members)
         while True:
             before = len(attempt.placed)
@@ -159,11 +181,11 @@ class GangCycle:
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
             bundle, have = gang.claims[member.uid].bundle, attempt.have[gang.name]
-            kind = member.sign if member.sign is not None else member.uid
+            kind = _kind(member)
             if kind in attempt.failed or (required and not gang.needs(bundle, have)):
                 left.append(member)
                 continue
-            answer = self._cycle.place(member, attempt.rows)
+            answer = self._cycle.place(member, attempt.within)
             if isinstance(answer, Placed):
                 attempt.placed.append((member, answer.held))
                 have[bundle] += 1
@@ -171,30 +193,19 @@ class GangCycle:
                 attempt.broken, attempt.blocker = answer.message, member
                 return [*left, *members[n:]]
             else:
-                why, attempt.failed[kind] = self._explain(member, answer, attempt.rows)
+                why, attempt.failed[kind] = self._explain(member, answer)
                 left.append(member)
                 if attempt.blocker is None:
                     attempt.blocker, attempt.why = member, why
         return left
 
     def _explain(
-        self, member: Member, answer: NoRoom | Unplaced, rows: BoolArray | None
+        self, member: Member, answer: NoRoom | Unplaced
     ) -> tuple[str, tuple[PodInfo, frozenset[str]]]:
         if isinstance(answer, Unplaced):
             return answer.message, (member.pod, answer.rejected_by)
         diagnosis = answer.diagnosis
-        if rows is not None and diagnosis.refusal is None:
-            self._leave_out(diagnosis, rows)
         return diagnosis.message(), (member.pod, diagnosis.plugins() - {GANG})
-
-    def _leave_out(self, diagnosis: Diagnosis, rows: BoolArray) -> None:
-        """Count the nodes that would do, were they not in another domain."""
-        alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
-        outside = alive & (diagnosis.kind_of < 0) & ~rows
-        if outside.any():
-            diagnosis.kind_of = diagnosis.kind_of.copy()
-            diagnosis.kind_of[outside] = len(diagnosis.kinds)
-            diagnosis.kinds = [*diagnosis.kinds, Rejected(GANG, OUTSIDE)]
 
     # --- topology --------------------------------------------------------------------------
 
@@ -232,7 +243,7 @@ class GangCycle:
         best = np.zeros(table.size, dtype=np.int64)
         seen: set[Hashable] = set()
         for member in members:
-            kind = member.sign if member.sign is not None else member.uid
+            kind = _kind(member)
             if kind in seen:
                 continue
             seen.add(kind)
@@ -245,6 +256,11 @@ class GangCycle:
         why = f"no node has the label {topology.key} that the gang's topology asks for"
         blocker = members[0] if members else None
         return GangDecision(blocker=blocker, why=why)
+
+
+def _kind(member: Member) -> Hashable:
+    """Members of one kind are judged alike."""
+    return member.sign if member.sign is not None else member.uid
 
 
 def is_strict(group: GangGroup) -> bool:

@@ -29,7 +29,9 @@ from arranger.engine.gang_cycle import (
 )
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
+from arranger.engine.reservation import RESERVATION, Reservation
 from arranger.framework.status import Status
+from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs.gang import Gang, Standing
 from arranger.gangs.registry import GangGroup, GangRegistry
 
@@ -48,11 +50,13 @@ class GangPolicy:
         on_timeout: whether it is tried again when that time is over, or only after its owner acts.
         on_partial_bind: what becomes of a group that cannot be completed after part of its
             minimum has been bound: it goes on waiting, or its bound members are deleted.
+        starvation_after: seconds of waiting for room after which nodes are kept for a group.
     """
 
     wait: float = 600.0
     on_timeout: Literal["Block", "Retry"] = "Block"
     on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+    starvation_after: float = 600.0
 
 
 @dataclass(slots=True)
@@ -214,6 +218,8 @@ class GangWork:
             self._keep(entity, decision, now)
         elif not decision.complete and self._is_urgent(group):
             self._hold(entity, now)  # nothing to keep but the time
+        if decision.complete:
+            entity.starving_since = None
         if decision.broken:
             self._broken(entity, decision, now)
         elif entity.members:
@@ -221,6 +227,7 @@ class GangWork:
         else:
             entity.reason = ""
             entity.attempts = 0
+        self._check_reservation(now)
 
     def _go(self, members: Iterable[Member], hold: Hold | None, now: float) -> None:
         """The group is complete: bind all that it has."""
@@ -257,6 +264,8 @@ class GangWork:
             self._desk.count(member, "unschedulable")
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
+        if not decision.complete:
+            self._starve(entity, now)
         self._desk.queue.rest(entity, decision.rejected_by, now)
         self._notice(entity, now)
         self._tell_due(now)
@@ -304,6 +313,7 @@ class GangWork:
         """End the holds whose time is over, and tell who is to be told."""
         for hold in [h for h in self._holds.values() if h.deadline <= now]:
             self._expire(hold, now)
+        self._check_reservation(now)
         self._tell_due(now)
 
     def next_timer(self) -> float | None:
@@ -407,6 +417,39 @@ class GangWork:
                 pod = self._desk.cluster.pod(uid)
                 if pod is not None and uid not in self._desk.members:
                     self._desk.outbox.append(DeletePod(reports.pod_ref(pod.pod)))
+
+    # --- inside: starving ------------------------------------------------------------------
+
+    def _starve(self, entity: Entity, now: float) -> None:
+        """Note that a complete group found no room, and keep nodes for it if that lasts."""
+        if entity.starving_since is None:
+            entity.starving_since = now
+        if now - entity.starving_since < self._policy.starvation_after:
+            return
+        group, kept, rank = (
+            entity.group,
+            self._desk.cycle.reservation,
+            self._desk.queue.rank(entity),
+        )
+        assert group is not None, "a lone pod has no gang"
+        if kept is None or kept.key == entity.key or rank < kept.rank:
+            hold = self._holds.get(group.name)
+            nodes = self._cycle.room_for(entity, list(hold.members.values()) if hold else [])
+            self._desk.cycle.reservation = Reservation(
+                entity.key, rank, _title(group), entity.lead.pod.priority, nodes
+            )
+
+    def _check_reservation(self, now: float) -> None:
+        """Drop the reservation when its group waits for room no more."""
+        kept = self._desk.cycle.reservation
+        if kept is None:
+            return
+        entity = self._entities.get(kept.key.removeprefix("gang:"))
+        if entity is None or entity.starving_since is None or entity.part is not Part.UNSCHEDULABLE:
+            if entity is not None and entity.part in (Part.ACTIVE, Part.BACKOFF):
+                return  # it is about to be tried
+            self._desk.cycle.reservation = None
+            self._desk.happened(ClusterEvent(EventKind.OTHER, resource=RESERVATION), now)
 
     # --- inside: telling -------------------------------------------------------------------
 

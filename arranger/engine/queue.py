@@ -237,17 +237,23 @@ class SchedulingQueue:
         grown = settings.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
         return entity.last_attempt + min(grown, settings.max_backoff)
 
+    def rank(self, entity: Entity) -> tuple[Any, ...]:
+        """The entity's place in the order of the queue, smallest first.
+
+        What half-bound gangs need comes first; what a QueueSort plugin broke on comes last, where
+        it meets nobody it cannot be compared with.
+        """
+        plugin = entity.profile.queue_sort
+        try:
+            return (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as()))
+        except Exception as error:
+            entity.broken = failure(plugin, "QueueSort", error)
+            return (2,)
+
     def _activate(self, entity: Entity) -> None:
         entity.part = Part.ACTIVE
-        plugin = entity.profile.queue_sort
-        key: tuple[Any, ...]
-        try:
-            key = (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as()))
-        except Exception as error:
-            # Last, where it meets nobody it cannot be compared with.
-            entity.broken = failure(plugin, "QueueSort", error)
-            key = (2,)
-        heapq.heappush(self._active, (key, self._stamp(entity), entity))
+        rank = self.rank(entity)
+        heapq.heappush(self._active, (rank, self._stamp(entity), entity))
 
     def _rest(self, entity: Entity) -> None:
         due = entity.last_attempt + self._settings.flush_after

@@ -70,6 +70,13 @@ class Evaluation:
         row = int(ranked.argmax())
         return row if ranked[row] >= 0 else -1
 
+    @property
+    def suitable(self) -> BoolArray:
+        """Row → whether the node itself would do, whatever runs on it now."""
+        if self.refusal is not None:
+            return np.zeros(self._size, dtype=np.bool_)
+        return self._fixed
+
     def scores(self) -> dict[str, IntArray]:
         """Plugin → normalised and weighted scores by row, for the plugins that scored."""
         return dict(self._weighted)

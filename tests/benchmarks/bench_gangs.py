@@ -1,7 +1,7 @@
 """What the core spends on a pod, alone and in gangs: ``python -m tests.benchmarks.bench_gangs``.
 
-Feeds an engine nodes and pods and takes its Bindings, as the daemon does but without a server. Prints
-microseconds of CPU a pod from the last pod's arrival to the last Binding, and the ratio to lone pods.
+Feeds an engine nodes and pods and takes its Bindings, as the daemon does but without a server.
+Prints microseconds of CPU a pod, to take it in and to decide, and the ratio to lone pods.
 """
 
 from __future__ import annotations

@@ -278,6 +278,29 @@ def test_with_on_timeout_retry_it_is_tried_again(core: Core) -> None:
     assert bound(core.at(20)) == {"g-0", "g-1"}
 
 
+def test_a_big_gang_is_not_starved_by_small_pods(core: Core) -> None:
+    running = [a_pod(f"old-{n}").needs(cpu=2).on(f"n{n}") for n in range(2)]
+    core.see(*nodes(2, 2, 2), *running, *gang("big", 4))
+    assert bound(core.run()) == set()
+    for minute in range(20):
+        core.now = minute * 60.0
+        core.see(a_pod(f"small-{minute}").needs(cpu=1))
+        core.run()
+        if minute == 8:
+            assert bound(core.effects) == {"small-0", "small-1"}, "before it starves all may come"
+            core.settle_all(core.effects)
+            core.see_gone(a_pod("small-0"), a_pod("small-1"))
+    core.see(a_pod("vip").needs(cpu=1).with_priority(9))
+    core.see_gone(running[0])
+    assert "vip" in bound(core.run())
+    core.see_gone(a_pod("vip"), running[1], *(a_pod(f"small-{n}") for n in range(20)))
+    core.at(1300)
+    assert {f"big-{n}" for n in range(4)} <= bound(core.effects)
+    core.see(a_pod("after").needs(cpu=1), a_node("n9"))
+    core.at(1400)
+    assert "after" in bound(core.effects), "nothing is kept for a gang that has its nodes"
+
+
 def test_every_member_is_told_who_blocks_the_gang(core: Core) -> None:
     core.see(*nodes(2), *gang("g", 3))
     effects = core.run()

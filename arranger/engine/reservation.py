@@ -1,0 +1,82 @@
+"""Room kept for a gang that has waited too long, so that smaller work does not starve it.
+
+One group at a time, the first in the queue's order, gets the nodes on which it would fit if they
+were empty. Nobody else is placed there but pods of higher priority, which go before it anyway, and
+of lower priority, which it may evict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
+from arranger.engine.member import Member
+from arranger.framework.diagnosis import Rejected
+from arranger.framework.evaluation import Evaluation
+from arranger.framework.status import Code
+from arranger.framework.verdicts import Rejection
+
+#: Named as the plugin that keeps others out.
+RESERVATION: Final = "Reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """``nodes`` are kept for the entity ``key`` of that priority.
+
+    Attributes:
+        rank: its place in the queue's order; a group of lower rank takes the reservation over.
+        title: how messages call the group.
+    """
+
+    key: str
+    rank: tuple[object, ...]
+    title: str
+    priority: int
+    nodes: frozenset[str]
+
+    def keeps_out(self, member: Member) -> bool:
+        """Whether a pod must not be placed on these nodes."""
+        entity = member.entity
+        mine = entity is not None and entity.key == self.key
+        return not mine and member.pod.priority == self.priority
+
+    def open_rows(self, cluster: Cluster) -> BoolArray:
+        """Row → whether it is not reserved."""
+        rows = np.ones(cluster.table.size, dtype=np.bool_)
+        rows[cluster.table.rows(self.nodes)] = False
+        return rows
+
+    @property
+    def rejection(self) -> Rejected:
+        """What pods that are kept out are told of these nodes."""
+        reason = f"node(s) reserved for {self.title}"
+        return Rejected(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+
+
+def nodes_for(
+    cluster: Cluster, classes: Sequence[tuple[Evaluation, Member, int]]
+) -> frozenset[str]:
+    """The nodes to keep for so many pods of each class: the emptiest that would hold them.
+
+    Each class counts on nodes of its own, which may keep a few more than are needed, and empties
+    them of what runs there now in thought only.
+    """
+    table = cluster.table
+    taken = np.zeros(table.size, dtype=np.bool_)
+    for evaluation, member, count in classes:
+        usable = evaluation.suitable & ~taken
+        whole = np.where(usable, table.slots(member.pod, empty=True), 0)
+        now = np.where(usable, table.slots(member.pod), 0)
+        # Those nearest to being free first, the larger first among them.
+        order = np.lexsort((-whole, whole - now))
+        enough = np.cumsum(whole[order])
+        last = int(np.searchsorted(enough, count)) + 1
+        chosen = order[:last]
+        taken[chosen[whole[chosen] > 0]] = True
+    return frozenset(table.name(int(row)) for row in np.flatnonzero(taken))
