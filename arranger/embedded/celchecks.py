@@ -123,6 +123,8 @@ def _schema_of(tree: Any, scope: Scope) -> Object | None:
 def _fields(schema: Object) -> Mapping[str, Object | None]:
     """The fields that may be named, with their schemas; a map has any."""
     known, more = schema.get("properties") or {}, schema.get("additionalProperties")
+    if "type" not in schema:
+        return _Any(None)
     if more and not known:
         return _Any(more if isinstance(more, dict) else None)
     fields: dict[str, Object | None] = {escaped(name): child for name, child in known.items()}

@@ -45,6 +45,8 @@ def typed(schema: Object, value: Any, *, root: bool = False) -> Any:
     """A JSON value as CEL has it; of an object, what its schema names."""
     if value is None:
         return None
+    if "type" not in schema:
+        return json_to_cel(value)
     if isinstance(value, dict):
         return _typed_object(schema, value, root)
     if isinstance(value, list):
