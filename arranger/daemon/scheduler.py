@@ -155,15 +155,19 @@ class Scheduler:
             await self._until_due()
             if not self.synced:
                 continue
-            # Not leading for a moment (the loop had stalled): events are taken in, and the
-            # renewal that follows, or the end of the process, decides what comes next.
-            while self.may_write():
-                if self._writer.backlog >= MAX_BACKLOG:
-                    break  # an outcome will wake us
+            while self._may_decide():
                 self._step()
                 await asyncio.sleep(0)
                 if not self.engine.ready:
                     break
+
+    def _may_decide(self) -> bool:
+        """Whether to go on; when that changes, the renewal of the lease or an outcome wakes us.
+
+        Not leading for a moment (the loop had stalled), we still take events in: the renewal that
+        follows, or the end of the process, decides what comes next.
+        """
+        return self.may_write() and self._writer.backlog < MAX_BACKLOG
 
     def _step(self) -> None:
         # Wall time only measures; the engine is given the loop's clock.
@@ -176,11 +180,8 @@ class Scheduler:
     def _on_outcome(self, effect: Effect) -> Callable[[Outcome], None]:
         if self.engine.awaits(effect):
             return partial(self._settled, effect)
-        return self._done
-
-    def _done(self, outcome: Outcome) -> None:
-        if self.engine.ready:
-            self._wake.set()  # it may have been the backlog that kept us from going on
+        # Nobody waits for it, but it may be the backlog that keeps us from going on.
+        return lambda _: self._wake.set()
 
     def _settled(self, effect: Effect, outcome: Outcome) -> None:
         self.engine.settle(effect, outcome, self._loop_time())
@@ -188,7 +189,8 @@ class Scheduler:
 
     async def _until_due(self) -> None:
         timer = self.engine.next_timer()
-        if timer is not None and self.synced:
+        # While we may not go on, a timer that is due would wake us without end.
+        if timer is not None and self.synced and self._may_decide():
             # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         else:
