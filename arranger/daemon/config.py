@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from arranger.engine.gang_work import GangPolicy
+from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.queue import QueueSettings
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, ProfileError, Weighted

@@ -24,7 +24,8 @@ from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_
 from arranger.engine.cycle import Broken, Held, Placed, Unplaced
 from arranger.engine.desk import Desk, Stats
 from arranger.engine.entity import Entity, Part
-from arranger.engine.gang_work import GangPolicy, GangWork
+from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang_work import GangWork
 from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import QueueSettings, SchedulingQueue

@@ -108,6 +108,12 @@ class Entity:
             return sign
         return self.key
 
+    @property
+    def gang_group(self) -> GangGroup:
+        """The gang group, of an entity that is known to have one."""
+        assert self.group is not None, "a lone pod has no gang"
+        return self.group
+
     def join(self, member: Member) -> None:
         """A pod is placed with this entity from now on."""
         self.members[member.uid] = member

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.gangs import Mode, Topology
+from arranger.api.gangs import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
@@ -27,9 +27,6 @@ from arranger.framework.status import Code
 from arranger.framework.verdicts import Rejection
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangGroup
-
-#: Gang → bundle → how many.
-Tally = Mapping[str, Mapping[str, int]]
 
 OUTSIDE: Final = Rejected(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
@@ -102,8 +99,7 @@ class GangCycle:
         ``held`` are the members that have kept their nodes from earlier attempts. When the group
         stays incomplete, a Strict one holds nothing of this attempt and a NonStrict one all of it.
         """
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
+        group = entity.gang_group
         members = _in_order(entity.ready(), group)
         topology = next((g.settings.topology for g in group.gangs if g.settings.topology), None)
         if topology is None:
@@ -121,7 +117,7 @@ class GangCycle:
         return best or self._no_domain(topology, members)
 
     def _settled(self, group: GangGroup, decision: GangDecision) -> GangDecision:
-        if not decision.complete and (decision.broken or is_strict(group)):
+        if not decision.complete and (decision.broken or group.strict):
             self._give_back(decision)
         return decision
 
@@ -132,10 +128,9 @@ class GangCycle:
 
     def room_for(self, entity: Entity, held: Sequence[Member]) -> frozenset[str]:
         """The nodes to keep for what the group needs, were they empty."""
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
-        gang_of = {uid: gang for gang in group.gangs for uid in gang.claims}
-        have = tally(held, gang_of)
+        group = entity.gang_group
+        gang_of = group.gang_of()
+        have = group.tally(member.uid for member in held)
         classes: dict[Hashable, list[Member]] = {}
         for member in _in_order(entity.ready(), group):
             gang = gang_of[member.uid]
@@ -158,13 +153,13 @@ class GangCycle:
         held: Sequence[Member],
         within: Within | None,
     ) -> GangDecision:
-        gang_of = {uid: gang for gang in group.gangs for uid in gang.claims}
-        attempt = _Attempt(gang_of, tally(held, gang_of), within, len(held))
+        have = group.tally(member.uid for member in held)
+        attempt = _Attempt(group.gang_of(), have, within, len(held))
         todo = list(members)
         while True:
             before = len(attempt.placed)
             todo = self._round(attempt, todo, required=True)
-            complete = not lacking(group, attempt.have)
+            complete = not group.is_short(attempt.have)
             progress = len(attempt.placed) > before
             if complete or attempt.broken or not (progress and any(m.pod.terms for m in todo)):
                 break
@@ -261,27 +256,6 @@ class GangCycle:
 def _kind(member: Member) -> Hashable:
     """Members of one kind are judged alike."""
     return member.sign if member.sign is not None else member.uid
-
-
-def is_strict(group: GangGroup) -> bool:
-    """Whether the group holds nothing while it is incomplete: one Strict gang makes it so."""
-    return any(gang.mode is Mode.STRICT for gang in group.gangs)
-
-
-def lacking(group: GangGroup, have: Tally) -> bool:
-    """Whether any gang of the group is short of its minimum."""
-    return bool(group.unanswered) or any(
-        gang.lacking(have.get(gang.name, {})) for gang in group.gangs
-    )
-
-
-def tally(members: Iterable[Member], gang_of: Mapping[str, Gang]) -> dict[str, Counter[str]]:
-    """How many of these members each bundle of each gang has."""
-    counts: dict[str, Counter[str]] = {gang.name: Counter() for gang in gang_of.values()}
-    for member in members:
-        gang = gang_of[member.uid]
-        counts[gang.name][gang.claims[member.uid].bundle] += 1
-    return counts
 
 
 def _in_order(members: Iterable[Member], group: GangGroup) -> list[Member]:

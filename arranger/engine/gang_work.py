@@ -8,65 +8,29 @@ minimum is bound; a Strict gang that fits nowhere holds nothing and may wait for
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from arranger.api import keys
 from arranger.api.effects import AnnotatePod, DeletePod
 from arranger.engine import reports
 from arranger.engine.desk import Desk
 from arranger.engine.entity import GANG, Entity, Part, refusal
-from arranger.engine.gang_cycle import (
-    GangCycle,
-    GangDecision,
-    Tally,
-    is_strict,
-    lacking,
-    tally,
-)
+from arranger.engine.gang_cycle import GangCycle, GangDecision
+from arranger.engine.gang_hold import GangPolicy, Hold
 from arranger.engine.member import Member
+from arranger.engine.notices import Notices
 from arranger.engine.phases import Phase
-from arranger.engine.reservation import RESERVATION, Reservation
+from arranger.engine.room_keeper import RoomKeeper
 from arranger.framework.status import Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.gangs.gang import Gang, Standing
-from arranger.gangs.registry import GangGroup, GangRegistry
+from arranger.gangs import texts
+from arranger.gangs.gang import Standing
+from arranger.gangs.registry import GangGroup, GangRegistry, Tally
 
 #: Seconds until the members of an incomplete gang are told; the others are usually on their way.
 QUIET: Final = 2.0
 #: Seconds between two rounds of telling, for each member: a round costs the server about 3 ms each.
 TELLING_COSTS: Final = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class GangPolicy:
-    """What holds for all gangs that do not say otherwise.
-
-    Attributes:
-        wait: seconds that a group may hold nodes while it is incomplete.
-        on_timeout: whether it is tried again when that time is over, or only after its owner acts.
-        on_partial_bind: what becomes of a group that cannot be completed after part of its
-            minimum has been bound: it goes on waiting, or its bound members are deleted.
-        starvation_after: seconds of waiting for room after which nodes are kept for a group.
-    """
-
-    wait: float = 600.0
-    on_timeout: Literal["Block", "Retry"] = "Block"
-    on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
-    starvation_after: float = 600.0
-
-
-@dataclass(slots=True)
-class Hold:
-    """What an incomplete group keeps: ``members`` with a node, since when, and until when."""
-
-    entity: Entity
-    since: float
-    deadline: float
-    members: dict[str, Member] = field(default_factory=dict)
 
 
 class GangWork:
@@ -90,12 +54,12 @@ class GangWork:
         self._policy = policy
         self._bind = bind
         self._cycle = GangCycle(desk.cluster, desk.cycle)
+        self._keeper = RoomKeeper(desk, policy.starvation_after)
         #: Group name → its entity, whether or not it is in the queue.
         self._entities: dict[str, Entity] = {}
         self._holds: dict[str, Hold] = {}
-        #: (when, group name) of what members are to be told.
-        self._notices: list[tuple[float, str]] = []
-        self._noticed: dict[str, float] = {}
+        #: Entities whose members are to be told.
+        self._notices = Notices()
         #: Groups that could not be completed in time after part of them was bound.
         self._given_up: set[str] = set()
 
@@ -168,26 +132,13 @@ class GangWork:
 
     def gate(self, entity: Entity) -> Status | None:
         """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
-        if group.unanswered:
-            names = ", ".join(group.unanswered)
-            return refusal(f"{_title(group)} waits for {names}, which must exist and name it")
-        for gang in group.gangs:
-            if not gang.defined:
-                return refusal(
-                    f"gang {gang.name} waits to be defined: it has neither a PodGroup nor "
-                    f"{keys.GANG_MIN}"
-                )
-            if gang.blocked:
-                return refusal(
-                    f"gang {gang.name} ran out of time: to try it again remove {keys.GANG_TIMEOUT} "
-                    "from its pods, edit its PodGroup or recreate the pods"
-                )
+        group = entity.gang_group
+        if reason := texts.why_not(group):
+            return refusal(reason)
         if self._is_short(entity, group):
-            return refusal(f"{_title(group)} waits for members")
+            return refusal(f"{texts.title(group)} waits for members")
         if not entity.count_ready():
-            return refusal(f"{_title(group)}: its members are held back")
+            return refusal(f"{texts.title(group)}: its members are held back")
         return None
 
     def _is_short(self, entity: Entity, group: GangGroup) -> bool:
@@ -196,14 +147,13 @@ class GangWork:
         there = entity.count_ready() + (len(hold.members) if hold is not None else 0)
         if there < sum(gang.shortfall({}) for gang in group.gangs):
             return True
-        return lacking(group, self._arrived(entity))
+        return group.is_short(self._arrived(entity))
 
     # --- placing ---------------------------------------------------------------------------
 
     def attempt(self, entity: Entity, now: float) -> None:
         """Try to place the group; everything that follows from the answer is done here."""
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
+        group = entity.gang_group
         hold = self._holds.get(group.name)
         held = list(hold.members.values()) if hold else []
         decision = self._cycle.decide(entity, held)
@@ -227,7 +177,7 @@ class GangWork:
         else:
             entity.reason = ""
             entity.attempts = 0
-        self._check_reservation(now)
+        self._keeper.check(self._entities, now)
 
     def _go(self, members: Iterable[Member], hold: Hold | None, now: float) -> None:
         """The group is complete: bind all that it has."""
@@ -253,7 +203,9 @@ class GangWork:
 
     def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
         assert decision.blocker is not None, "something broke while no member was tried"
-        text = f"{decision.broken} ({_title(entity.group)}, pod {decision.blocker.pod.key})"
+        text = (
+            f"{decision.broken} ({texts.title(entity.gang_group)}, pod {decision.blocker.pod.key})"
+        )
         self._desk.count(decision.blocker, "error")
         for member in entity.members.values():
             self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, text)
@@ -265,20 +217,21 @@ class GangWork:
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
         if not decision.complete:
-            self._starve(entity, now)
+            hold = self._holds.get(entity.group.name) if entity.group is not None else None
+            held = list(hold.members.values()) if hold is not None else []
+            self._keeper.starve(entity, now, lambda: self._cycle.room_for(entity, held))
         self._desk.queue.rest(entity, decision.rejected_by, now)
         self._notice(entity, now)
         self._tell_due(now)
 
     def _explain(self, entity: Entity, decision: GangDecision) -> str:
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
-        text = _title(group)
+        group = entity.gang_group
+        text = texts.title(group)
         if decision.complete:
             text += ": placed, with no room for the members beyond its minimum"
         else:
             text += (
-                f": {self._census(group, self._arrived(entity))}, "
+                f": {texts.census(group, self._arrived(entity))}, "
                 f"{decision.placeable} placeable now"
             )
         if decision.blocker is not None and not decision.complete:
@@ -302,9 +255,8 @@ class GangWork:
         hold = self._hold_of(member)
         if hold is not None:
             hold.members.pop(member.uid)
-            group = hold.entity.group
-            assert group is not None, "a hold belongs to a group"
-            if is_strict(group):
+            group = hold.entity.gang_group
+            if group.strict:
                 self._put_back(hold, self._release_all(hold, now), now)
             elif not hold.members:
                 self._end(hold)
@@ -313,15 +265,14 @@ class GangWork:
         """End the holds whose time is over, and tell who is to be told."""
         for hold in [h for h in self._holds.values() if h.deadline <= now]:
             self._expire(hold, now)
-        self._check_reservation(now)
+        self._keeper.check(self._entities, now)
         self._tell_due(now)
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
         due = [hold.deadline for hold in self._holds.values()]
-        if self._notices:
-            due.append(self._notices[0][0])
-        return min(due, default=None)
+        told = self._notices.next()
+        return min([*due, told] if told is not None else due, default=None)
 
     def check_consistent(self) -> None:
         """Check entities and holds against each other.
@@ -350,8 +301,7 @@ class GangWork:
     # --- inside: holding -------------------------------------------------------------------
 
     def _hold(self, entity: Entity, now: float) -> Hold:
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
+        group = entity.gang_group
         hold = self._holds.get(group.name)
         if hold is None:
             waits = [gang.settings.wait or self._policy.wait for gang in group.gangs]
@@ -366,16 +316,14 @@ class GangWork:
         return hold if hold is not None and member.uid in hold.members else None
 
     def _end(self, hold: Hold) -> None:
-        group = hold.entity.group
-        assert group is not None, "a hold belongs to a group"
+        group = hold.entity.gang_group
         self._holds.pop(group.name, None)
 
     def _proceed(self, hold: Hold, now: float) -> None:
         """Bind what is held if that completes the group."""
-        group = hold.entity.group
-        assert group is not None, "a hold belongs to a group"
+        group = hold.entity.gang_group
         ready = [m for m in hold.members.values() if m.uid not in self._desk.waiting]
-        if not lacking(group, self._count(group, ready)):
+        if not group.is_short(group.tally(member.uid for member in ready)):
             self._go(ready, hold, now)
 
     def _release_all(self, hold: Hold, now: float) -> list[Member]:
@@ -393,10 +341,9 @@ class GangWork:
 
     def _expire(self, hold: Hold, now: float) -> None:
         """WaitTime is over: give everything back (seeds 000 and 002, Permit and Unreserve)."""
-        group = hold.entity.group
-        assert group is not None, "a hold belongs to a group"
+        group = hold.entity.gang_group
         released = self._release_all(hold, now)
-        partial = self._is_partial(group)
+        partial = group.partial
         if partial:
             self._given_up.add(group.name)
             if self._policy.on_partial_bind == "Delete":
@@ -407,6 +354,12 @@ class GangWork:
             waiting = [*hold.entity.members.values(), *released]
             mark = {keys.GANG_TIMEOUT: "true"}
             self._desk.outbox += [AnnotatePod(reports.pod_ref(m.pod.pod), mark) for m in waiting]
+        text = (
+            f"{texts.title(group)} gave its nodes back: it did not become complete within "
+            f"{hold.deadline - hold.since:g}s"
+        )
+        for member in [*hold.entity.members.values(), *released]:
+            self._desk.outbox.append(reports.out_of_time(member, text))
         self._put_back(hold, released, now)
         if hold.entity.members:
             self._notice(hold.entity, now)
@@ -418,54 +371,16 @@ class GangWork:
                 if pod is not None and uid not in self._desk.members:
                     self._desk.outbox.append(DeletePod(reports.pod_ref(pod.pod)))
 
-    # --- inside: starving ------------------------------------------------------------------
-
-    def _starve(self, entity: Entity, now: float) -> None:
-        """Note that a complete group found no room, and keep nodes for it if that lasts."""
-        if entity.starving_since is None:
-            entity.starving_since = now
-        if now - entity.starving_since < self._policy.starvation_after:
-            return
-        group, kept, rank = (
-            entity.group,
-            self._desk.cycle.reservation,
-            self._desk.queue.rank(entity),
-        )
-        assert group is not None, "a lone pod has no gang"
-        if kept is None or kept.key == entity.key or rank < kept.rank:
-            hold = self._holds.get(group.name)
-            nodes = self._cycle.room_for(entity, list(hold.members.values()) if hold else [])
-            self._desk.cycle.reservation = Reservation(
-                entity.key, rank, _title(group), entity.lead.pod.priority, nodes
-            )
-
-    def _check_reservation(self, now: float) -> None:
-        """Drop the reservation when its group waits for room no more."""
-        kept = self._desk.cycle.reservation
-        if kept is None:
-            return
-        entity = self._entities.get(kept.key.removeprefix("gang:"))
-        if entity is None or entity.starving_since is None or entity.part is not Part.UNSCHEDULABLE:
-            if entity is not None and entity.part in (Part.ACTIVE, Part.BACKOFF):
-                return  # it is about to be tried
-            self._desk.cycle.reservation = None
-            self._desk.happened(ClusterEvent(EventKind.OTHER, resource=RESERVATION), now)
-
     # --- inside: telling -------------------------------------------------------------------
 
     def _notice(self, entity: Entity, due: float) -> None:
         """Have the members told, not before ``due`` and not more often than it is worth."""
-        due = max(due, entity.told_at + TELLING_COSTS * len(entity.members))
-        if due < self._noticed.get(entity.key, math.inf):
-            self._noticed[entity.key] = due
-            heapq.heappush(self._notices, (due, entity.key))
+        self._notices.schedule(
+            entity.key, max(due, entity.told_at + TELLING_COSTS * len(entity.members))
+        )
 
     def _tell_due(self, now: float) -> None:
-        while self._notices and self._notices[0][0] <= now:
-            due, key = heapq.heappop(self._notices)
-            if self._noticed.get(key) != due:
-                continue  # they have been told earlier
-            del self._noticed[key]
+        for key in self._notices.take(now):
             entity = self._entities.get(key.removeprefix("gang:"))
             if entity is None or entity.key not in self._desk.queue:
                 continue
@@ -480,10 +395,9 @@ class GangWork:
 
     def _why_gated(self, entity: Entity) -> str:
         """The reason with the members counted, which is too much work for every arrival."""
-        group, refused = entity.group, self.gate(entity)
-        assert group is not None, "a lone pod has no gang"
+        group, refused = entity.gang_group, self.gate(entity)
         if refused is not None and not group.unanswered and self._is_short(entity, group):
-            return f"{refused.message()}: {self._census(group, self._arrived(entity))}"
+            return f"{refused.message()}: {texts.census(group, self._arrived(entity))}"
         return entity.reason
 
     def _unmark(self, members: Iterable[Member]) -> None:
@@ -501,57 +415,23 @@ class GangWork:
         uids = [uid for gang in gangs if gang is not None for uid in gang.claims]
         return [self._desk.members[uid] for uid in uids if uid in self._desk.members]
 
-    def _count(self, group: GangGroup, members: Iterable[Member]) -> Tally:
-        return tally(members, {uid: gang for gang in group.gangs for uid in gang.claims})
-
     def _arrived(self, entity: Entity) -> Tally:
         """Members that are there to be placed, and those already held."""
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
+        group = entity.gang_group
         hold = self._holds.get(group.name)
-        return self._count(group, [*entity.ready(), *(hold.members.values() if hold else ())])
-
-    def _census(self, group: GangGroup, arrived: Tally) -> str:
-        """``3 of 5 arrived``, by gang and bundle where there are several."""
-        parts = []
-        for gang in group.gangs:
-            of_gang = arrived.get(gang.name, {})
-            label = f"{gang.name} " if len(group.gangs) > 1 else ""
-            there = sum(of_gang.values()) + _on_nodes(gang, None)
-            if gang.minimum or not gang.minima:
-                parts.append(f"{label}{there} of {gang.minimum} arrived")
-            for bundle, least in gang.minima.items():
-                there = of_gang.get(bundle, 0) + _on_nodes(gang, bundle)
-                parts.append(f"{label}{bundle or 'members'} {there} of {least} arrived")
-        return ", ".join(parts)
-
-    def _is_partial(self, group: GangGroup) -> bool:
-        """Whether part of the minimum is bound, as after a crash or a failed Binding."""
-        short = any(gang.lacking({}) for gang in group.gangs)
-        bound = any(gang.count(Standing.BOUND) for gang in group.gangs)
-        return short and bound and not all(gang.satisfied for gang in group.gangs)
+        held = hold.members if hold is not None else {}
+        return group.tally([*(member.uid for member in entity.ready()), *held])
 
     def _is_urgent(self, group: GangGroup) -> bool:
         """Whether the group is to be completed before all others."""
         if self._policy.on_partial_bind == "Hold" or group.name in self._given_up:
             return False
-        return self._is_partial(group)
+        return group.partial
 
     def _is_stale(self, entity: Entity) -> bool:
-        group = entity.group
-        assert group is not None, "a lone pod has no gang"
+        group = entity.gang_group
         return any(
             self._registry.gangs.get(gang.name) is not gang
             or self._registry.group_of(gang) is not group
             for gang in group.gangs
         )
-
-
-def _title(group: GangGroup | None) -> str:
-    assert group is not None, "a lone pod has no gang"
-    kind = "gang" if len(group.gangs) == 1 else "gang group"
-    return f"{kind} {group.name}"
-
-
-def _on_nodes(gang: Gang, bundle: str | None) -> int:
-    return gang.settled(bundle) + gang.count(Standing.PLACED, bundle)

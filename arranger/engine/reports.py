@@ -73,6 +73,21 @@ def failed(member: Member, reason: str, message: str, nominated: str | None = No
     return effects
 
 
+def out_of_time(member: Member, message: str) -> PublishEvent:
+    """The pod's gang was incomplete for too long.
+
+    A reason of its own: events of one reason are counted together under the first one's text.
+    """
+    return PublishEvent(
+        regarding=object_ref(member.pod.pod),
+        reason="GangTimedOut",
+        action="Scheduling",
+        note=message,
+        type="Warning",
+        controller=member.profile.scheduler_name,
+    )
+
+
 def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
     """What a pod says about its gang cannot be read; the rest of it counts."""
     return [_invalid(object_ref(pod), problems)]

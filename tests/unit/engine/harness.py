@@ -19,7 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import Entity, Part
-from arranger.engine.gang_work import GangPolicy
+from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.framework.plugin import Plugin, Queued, Reads

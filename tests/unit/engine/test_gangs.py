@@ -16,7 +16,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.gang_work import GangPolicy
+from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.plugin import Plugin, Wait
 from arranger.plugins import default_profile
@@ -527,7 +527,7 @@ def test_nothing_is_left_when_gangs_are_gone(core: Core) -> None:
     core.at(10_000)
     gangs = core.engine._gangs
     registry = core.engine.registry
-    left = (gangs._entities, gangs._holds, gangs._notices, gangs._noticed, gangs._given_up)
+    left = (gangs._entities, gangs._holds, gangs._notices, gangs._given_up)
     assert not any(left)
     known = (registry.gangs, registry._groups, registry._named_by, registry._names)
     assert not any((*known, registry._definitions, registry._gang_of))

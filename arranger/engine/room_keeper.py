@@ -1,0 +1,44 @@
+"""Keeps room for gangs that have waited too long; see :mod:`arranger.engine.reservation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from arranger.engine.desk import Desk
+from arranger.engine.entity import Entity, Part
+from arranger.engine.reservation import RESERVATION, Reservation
+from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.gangs import texts
+
+_WAITING = (Part.UNSCHEDULABLE, Part.ACTIVE, Part.BACKOFF)
+
+
+class RoomKeeper:
+    """Gives the reservation to the first gang that has waited for room ``after`` seconds."""
+
+    def __init__(self, desk: Desk, after: float) -> None:
+        self._desk = desk
+        self._after = after
+
+    def starve(self, entity: Entity, now: float, room: Callable[[], frozenset[str]]) -> None:
+        """A complete group has found no room; ``room`` names the nodes it would need."""
+        if entity.starving_since is None:
+            entity.starving_since = now
+        if now - entity.starving_since < self._after or entity.group is None:
+            return
+        kept, rank = self._desk.cycle.reservation, self._desk.queue.rank(entity)
+        if kept is None or kept.key == entity.key or rank < kept.rank:
+            self._desk.cycle.reservation = Reservation(
+                entity.key, rank, texts.title(entity.group), entity.lead.pod.priority, room()
+            )
+
+    def check(self, entities: Mapping[str, Entity], now: float) -> None:
+        """Drop the reservation when its group waits for room no more."""
+        kept = self._desk.cycle.reservation
+        if kept is None:
+            return
+        entity = entities.get(kept.key.removeprefix("gang:"))
+        if entity is not None and entity.starving_since is not None and entity.part in _WAITING:
+            return
+        self._desk.cycle.reservation = None
+        self._desk.happened(ClusterEvent(EventKind.OTHER, resource=RESERVATION), now)
