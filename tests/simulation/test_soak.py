@@ -139,8 +139,13 @@ async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) ->
 
         def at_rest() -> bool:
             leads = leader()
-            members = leads.engine.members() if leads else []
-            return stage.bound() == PODS and {m.pod.pod.metadata.name for m in members} == HOPELESS
+            if leads is None or stage.bound() != PODS:
+                return False
+            waiting = {member.pod.pod.metadata.name for member in leads.engine.members()}
+            return waiting == HOPELESS and all(
+                leads.engine.cluster.node_of(pod["metadata"]["uid"]) == pod["spec"].get("nodeName")
+                for pod in stage.cluster.objects("pods")
+            )
 
         await settle(chaos, at_rest)
         for name in HOPELESS:
