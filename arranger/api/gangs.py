@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 from arranger.api import keys
 from arranger.api.objects import Pod
@@ -29,7 +30,9 @@ from arranger.api.podgroups import (
 T = TypeVar("T")
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+#: Seconds that Go's durations can hold, which is about 292 years.
+_LONGEST: Final = 290 * 365.25 * 86400
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations with settings.
@@ -142,6 +145,8 @@ def claim_of(pod: Pod) -> GangClaim | None:
     settings, problems = _said(said, bundle, labels.get(keys.POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
+        # Its pods still belong together, but must not pass for those of a group "a,default/b".
+        name = quote(name, safe="")
     timed_out = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
     gang = f"{pod.metadata.namespace}/{name}"
     return GangClaim(gang, bundle, definition, settings, timed_out, problems)
@@ -178,22 +183,29 @@ def settings_of(group: AnyPodGroup, problems: list[str]) -> GangSettings:
             )
         )
     spec = group.spec
-    wait = float(spec.schedule_timeout_seconds or 0) or None
-    minima = tuple(sorted(spec.min_task_member.items()))
-    return notes.over(GangSettings(minimum=spec.min_member, wait=wait, minima=minima))
+    wait = _from_zero("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
+    # The upstream types are written in Go with "omitempty": a field left out is a zero.
+    least = _from_zero("minMember", spec.min_member, problems)
+    tasks = spec.min_task_member.items()
+    minima = ((task, _from_zero("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    return notes.over(GangSettings(minimum=least, wait=float(wait) or None, minima=tuple(minima)))
 
 
 def duration(text: str) -> float:
     """Seconds of a Go duration such as ``1h30m``; a bare number counts as seconds.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or too long for a clock.
     """
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if not text or _DURATION.sub("", text):
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        seconds = float(text)
+    elif not text or _DURATION.sub("", text):
         raise ValueError(f"{text!r} is not a duration such as 90s or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    else:
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    if seconds > _LONGEST:
+        raise ValueError(f"{text[:20]!r} is longer than 290 years")
+    return seconds
 
 
 def _membership(
@@ -253,8 +265,14 @@ def _read(
         return None
 
 
+def _from_zero(field: str, number: int | None, problems: list[str]) -> int:
+    if number is not None and number < 0:
+        problems.append(f"spec.{field}: {number} is less than zero")
+    return max(number or 0, 0)
+
+
 def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text):
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise ValueError(f"{text!r} is not a number of pods")
     return int(text)
 
@@ -268,10 +286,10 @@ def _boolean(text: str) -> bool:
 def _groups(text: str) -> tuple[str, ...]:
     try:
         names = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(_is_gang(name) for name in names):
-        raise ValueError(f'{text!r} is not a list such as ["namespace/gang", ...]')
+        raise ValueError(f'{text[:200]!r} is not a list such as ["namespace/gang", ...]')
     return tuple(sorted(set(names)))
 
 

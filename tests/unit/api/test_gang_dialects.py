@@ -1,0 +1,539 @@
+"""What pods and PodGroups of every dialect say about their gang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from arranger.api.gangs import (
+    GangClaim,
+    GangSettings,
+    MatchPolicy,
+    Mode,
+    Topology,
+    claim_of,
+    duration,
+    settings_of,
+)
+from arranger.api.podgroups import (
+    POD_GROUPS,
+    AnyPodGroup,
+    CommunityPodGroup,
+    NativePodGroup,
+    SigsPodGroup,
+    VolcanoPodGroup,
+)
+from tests.builders import PodBuilder, a_pod
+
+KOORDINATOR = "gang.scheduling.koordinator.sh/"
+BUNDLES = "gang.koordinater.io/"
+SIGS = "pod-group.scheduling.sigs.k8s.io"
+Notes = dict[str, str]
+
+
+def claim(pod: PodBuilder) -> GangClaim:
+    said = claim_of(pod.build())
+    assert said is not None
+    return said
+
+
+def in_g(**words: str) -> Notes:
+    """Annotations of gang g in Koordinator's dialect."""
+    said = {KOORDINATOR + word.replace("_", "-"): text for word, text in words.items()}
+    return {KOORDINATOR + "name": "g", **said}
+
+
+def in_bundle(**words: str) -> Notes:
+    return {BUNDLES + "name": "g", **{BUNDLES + word: text for word, text in words.items()}}
+
+
+# --- membership ------------------------------------------------------------------------------
+
+MEMBERSHIP: dict[str, tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None] | None]] = {
+    "a pod that says nothing": (a_pod(), None),
+    "other labels and annotations": (a_pod().labelled(app="x").annotated(note="y"), None),
+    "the seed's label": (a_pod().labelled({SIGS: "g"}), ("g", SigsPodGroup)),
+    "its older label": (a_pod().labelled({f"{SIGS}/name": "g"}), ("g", SigsPodGroup)),
+    "the label of scheduler-plugins": (
+        a_pod().labelled({"scheduling.x-k8s.io/pod-group": "g"}),
+        ("g", CommunityPodGroup),
+    ),
+    "Koordinator's annotation": (a_pod().annotated({KOORDINATOR + "name": "g"}), ("g", None)),
+    "the compatible annotation": (a_pod().annotated({SIGS: "g"}), ("g", None)),
+    "its longer form": (a_pod().annotated({f"{SIGS}/name": "g"}), ("g", None)),
+    "the annotation of seed 002": (a_pod().annotated({BUNDLES + "name": "g"}), ("g", None)),
+    "Volcano's annotation": (
+        a_pod().annotated({"scheduling.k8s.io/group-name": "g"}),
+        ("g", VolcanoPodGroup),
+    ),
+    "Volcano's longer annotation": (
+        a_pod().annotated({"scheduling.volcano.sh/group-name": "g"}),
+        ("g", VolcanoPodGroup),
+    ),
+    "the field of Kubernetes": (
+        a_pod().with_spec(schedulingGroup={"podGroupName": "g"}),
+        ("g", NativePodGroup),
+    ),
+    "a field without a name": (a_pod().with_spec(schedulingGroup={}), None),
+    "an empty name is none": (a_pod().annotated({KOORDINATOR + "name": ""}), None),
+    "a minimum without a name is none": (
+        a_pod().annotated({KOORDINATOR + "min-available": "2"}),
+        None,
+    ),
+    "a bundle without a gang is none": (a_pod().annotated({BUNDLES + "bundleName": "ps"}), None),
+}
+
+
+@pytest.mark.parametrize("case", MEMBERSHIP.values(), ids=MEMBERSHIP.keys())
+def test_membership(case: tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None] | None]) -> None:
+    pod, expected = case
+    said = claim_of(pod.build())
+    if expected is None:
+        assert said is None
+    else:
+        assert said == GangClaim(f"default/{expected[0]}", definition=expected[1])
+
+
+def test_a_gang_is_of_its_pods_namespace() -> None:
+    assert claim(a_pod().in_namespace("ml").annotated(in_g())).gang == "ml/g"
+
+
+#: Each says another name; the first of them that is there counts.
+PRECEDENCE = (
+    a_pod().with_spec(schedulingGroup={"podGroupName": "native"}),
+    a_pod().labelled({SIGS: "sigs"}),
+    a_pod().labelled({f"{SIGS}/name": "sigs-name"}),
+    a_pod().labelled({"scheduling.x-k8s.io/pod-group": "community"}),
+    a_pod().annotated({KOORDINATOR + "name": "koordinator"}),
+    a_pod().annotated({SIGS: "compatible"}),
+    a_pod().annotated({f"{SIGS}/name": "compatible-name"}),
+    a_pod().annotated({BUNDLES + "name": "bundles"}),
+    a_pod().annotated({"scheduling.k8s.io/group-name": "volcano"}),
+    a_pod().annotated({"scheduling.volcano.sh/group-name": "volcano-long"}),
+)
+
+
+@pytest.mark.parametrize("first", range(len(PRECEDENCE)))
+def test_the_first_dialect_names_the_gang(first: int) -> None:
+    everything: dict[str, Any] = {}
+    for pod in reversed(PRECEDENCE[first:]):
+        manifest = pod.manifest()
+        everything.setdefault("labels", {}).update(manifest["metadata"].get("labels", {}))
+        everything.setdefault("notes", {}).update(manifest["metadata"].get("annotations", {}))
+        everything["group"] = manifest["spec"].get("schedulingGroup")
+    pod = a_pod().labelled(everything["labels"]).annotated(everything["notes"])
+    if everything["group"]:
+        pod = pod.with_spec(schedulingGroup=everything["group"])
+    alone = claim(PRECEDENCE[first])
+    both = claim(pod)
+    assert (both.gang, both.definition) == (alone.gang, alone.definition)
+
+
+NAMES: dict[str, tuple[str, str, bool]] = {
+    "one word": ("g", "g", True),
+    "dashes, dots and digits": ("job-1.v2", "job-1.v2", True),
+    "capitals": ("Job", "Job", False),
+    "an underscore": ("my_job", "my_job", False),
+    "a dash at the end": ("job-", "job-", False),
+    "a slash": ("other/job", "other%2Fjob", False),
+    "what would read like a group of two": ("a,default/b", "a%2Cdefault%2Fb", False),
+    "a line break": ("a\nb", "a%0Ab", False),
+}
+
+
+@pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
+def test_pods_of_a_gang_with_a_wrong_name_stay_together_and_are_told(
+    case: tuple[str, str, bool],
+) -> None:
+    name, expected, right = case
+    said = claim(a_pod().annotated({KOORDINATOR + "name": name}))
+    assert said.gang == f"default/{expected}"
+    problems = () if right else (f"gang name {name!r} is not a DNS-1123 name",)
+    assert said.problems == problems
+
+
+# --- settings of pods ------------------------------------------------------------------------
+
+COMPAT = {f"{SIGS}/min-available": "3"}
+SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
+    "a minimum": (in_g(min_available="5"), GangSettings(minimum=5)),
+    "a minimum of none": (in_g(min_available="0"), GangSettings(minimum=0)),
+    "the compatible minimum": ({**in_g(), **COMPAT}, GangSettings(minimum=3)),
+    "the seed's minimum goes before the compatible one": (
+        {**in_g(min_available="5"), **COMPAT},
+        GangSettings(minimum=5),
+    ),
+    "Strict": (in_g(mode="Strict"), GangSettings(mode=Mode.STRICT)),
+    "NonStrict": (in_g(mode="NonStrict"), GangSettings(mode=Mode.NON_STRICT)),
+    "a time to wait": (in_g(waiting_time="1h"), GangSettings(wait=3600.0)),
+    "no time is the default": (in_g(waiting_time="0"), GangSettings()),
+    "nor is 0s": (in_g(waiting_time="0s"), GangSettings()),
+    "the total number is taken and not needed": (in_g(total_number="9"), GangSettings()),
+    "groups, in order and once": (
+        in_g(groups='["b/x", "a/y", "b/x"]'),
+        GangSettings(groups=("a/y", "b/x")),
+    ),
+    "the other spelling of groups": (
+        in_g(gang_groups='["a/y"]'),
+        GangSettings(groups=("a/y",)),
+    ),
+    "groups go before gang-groups": (
+        in_g(groups='["a/y"]', gang_groups='["b/x"]'),
+        GangSettings(groups=("a/y",)),
+    ),
+    "an empty list of groups": (in_g(groups="[]"), GangSettings(groups=())),
+    "no groups, as the seed writes it": (in_g(groups=""), GangSettings()),
+    "once-satisfied": (in_g(match_policy="once-satisfied"), GangSettings(match=MatchPolicy.ONCE)),
+    "only-waiting": (in_g(match_policy="only-waiting"), GangSettings(match=MatchPolicy.WAITING)),
+    "waiting-and-running": (
+        in_g(match_policy="waiting-and-running"),
+        GangSettings(match=MatchPolicy.RUNNING),
+    ),
+    "the compatible match policy": (
+        {**in_g(), f"{SIGS}/match-policy": "only-waiting"},
+        GangSettings(match=MatchPolicy.WAITING),
+    ),
+    "Koordinator's match policy goes before it": (
+        {**in_g(match_policy="once-satisfied"), f"{SIGS}/match-policy": "only-waiting"},
+        GangSettings(match=MatchPolicy.ONCE),
+    ),
+    "a required domain": (
+        {**in_g(), "arranger.io/topology": "required=zone"},
+        GangSettings(topology=Topology("zone", required=True)),
+    ),
+    "a preferred domain": (
+        {**in_g(), "arranger.io/topology": "preferred=example.com/rack"},
+        GangSettings(topology=Topology("example.com/rack", required=False)),
+    ),
+    "a bundle's minimum": (
+        in_bundle(bundleName="ps", minRequiredNumber="2"),
+        GangSettings(minima=(("ps", 2),)),
+    ),
+    "the only bundle needs no name": (
+        in_bundle(minRequiredNumber="2"),
+        GangSettings(minima=(("", 2),)),
+    ),
+    "strict in the words of seed 002": (
+        in_bundle(isStrictMode="true"),
+        GangSettings(mode=Mode.STRICT),
+    ),
+    "not strict in the words of seed 002": (
+        in_bundle(isStrictMode="False"),
+        GangSettings(mode=Mode.NON_STRICT),
+    ),
+    "the wait of seed 002": (in_bundle(waitingTime="10m"), GangSettings(wait=600.0)),
+    "its total is taken and not needed": (in_bundle(totalChildrenNum="9"), GangSettings()),
+    "Koordinator's words go before those of seed 002": (
+        {**in_g(mode="Strict", waiting_time="5s"), **in_bundle(isStrictMode="false")},
+        GangSettings(mode=Mode.STRICT, wait=5.0),
+    ),
+    "words of seed 002 without its gang do not count": (
+        {**in_g(), BUNDLES + "minRequiredNumber": "7"},
+        GangSettings(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS.values(), ids=SETTINGS.keys())
+def test_settings_of_pods(case: tuple[Notes, GangSettings]) -> None:
+    notes, expected = case
+    said = claim(a_pod().annotated(notes))
+    assert said.settings == expected
+    assert said.problems == ()
+
+
+def test_the_deprecated_label_gives_the_minimum_when_no_annotation_does() -> None:
+    pod = a_pod().labelled({SIGS: "g", f"{SIGS}/min-available": "4"})
+    assert claim(pod).settings.minimum == 4
+    assert claim(pod.annotated({KOORDINATOR + "min-available": "2"})).settings.minimum == 2
+
+
+INVALID: dict[str, tuple[Notes, str]] = {
+    "a minimum that is no number": (in_g(min_available="many"), "'many' is not a number of pods"),
+    "a negative minimum": (in_g(min_available="-1"), "'-1' is not a number of pods"),
+    "half a pod": (in_g(min_available="2.5"), "'2.5' is not a number of pods"),
+    "more pods than there can be": (
+        in_g(min_available="9999999999"),
+        "'9999999999' is not a number of pods",
+    ),
+    "digits of other scripts": (in_g(min_available="٣"), "'٣' is not a number of pods"),
+    "an unknown mode": (in_g(mode="strict"), "'strict' is not a valid Mode"),
+    "a wait without a number": (in_g(waiting_time="soon"), "'soon' is not a duration"),
+    "a wait in the past": (in_g(waiting_time="-5s"), "'-5s' is not a duration"),
+    "a wait that no clock can hold": (in_g(waiting_time="9" * 400), "is longer than 290 years"),
+    "groups that are no list": (in_g(groups="a/b"), "is not a list such as"),
+    "groups of numbers": (in_g(groups="[1]"), "is not a list such as"),
+    "groups without namespaces": (in_g(groups='["g"]'), "is not a list such as"),
+    "groups with an empty namespace": (in_g(groups='["/g"]'), "is not a list such as"),
+    "groups with a wrong name": (in_g(groups='["ns/G"]'), "is not a list such as"),
+    "groups nested beyond reason": (in_g(groups="[" * 100_000), "is not a list such as"),
+    "groups of a number beyond reason": (
+        in_g(groups=f"[{'9' * 5000}]"),
+        "is not a list such as",
+    ),
+    "an unknown match policy": (in_g(match_policy="all"), "'all' is not a valid MatchPolicy"),
+    "a topology without a label": (
+        {**in_g(), "arranger.io/topology": "required="},
+        "is neither required=<node label> nor preferred=<node label>",
+    ),
+    "a topology neither required nor preferred": (
+        {**in_g(), "arranger.io/topology": "zone"},
+        "is neither required=<node label> nor preferred=<node label>",
+    ),
+    "a bundle's minimum that is no number": (
+        in_bundle(minRequiredNumber="all"),
+        "'all' is not a number of pods",
+    ),
+    "neither strict nor not": (in_bundle(isStrictMode="yes"), "'yes' is neither true nor false"),
+    "a wait of seed 002 that is none": (in_bundle(waitingTime="1 h"), "'1 h' is not a duration"),
+}
+
+
+@pytest.mark.parametrize("case", INVALID.values(), ids=INVALID.keys())
+def test_what_cannot_be_read_counts_as_absent_and_is_named(case: tuple[Notes, str]) -> None:
+    notes, complaint = case
+    said = claim(a_pod().annotated(notes))
+    assert said.settings == GangSettings()
+    (problem,) = said.problems
+    (wrong,) = [key for key in notes if problem.startswith(f"{key}: ")]
+    assert wrong not in (KOORDINATOR + "name", BUNDLES + "name")
+    assert complaint in problem
+    assert len(problem) < 400
+
+
+FALL_BACK: dict[str, tuple[Notes, GangSettings]] = {
+    "to the compatible minimum": (
+        {**in_g(min_available="x"), f"{SIGS}/min-available": "3"},
+        GangSettings(minimum=3),
+    ),
+    "to the compatible match policy": (
+        {**in_g(match_policy="x"), f"{SIGS}/match-policy": "only-waiting"},
+        GangSettings(match=MatchPolicy.WAITING),
+    ),
+    "to the other spelling of groups": (
+        in_g(groups="x", gang_groups='["a/b"]'),
+        GangSettings(groups=("a/b",)),
+    ),
+    "to the mode of seed 002": (
+        {**in_g(mode="x"), **in_bundle(isStrictMode="false")},
+        GangSettings(mode=Mode.NON_STRICT),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FALL_BACK.values(), ids=FALL_BACK.keys())
+def test_a_wrong_value_falls_back(case: tuple[Notes, GangSettings]) -> None:
+    notes, expected = case
+    said = claim(a_pod().annotated(notes))
+    assert said.settings == expected
+    assert len(said.problems) == 1
+
+
+MARKS: dict[str, tuple[Notes, bool]] = {
+    "no mark": (in_g(), False),
+    "the seed's mark": (in_g(timeout="true"), True),
+    "the mark of seed 002": ({**in_g(), BUNDLES + "timeOut": "true"}, True),
+    "a mark that says no": (in_g(timeout="false"), False),
+}
+
+
+@pytest.mark.parametrize("case", MARKS.values(), ids=MARKS.keys())
+def test_the_mark_of_a_gang_that_ran_out_of_time(case: tuple[Notes, bool]) -> None:
+    notes, expected = case
+    assert claim(a_pod().annotated(notes)).timed_out is expected
+
+
+VOLCANO = {"scheduling.k8s.io/group-name": "g"}
+ROLES: dict[str, tuple[PodBuilder, str]] = {
+    "a bundle of seed 002": (a_pod().annotated(in_bundle(bundleName="ps")), "ps"),
+    "without a bundle": (a_pod().annotated(in_g()), ""),
+    "Volcano's task, annotated": (
+        a_pod().annotated({**VOLCANO, "volcano.sh/task-spec": "worker"}),
+        "worker",
+    ),
+    "Volcano's task, labelled": (
+        a_pod().annotated(VOLCANO).labelled({"volcano.sh/task-spec": "worker"}),
+        "worker",
+    ),
+    "a task outside Volcano's gangs is no bundle": (
+        a_pod().annotated({**in_g(), "volcano.sh/task-spec": "worker"}),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ROLES.values(), ids=ROLES.keys())
+def test_bundles(case: tuple[PodBuilder, str]) -> None:
+    pod, expected = case
+    assert claim(pod).bundle == expected
+
+
+# --- settings of PodGroups -------------------------------------------------------------------
+
+
+def group(kind: type[AnyPodGroup], notes: Notes | None = None, **spec: Any) -> AnyPodGroup:
+    meta = {"name": "g", "namespace": "default", "annotations": notes or {}}
+    return msgspec.convert({"metadata": meta, "spec": spec}, kind)
+
+
+TOPOLOGY = {"topology": [{"key": "zone"}]}
+GANG_POLICY = {"gang": {"minCount": 4}}
+GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
+    "of scheduling.sigs.k8s.io": (
+        group(SigsPodGroup, minMember=3, scheduleTimeoutSeconds=60),
+        GangSettings(minimum=3, wait=60.0),
+        [],
+    ),
+    "of scheduling.x-k8s.io": (group(CommunityPodGroup, minMember=3), GangSettings(minimum=3), []),
+    "of Volcano, with tasks": (
+        group(VolcanoPodGroup, minMember=3, minTaskMember={"worker": 2, "ps": 1}),
+        GangSettings(minimum=3, minima=(("ps", 1), ("worker", 2))),
+        [],
+    ),
+    "a minimum left out is none, as in Go": (group(SigsPodGroup), GangSettings(minimum=0), []),
+    "no time is the default": (
+        group(SigsPodGroup, minMember=1, scheduleTimeoutSeconds=0),
+        GangSettings(minimum=1),
+        [],
+    ),
+    "a time in the past": (
+        group(SigsPodGroup, minMember=1, scheduleTimeoutSeconds=-5),
+        GangSettings(minimum=1),
+        ["spec.scheduleTimeoutSeconds: -5 is less than zero"],
+    ),
+    "a negative minimum": (
+        group(SigsPodGroup, minMember=-1),
+        GangSettings(minimum=0),
+        ["spec.minMember: -1 is less than zero"],
+    ),
+    "a negative minimum of a task": (
+        group(VolcanoPodGroup, minMember=1, minTaskMember={"ps": -1}),
+        GangSettings(minimum=1, minima=(("ps", 0),)),
+        ["spec.minTaskMember: -1 is less than zero"],
+    ),
+    "annotations go before the spec": (
+        group(
+            SigsPodGroup,
+            in_g(min_available="5", mode="NonStrict", waiting_time="9s"),
+            minMember=3,
+            scheduleTimeoutSeconds=60,
+        ),
+        GangSettings(minimum=5, mode=Mode.NON_STRICT, wait=9.0),
+        [],
+    ),
+    "the seed's own spelling of groups": (
+        group(SigsPodGroup, in_g(gang_groups='["a/b"]'), minMember=3),
+        GangSettings(minimum=3, groups=("a/b",)),
+        [],
+    ),
+    "a wrong annotation leaves the spec": (
+        group(SigsPodGroup, in_g(min_available="x"), minMember=3),
+        GangSettings(minimum=3),
+        [f"{KOORDINATOR}min-available: 'x' is not a number of pods"],
+    ),
+    "of Kubernetes": (
+        group(NativePodGroup, schedulingPolicy=GANG_POLICY),
+        GangSettings(minimum=4),
+        [],
+    ),
+    "of Kubernetes, with the basic policy": (
+        group(NativePodGroup, schedulingPolicy={"basic": {}}),
+        GangSettings(minimum=0),
+        [],
+    ),
+    "of Kubernetes, in one domain": (
+        group(NativePodGroup, schedulingPolicy=GANG_POLICY, schedulingConstraints=TOPOLOGY),
+        GangSettings(minimum=4, topology=Topology("zone", required=True)),
+        [],
+    ),
+    "of Kubernetes, with an annotated domain": (
+        group(
+            NativePodGroup,
+            {"arranger.io/topology": "preferred=rack"},
+            schedulingPolicy=GANG_POLICY,
+            schedulingConstraints=TOPOLOGY,
+        ),
+        GangSettings(minimum=4, topology=Topology("rack", required=False)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS.values(), ids=GROUPS.keys())
+def test_settings_of_pod_groups(case: tuple[AnyPodGroup, GangSettings, list[str]]) -> None:
+    definition, expected, complaints = case
+    problems: list[str] = []
+    assert settings_of(definition, problems) == expected
+    assert problems == complaints
+
+
+@pytest.mark.parametrize("kind", POD_GROUPS)
+def test_a_pod_group_is_named_by_namespace_and_name(kind: type[AnyPodGroup]) -> None:
+    assert group(kind).name == "default/g"
+
+
+# --- one over the other ----------------------------------------------------------------------
+
+FULL = GangSettings(
+    minimum=2,
+    mode=Mode.NON_STRICT,
+    wait=5.0,
+    groups=("a/b",),
+    match=MatchPolicy.WAITING,
+    topology=Topology("zone", required=True),
+    minima=(("ps", 1), ("worker", 2)),
+)
+OVER: dict[str, tuple[GangSettings, GangSettings, GangSettings]] = {
+    "nothing over something": (GangSettings(), FULL, FULL),
+    "something over nothing": (FULL, GangSettings(), FULL),
+    "zero is something": (GangSettings(minimum=0), GangSettings(minimum=3), GangSettings(0)),
+    "so is an empty list": (
+        GangSettings(groups=()),
+        GangSettings(groups=("a/b",)),
+        GangSettings(groups=()),
+    ),
+    "bundles add up, and the same one is overruled": (
+        GangSettings(minima=(("worker", 9), ("eval", 1))),
+        GangSettings(minima=(("ps", 1), ("worker", 2))),
+        GangSettings(minima=(("eval", 1), ("ps", 1), ("worker", 9))),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OVER.values(), ids=OVER.keys())
+def test_over(case: tuple[GangSettings, GangSettings, GangSettings]) -> None:
+    upper, lower, expected = case
+    assert upper.over(lower) == expected
+
+
+# --- durations -------------------------------------------------------------------------------
+
+DURATIONS = {
+    "90": 90.0,
+    "1.5": 1.5,
+    "0": 0.0,
+    "90s": 90.0,
+    "1h30m": 5400.0,
+    "1h30m10.5s": 5410.5,
+    ".5s": 0.5,
+    "1500ms": 1.5,
+    "2us": 2e-6,
+    "2µs": 2e-6,
+    "5ns": 5e-9,
+    "3600s": 3600.0,
+    "1000h": 3.6e6,
+}
+NO_DURATIONS = ["", " ", "s", "-1s", "+1s", "1d", "1h 30m", "1m5", "1e3s", "inf", "nan", "1.5.5s"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), DURATIONS.items())
+def test_duration(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", [*NO_DURATIONS, "1,5s", "٣s", "9" * 30, "9" * 400 + "h"])
+def test_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a duration such as|is longer than"):
+        duration(text)
