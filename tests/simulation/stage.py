@@ -15,6 +15,8 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from arranger.api.quantity import milli
 from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
@@ -35,6 +37,9 @@ from arranger.embedded.virtual import EPOCH, virtual_now
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]
+
+#: Nothing but asyncio runs here, so that the clock need not wait for anything else.
+VIRTUAL_TIME = pytest.mark.looptime(noop_cycles=0)
 
 CONFIG = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/arranger"

@@ -19,9 +19,9 @@ from arranger.embedded.taps import (
     by,
 )
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import LEASE, Stage, stall
+from tests.simulation.stage import LEASE, VIRTUAL_TIME, Stage, stall
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 RENEWALS = LEASES & WRITES
 

@@ -13,9 +13,9 @@ import pytest
 from arranger.daemon.config import Config, EnabledPlugin, PluginSet, ProfileConfig
 from arranger.embedded.taps import BINDINGS, EVENTS, LEASES, STATUSES, Delay, Reply, about
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import CONFIG, Stage, stall
+from tests.simulation.stage import CONFIG, VIRTUAL_TIME, Stage, stall
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 # --- F14: plugins ------------------------------------------------------------------------------

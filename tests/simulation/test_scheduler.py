@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import Stage
+from tests.simulation.stage import VIRTUAL_TIME, Stage
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(stage: Stage) -> None:

@@ -29,9 +29,9 @@ from arranger.embedded.taps import (
     Stall,
 )
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import Stage
+from tests.simulation.stage import VIRTUAL_TIME, Stage
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 #: What strikes, whom, and how often a call or a line is struck at most.
 FAULTS: list[tuple[Calls, Any, float]] = [
@@ -73,8 +73,8 @@ class Chaos:
     async def run(self) -> None:
         """For :data:`SECONDS`."""
         loop = asyncio.get_running_loop()
-        steps = (self._strike, self._strike, self._strike, self._calm, self._renew, self._renew)
-        steps += (self._cordon, self._replace, self._compact, self._crash)
+        steps = [self._calm, self._renew, self._cordon, self._replace, self._compact, self._crash]
+        steps += [self._strike, self._strike, self._strike, self._renew]
         while loop.time() < SECONDS:
             await self.tend()
             self._rng.choice(steps)()

@@ -23,9 +23,9 @@ from arranger.embedded.taps import (
     of,
 )
 from tests.builders import a_pod
-from tests.simulation.stage import Stage
+from tests.simulation.stage import VIRTUAL_TIME, Stage
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 TOO_LARGE = Reply(504, "Timeout", "Too large resource version: 99999, current: 1")
 PODS = WATCHES & of("pods")

@@ -13,9 +13,9 @@ from arranger.embedded.taps import (
     Meanwhile,
 )
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.simulation.stage import Stage
+from tests.simulation.stage import VIRTUAL_TIME, Stage
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 def big(name: str) -> PodBuilder:

@@ -25,9 +25,9 @@ from arranger.embedded.taps import (
     by,
 )
 from tests.builders import a_pod
-from tests.simulation.stage import Stage
+from tests.simulation.stage import VIRTUAL_TIME, Stage
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 def events(stage: Stage, reason: str) -> list[str]:
