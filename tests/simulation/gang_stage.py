@@ -13,7 +13,7 @@ from typing import Any
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
 from arranger.embedded.shipped import shipped_definitions
-from arranger.embedded.taps import BINDINGS
+from arranger.embedded.taps import BINDINGS, Lose, Rule, by
 from tests.builders import PodBuilder, a_pod, a_pod_group
 from tests.simulation.stage import Object, Stage
 
@@ -22,6 +22,9 @@ BUNDLES = "gang.koordinater.io/"
 SIGS_LABEL = "pod-group.scheduling.sigs.k8s.io"
 POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"
 MERGE = "application/merge-patch+json"
+
+#: Read once: a test that starts over after every write makes many stages.
+DEFINITIONS = tuple(shipped_definitions())
 
 
 def members(
@@ -84,7 +87,7 @@ class GangStage(Stage):
         super().__init__(seed)
         self.patience = patience
         self.torn: set[str] = set()
-        for definition in shipped_definitions():
+        for definition in DEFINITIONS:
             self.cluster.create(definition)
 
     def namespaces(self, *names: str) -> None:
@@ -116,6 +119,11 @@ class GangStage(Stage):
         finally:
             running.cancel()
             await asyncio.wait({running})
+
+    def crash(self, name: str = "one") -> Rule:
+        """As ``kill -9``; stop the rule before another of that name is started."""
+        self._tasks.pop(name).cancel()
+        return self.taps.on(by(name), Lose.BEFORE)
 
     # --- looking -----------------------------------------------------------------------------
 
