@@ -53,6 +53,8 @@ class Gang:
         self.created = 0.0
         self.problems: list[str] = []
         self.claims: dict[str, GangClaim] = {}
+        #: Kind of PodGroup that members name, None for any → of how many.
+        self.kinds: Counter[type[AnyPodGroup] | None] = Counter()
         #: uid → how far; with the counts by bundle beside it.
         self._standing: dict[str, Standing] = {}
         self._counts: Counter[tuple[str, Standing]] = Counter()
@@ -135,10 +137,13 @@ class Gang:
             self._grow_older(pod.metadata.creation_timestamp)
             if not known:
                 self._resolve()
+        if earlier is not None:
+            self.kinds[earlier.definition] -= 1
+        self.kinds[claim.definition] += 1
         self.claims[uid] = claim
-        standing = standing_of(pod)
-        if standing is Standing.PENDING and self._standing.get(uid) is Standing.PLACED:
-            standing = Standing.PLACED  # the watch lags behind
+        standing, stood = standing_of(pod), self._standing.get(uid)
+        if standing is Standing.PENDING and stood in (Standing.PLACED, Standing.BOUND):
+            standing = stood  # the watch lags behind
         self._move(uid, earlier or claim, standing)
         return self.settings != before
 
@@ -147,6 +152,7 @@ class Gang:
         claim, before = self.claims.pop(uid, None), self.settings
         if claim is None:
             return False
+        self.kinds[claim.definition] -= 1
         standing = self._standing.pop(uid)
         self._counts[claim.bundle, standing] -= 1
         self._totals[standing] -= 1
@@ -158,6 +164,10 @@ class Gang:
         """We have bound a member, are binding it or have failed to, ahead of the watch."""
         if self._standing.get(uid) in (Standing.PENDING, Standing.PLACED):
             self._move(uid, self.claims[uid], standing)
+
+    def counts(self, uid: str) -> bool:
+        """Whether a member has a node that counts towards the minimum."""
+        return self._standing.get(uid) in (Standing.PLACED, Standing.BOUND, Standing.SUCCEEDED)
 
     def count(self, standing: Standing, bundle: str | None = None) -> int:
         """Members that are so far, of one bundle or of all."""
@@ -253,3 +263,5 @@ class Gang:
         assert Counter(self._standing.values()) == +self._totals, f"{self}: totals"
         assert self._standing.keys() == self.claims.keys(), f"{self}: standing"
         assert sum(self._voices.values()) == len(self.claims), f"{self}: voices"
+        kinds = Counter(claim.definition for claim in self.claims.values())
+        assert kinds == +self.kinds, f"{self}: kinds"

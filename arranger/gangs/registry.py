@@ -65,9 +65,8 @@ class GangGroup:
     def tally(self, uids: Iterable[str]) -> dict[str, Counter[str]]:
         """How many of these members each bundle of each gang has."""
         counts: dict[str, Counter[str]] = {gang.name: Counter() for gang in self.gangs}
-        gang_of = self.gang_of()
         for uid in uids:
-            gang = gang_of[uid]
+            gang = next(gang for gang in self.gangs if uid in gang.claims)
             counts[gang.name][gang.claims[uid].bundle] += 1
         return counts
 
@@ -110,14 +109,17 @@ class GangRegistry:
         known = self._gang_of.get(uid)
         changed: set[str] = set()
         if known is not None and (claim is None or claim.gang != known.name):
-            changed |= self.pod_gone(uid)
+            changed |= {known.name} | self.pod_gone(uid)
         if claim is None:
             return changed
         gang = self._gang(claim.gang)
+        if changed:
+            changed.add(gang.name)  # it may hold a node, which counts for this gang from now on
         self._gang_of[uid] = gang
         before = gang.claims.get(uid)
+        counted, was_free = gang.counts(uid), gang.free
         settings_changed = gang.see(pod, claim)
-        if gang.definition is None and self._find_definition(gang, claim):
+        if self._redefine(gang):
             settings_changed = True
         if _reacted(before, claim) and gang.blocked:
             gang.blocked = False
@@ -126,14 +128,19 @@ class GangRegistry:
             gang.blocked = True
         if settings_changed:
             changed |= self._regroup(gang)
-        return changed | self._check_satisfied(gang)
+        changed |= self._check_satisfied(gang)
+        return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
 
     def pod_gone(self, uid: str) -> set[str]:
         """A pod was deleted."""
         gang = self._gang_of.pop(uid, None)
         if gang is None:
             return set()
+        counted, was_free = gang.counts(uid), gang.free
         changed = self._regroup(gang) if gang.forget(uid) else set()
+        if gang.claims and self._redefine(gang):
+            changed |= self._regroup(gang)
+        changed |= self._stirred(gang, was_free, -counted)
         if gang.blocked and not any(claim.timed_out for claim in gang.claims.values()):
             gang.blocked = False
             changed.add(gang.name)
@@ -147,7 +154,7 @@ class GangRegistry:
         before = self._definitions.get(key)
         self._definitions[key] = definition
         gang = self.gangs.get(definition.name)
-        if gang is None or not self._defines(gang, type(definition)):
+        if gang is None or self._definition_of(gang) is not definition:
             return set()
         changed = gang.define(definition)
         if before is not None and _substance(before) != _substance(definition) and gang.blocked:
@@ -159,18 +166,22 @@ class GangRegistry:
         """A PodGroup was deleted."""
         self._definitions.pop((kind, name), None)
         gang = self.gangs.get(name)
-        if gang is None or type(gang.definition) is not kind:
+        if gang is None:
+            self.recalled.discard(name)  # another of that name starts anew
             return set()
-        gang.define(None)
-        return self._regroup(gang)
+        if not self._redefine(gang):
+            return set()
+        return self._regroup(gang) | self._check_satisfied(gang)
 
     def bound(self, uid: str) -> set[str]:
         """Our Binding of a pod was taken."""
         gang = self._gang_of.get(uid)
         if gang is None:
             return set()
+        counted, was_free = gang.counts(uid), gang.free
         gang.stand(uid, Standing.BOUND)
-        return self._check_satisfied(gang)
+        changed = self._check_satisfied(gang)
+        return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
 
     def recall(self, name: str) -> set[str]:
         """The gang has been satisfied in an earlier life of ours."""
@@ -223,17 +234,28 @@ class GangRegistry:
             self._forget_groups({name, *self._named_by.get(name, ())})
         return gang
 
-    def _defines(self, gang: Gang, kind: type[AnyPodGroup]) -> bool:
-        return any(claim.definition in (kind, None) for claim in gang.claims.values())
+    def _stirred(self, gang: Gang, was_free: bool, more: int) -> set[str]:
+        """So many more members have nodes: the gangs whose waiting members that concerns."""
+        if was_free == gang.free and (gang.free or not more):
+            return set()
+        group = self.group_of(gang)
+        if more > 0 and sum(len(g.claims) for g in group.gangs) < sum(g.whole for g in group.gangs):
+            return set()  # it is still too early to try; a restart shows thousands one by one
+        waits = any(one.count(Standing.PENDING) for one in group.gangs)
+        return {one.name for one in group.gangs} if waits else set()
 
-    def _find_definition(self, gang: Gang, claim: GangClaim) -> bool:
-        """Take up a PodGroup that was there before the gang's first pod."""
-        if claim.definition is not None:
-            found = self._definitions.get((claim.definition, gang.name))
-        else:
-            kinds = (self._definitions.get((kind, gang.name)) for kind in POD_GROUPS)
-            found = next((definition for definition in kinds if definition is not None), None)
-        return found is not None and gang.define(found)
+    def _definition_of(self, gang: Gang) -> AnyPodGroup | None:
+        """Of the PodGroups of the gang's name the first that its members mean."""
+        for kind in POD_GROUPS:
+            found = self._definitions.get((kind, gang.name))
+            if found is not None and (gang.kinds[kind] or gang.kinds[None]):
+                return found
+        return None
+
+    def _redefine(self, gang: Gang) -> bool:
+        """Take up the PodGroup that defines the gang now; whether that changes anything."""
+        found = self._definition_of(gang)
+        return found is not gang.definition and gang.define(found)
 
     def _drop(self, gang: Gang) -> set[str]:
         """The gang has lost its last pod; returns it and those that were grouped with it."""
