@@ -57,6 +57,8 @@ class GangWork:
         self._keeper = RoomKeeper(desk, policy.starvation_after)
         #: Group name → its entity, whether or not it is in the queue.
         self._entities: dict[str, Entity] = {}
+        #: Gang → the names under which its groups are in there.
+        self._names: dict[str, set[str]] = {}
         self._holds: dict[str, Hold] = {}
         #: Entities whose members are to be told.
         self._notices = Notices()
@@ -78,6 +80,8 @@ class GangWork:
         entity = self._entities.get(group.name)
         if entity is None:
             entity = self._entities[group.name] = Entity(f"gang:{group.name}", now, group)
+            for partner in group.gangs:
+                self._names.setdefault(partner.name, set()).add(group.name)
         entity.group = group
         if mine is not entity:
             self._leave(member, now)
@@ -104,11 +108,14 @@ class GangWork:
 
     def changed(self, names: Iterable[str], now: float) -> None:
         """Gangs have other settings, other partners or new standing: sort their members anew."""
+        names = set(names)
         members = self._members_of(names)
-        for hold in list(self._holds.values()):
+        concerned = sorted({key for name in names for key in self._names.get(name, ())})
+        for hold in [self._holds[key] for key in concerned if key in self._holds]:
             if self._is_stale(hold.entity):
                 members += self._release_all(hold, now)
             else:
+                members += self._release_strangers(hold, now)
                 self._proceed(hold, now)
         entities: dict[int, Entity] = {}
         for member in members:
@@ -118,17 +125,16 @@ class GangWork:
         for entity in entities.values():
             self.enqueue(entity, now)
         self._unmark(members)
-        for name in [n for n, e in self._entities.items() if not e.members]:
-            if self._is_stale(self._entities[name]):
-                del self._entities[name]
-                self._given_up.discard(name)
+        for key in concerned:
+            if not self._entities[key].members and self._is_stale(self._entities[key]):
+                self._forget(key)
 
     def left(self, member: Member, now: float) -> None:
         """A member of a gang is gone, or is not ours any more."""
         self._leave(member, now)
         for hold in list(self._holds.values()):
-            if hold.members.pop(member.uid, None) is not None and not hold.members:
-                self._end(hold)
+            if hold.members.pop(member.uid, None) is not None:
+                self._shrunk(hold, now)
 
     def gate(self, entity: Entity) -> Status | None:
         """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
@@ -147,6 +153,8 @@ class GangWork:
         there = entity.count_ready() + (len(hold.members) if hold is not None else 0)
         if there < sum(gang.shortfall({}) for gang in group.gangs):
             return True
+        if len(group.gangs) == 1 and not group.gangs[0].minima:
+            return False
         return group.is_short(self._arrived(entity))
 
     # --- placing ---------------------------------------------------------------------------
@@ -162,7 +170,8 @@ class GangWork:
             member.move(Phase.RESERVED)
             member.tries = entity.attempts
             self._desk.count(member, "scheduled")
-        if decision.complete and not any(permit for _, permit in decision.placed):
+        waits = any(permit for _, permit in decision.placed)
+        if decision.complete and not waits and not any(m.uid in self._desk.waiting for m in held):
             self._go([*held, *(member for member, _ in decision.placed)], hold, now)
         elif decision.placed:
             self._keep(entity, decision, now)
@@ -172,11 +181,15 @@ class GangWork:
             entity.starving_since = None
         if decision.broken:
             self._broken(entity, decision, now)
-        elif entity.members:
+        elif entity.key in self._desk.queue:
+            pass  # a Binding could not even begin, and its pod is to be tried again in its own way
+        elif entity.count_ready():
             self._failed(entity, decision, now)
         else:
             entity.reason = ""
             entity.attempts = 0
+            if entity.members:
+                self.enqueue(entity, now)  # PreEnqueue holds the rest back
         self._keeper.check(self._entities, now)
 
     def _go(self, members: Iterable[Member], hold: Hold | None, now: float) -> None:
@@ -200,6 +213,7 @@ class GangWork:
                 member.held_by, member.held_for = permit.plugin, permit.timeout
                 member.deadline = now + permit.timeout
                 self._desk.waiting[member.uid] = member
+        self._proceed(hold, now)
 
     def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
         assert decision.blocker is not None, "something broke while no member was tried"
@@ -212,7 +226,7 @@ class GangWork:
         self._desk.queue.retry(entity, now)
 
     def _failed(self, entity: Entity, decision: GangDecision, now: float) -> None:
-        for member in entity.members.values():
+        for member in entity.ready():
             self._desk.count(member, "unschedulable")
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
@@ -255,11 +269,15 @@ class GangWork:
         hold = self._hold_of(member)
         if hold is not None:
             hold.members.pop(member.uid)
-            group = hold.entity.gang_group
-            if group.strict:
-                self._put_back(hold, self._release_all(hold, now), now)
-            elif not hold.members:
-                self._end(hold)
+            self._shrunk(hold, now)
+
+    def _shrunk(self, hold: Hold, now: float) -> None:
+        """A member that was held is not any more: a Strict group keeps nothing without it."""
+        group = hold.entity.gang_group
+        if not hold.members:
+            self._end(hold)
+        elif group.strict and group.is_short(group.tally(hold.members)):
+            self._put_back(hold, self._release_all(hold, now), now)
 
     def advance(self, now: float) -> None:
         """End the holds whose time is over, and tell who is to be told."""
@@ -319,6 +337,14 @@ class GangWork:
         group = hold.entity.gang_group
         self._holds.pop(group.name, None)
 
+    def _forget(self, key: str) -> None:
+        """A group is not formed any more, and none of its members is waiting in it."""
+        for gang in self._entities.pop(key).gang_group.gangs:
+            self._names[gang.name].discard(key)
+            if not self._names[gang.name]:
+                del self._names[gang.name]
+        self._given_up.discard(key)
+
     def _proceed(self, hold: Hold, now: float) -> None:
         """Bind what is held if that completes the group."""
         group = hold.entity.gang_group
@@ -329,6 +355,17 @@ class GangWork:
     def _release_all(self, hold: Hold, now: float) -> list[Member]:
         self._end(hold)
         return [m for m in hold.members.values() if self._desk.release(m, now)]
+
+    def _release_strangers(self, hold: Hold, now: float) -> list[Member]:
+        """Give back what is held for members that say by now that they are in another gang."""
+        ours = hold.entity.gang_group.gangs
+        strangers = [m for m in hold.members.values() if self._registry.gang_of(m.uid) not in ours]
+        for member in strangers:
+            del hold.members[member.uid]
+        released = [m for m in strangers if self._desk.release(m, now)]
+        if strangers:
+            self._shrunk(hold, now)
+        return released
 
     def _put_back(self, hold: Hold, released: Iterable[Member], now: float) -> None:
         entities = {id(e): e for e in (self.home(m, now) for m in released)}
@@ -344,6 +381,8 @@ class GangWork:
         group = hold.entity.gang_group
         released = self._release_all(hold, now)
         partial = group.partial
+        if not partial and not released:
+            return  # it was held for members that were bound then, and are gone
         if partial:
             self._given_up.add(group.name)
             if self._policy.on_partial_bind == "Delete":
@@ -388,7 +427,7 @@ class GangWork:
                 entity.reason = self._why_gated(entity)
             if entity.reason:
                 entity.told_at = now
-                for member in entity.members.values():
+                for member in entity.ready():
                     self._desk.outbox += reports.failed(
                         member, reports.UNSCHEDULABLE, entity.reason
                     )

@@ -1,0 +1,299 @@
+"""What a gang keeps while it is incomplete, and what makes it give that back or go."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import Part
+from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.phases import Phase
+from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.status import CycleState, Status
+from arranger.framework.wakeup import EventKind, WakeUp
+from arranger.plugins import default_profile
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import Core, of, placements, small_profile
+
+
+def gang(name: str, size: int, least: int | None = None, **more: str) -> list[PodBuilder]:
+    """Pods ``name-0`` … of one CPU each."""
+    return [
+        a_pod(f"{name}-{n}").needs(cpu=1).in_gang(name, size if least is None else least, **more)
+        for n in range(size)
+    ]
+
+
+def nodes(*cpus: int) -> list[NodeBuilder]:
+    return [a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(cpus)]
+
+
+def bound(core: Core) -> set[str]:
+    return {name for name, _ in placements(core.effects)}
+
+
+class Doors(Plugin):
+    """Makes the pods of some names wait, and refuses those of others."""
+
+    wake_on = (WakeUp(EventKind.NODE_ADDED),)
+
+    def __init__(self, *shut: str) -> None:
+        self.shut = set(shut)
+        self.refused: set[str] = set()
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        name = pod.pod.metadata.name
+        if name in self.refused:
+            return self.reject("not you")
+        return Wait(30.0) if name in self.shut else None
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(default_profile())
+
+
+# --- after a restart, and with other schedulers ----------------------------------------------
+
+
+def test_a_bound_member_may_be_listed_after_those_that_wait_for_it(core: Core) -> None:
+    one, two, three = gang("g", 3)
+    core.see(*nodes(3), one, two)
+    core.run()
+    assert core.part("g-0") is Part.GATED
+    core.see(three.on("n0"))
+    core.run()
+    assert bound(core) == {"g-0", "g-1"}
+
+
+def test_another_scheduler_may_bind_the_member_that_the_others_hold_nodes_for(core: Core) -> None:
+    one, two, foreign = gang("g", 3, mode="NonStrict")
+    foreign = foreign.for_scheduler("another").needs(cpu=9)
+    core.see(*nodes(2), one, two, foreign)
+    core.run()
+    assert bound(core) == set()
+    core.see(foreign.on("elsewhere"))
+    core.run()
+    assert bound(core) == {"g-0", "g-1"}
+
+
+def test_a_bound_member_that_is_lost_keeps_the_others_back(core: Core) -> None:
+    one, two = gang("g", 2)
+    core.see(*nodes(1), one.on("n0"), two)
+    core.run()
+    core.see_gone(one)
+    assert core.part("g-1") is Part.GATED
+    core.run()
+    assert bound(core) == set()
+
+
+def test_old_news_of_a_member_we_have_bound_does_not_make_the_gang_incomplete(core: Core) -> None:
+    one, two = gang("g", 2)
+    core.see(*nodes(2), one, two)
+    first, second = of(Bind, core.run())
+    core.settle(first)
+    core.see(one.labelled(older="news"))
+    core.settle(second)
+    assert core.engine.registry.gangs["default/g"].satisfied
+
+
+# --- Permit ----------------------------------------------------------------------------------
+
+
+def test_who_completes_a_gang_does_not_bind_those_that_wait_at_permit() -> None:
+    doors = Doors("g-0")
+    core = Core(small_profile(doors))
+    core.see(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    core.run()
+    core.now = 20
+    core.see(a_node("n9").offers(cpu=1))
+    core.run()
+    assert core.phase("g-0") is core.phase("g-1") is Phase.WAITING
+    assert bound(core) == set()
+    doors.shut.clear()
+    core.see(a_node("event"))
+    core.run()
+    assert bound(core) == {"g-0", "g-1"}
+
+
+def test_a_gang_does_not_wait_for_surplus_that_waits_at_permit() -> None:
+    doors = Doors("g-2")
+    core = Core(small_profile(doors))
+    core.see(*nodes(3), *gang("g", 3, 2))
+    core.run()
+    assert bound(core) == {"g-0", "g-1"}
+    assert core.phase("g-2") is Phase.WAITING
+    doors.refused.add("g-2")
+    core.see(a_node("event").offers(cpu=0))
+    core.run()
+    assert core.phase("g-2") is Phase.QUEUED
+    assert core.phase("g-0") is Phase.BINDING
+
+
+def test_a_strict_gang_gives_its_nodes_back_when_a_member_is_deleted_at_permit() -> None:
+    core = Core(small_profile(Doors("g-0", "g-1")))
+    pods = gang("g", 2)
+    core.see(*nodes(2), *pods)
+    core.run()
+    core.see_gone(pods[0])
+    assert len(core.engine.cluster) == 0
+    assert core.part("g-1") is Part.GATED
+
+
+def test_it_keeps_them_when_it_has_enough_without_the_member() -> None:
+    core = Core(small_profile(Doors("g-0", "g-1", "g-2")))
+    pods = gang("g", 3, 2)
+    core.see(*nodes(3), *pods)
+    core.run()
+    core.see_gone(pods[0])
+    assert core.phase("g-1") is core.phase("g-2") is Phase.WAITING
+
+
+# --- members that move -----------------------------------------------------------------------
+
+
+def test_a_held_member_may_say_that_it_is_in_another_gang(core: Core) -> None:
+    core.see(*nodes(1), *gang("g", 2, mode="NonStrict"), *gang("h", 1, 2, mode="NonStrict"))
+    core.run()
+    assert core.phase("g-0") is Phase.WAITING
+    core.see(a_pod("g-0").needs(cpu=1).in_gang("h", 2, mode="NonStrict"))
+    assert core.phase("g-0") is Phase.QUEUED
+    core.see(a_node("n9").offers(cpu=4))
+    core.at(30)
+    assert bound(core) == {"g-0", "h-0"}
+
+
+def test_a_held_member_may_leave_for_no_gang(core: Core) -> None:
+    core.see(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    core.run()
+    core.see(a_pod("g-0").needs(cpu=1))
+    core.at(30)
+    assert bound(core) == {"g-0"}
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_holds_nothing_any_more_does_not_run_out_of_time(core: Core) -> None:
+    pods = gang("g", 3, 2)
+    core.see(*nodes(1), pods[0].on("n0"), *pods[1:])
+    core.run()
+    assert core.engine.next_timer() is not None
+    core.see_gone(pods[0])
+    core.see(a_pod("other").needs(cpu=1).on("n0"))
+    assert of(AnnotatePod, core.at(1000)) == []
+    core.see(*nodes(3))
+    core.at(2000)
+    assert bound(core) == {"g-1", "g-2"}
+
+
+def test_patience_is_that_of_the_least_patient_gang_of_the_group() -> None:
+    core = Core(default_profile(), gangs=GangPolicy(wait=100))
+    both = '["default/a", "default/b"]'
+    patient = gang("a", 1, mode="NonStrict", groups=both, waiting_time="1h")
+    core.see(*nodes(1), *patient, *gang("b", 1, mode="NonStrict", groups=both))
+    core.run()
+    assert of(AnnotatePod, core.at(99)) == []
+    assert {mark.pod.name for mark in of(AnnotatePod, core.at(100))} == {"a-0", "b-0"}
+
+
+# --- those that PreEnqueue holds back --------------------------------------------------------
+
+
+def test_a_gated_member_beyond_the_minimum_is_not_said_to_lack_room(core: Core) -> None:
+    gated = a_pod("late").needs(cpu=1).in_gang("g", 2).gated("example.com/quota")
+    core.see(*nodes(4), *gang("g", 2), gated)
+    core.run()
+    core.at(10)
+    assert of(PatchPodStatus, core.effects) == [], "the API server has said SchedulingGated"
+    assert core.part("late") is Part.GATED
+
+
+def test_while_members_are_missing_only_those_are_told_that_could_be_placed(core: Core) -> None:
+    gated = a_pod("late").needs(cpu=1).in_gang("g", 3).gated("example.com/quota")
+    core.see(*nodes(4), *gang("g", 1, 3), gated)
+    core.run()
+    core.at(10)
+    (told,) = of(PatchPodStatus, core.effects)
+    assert told.pod.name == "g-0"
+    assert told.condition is not None
+    assert told.condition.message == "gang default/g waits for members: 1 of 3 arrived"
+
+
+# --- Bindings that cannot begin --------------------------------------------------------------
+
+
+class Broken(Plugin):
+    """Raises for the first pod it is to prepare."""
+
+    raised = False
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        if not self.raised:
+            self.raised = True
+            raise RuntimeError("no disk")
+
+
+def test_a_member_whose_preparation_breaks_is_tried_again_after_its_back_off() -> None:
+    core = Core(small_profile(Broken()))
+    core.see(*nodes(3), *gang("g", 3))
+    core.run()
+    assert len(bound(core)) == 2
+    core.at(1.0)
+    assert len(bound(core)) == 3
+
+
+# --- cost ------------------------------------------------------------------------------------
+
+
+def count_tallies(core: Core, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of all countings of members one by one from now on."""
+    group = type(core.engine.registry.group_of(next(iter(core.engine.registry.gangs.values()))))
+    sizes: list[int] = []
+    tally = group.tally
+
+    def counted(self, uids):  # type: ignore[no-untyped-def]
+        uids = list(uids)
+        sizes.append(len(uids))
+        return tally(self, uids)
+
+    monkeypatch.setattr(group, "tally", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("least", [300, 30], ids=["all are needed", "most are surplus"])
+def test_members_that_arrive_one_by_one_are_not_counted_one_by_one(
+    least: int, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 300
+    pods = gang("g", size, least)
+    core.engine.pod_set(pods[0].build(), 0.0)
+    sizes = count_tallies(core, monkeypatch)
+    for pod in pods[1:]:
+        core.engine.pod_set(pod.build(), 0.0)
+    assert sum(sizes) <= 2 * size
+    core.see(*nodes(110, 110, 110))
+    core.run()
+    assert len(bound(core)) == size
+    assert sum(sizes) <= 6 * size
+
+
+def test_a_gang_that_comes_does_not_look_at_all_others(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+    is_stale = type(core.engine._gangs)._is_stale
+
+    def counted(self, entity):  # type: ignore[no-untyped-def]
+        nonlocal looked
+        looked += 1
+        return is_stale(self, entity)
+
+    monkeypatch.setattr(type(core.engine._gangs), "_is_stale", counted)
+    many = 100
+    core.see(*nodes(4 * many))
+    for n in range(many):
+        core.see(*gang(f"g{n}", 2))
+        core.settle_all(core.run())
+    assert looked <= 10 * many
