@@ -185,25 +185,17 @@ class ClaimVolumeSource(Struct):
     read_only: bool = False
 
 
-class CSIVolumeSource(Struct):
-    """``volumes[].csi`` (inline)."""
-
-    driver: str = ""
-
-
 class Volume(Struct):
     """``spec.volumes[]``: only the sources that bear on placement."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: dict[str, Any] | None = None
-    csi: CSIVolumeSource | None = None
-    gce_persistent_disk: dict[str, Any] | None = msgspec.field(
-        name="gcePersistentDisk", default=None
-    )
-    aws_elastic_block_store: dict[str, Any] | None = msgspec.field(
-        name="awsElasticBlockStore", default=None
-    )
+    gce_persistent_disk: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    azure_disk: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
     rbd: dict[str, Any] | None = None
     iscsi: dict[str, Any] | None = None
 

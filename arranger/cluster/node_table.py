@@ -7,6 +7,7 @@ row is written to a log, from which cached evaluations learn which rows to judge
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
@@ -29,7 +30,7 @@ from arranger.cluster.columns import (
     LabelColumns,
     grown,
 )
-from arranger.cluster.pod_info import HostPort, PodInfo
+from arranger.cluster.pod_info import Claim, HostPort, PodInfo
 
 _FIRST_CAPACITY: Final = 64
 #: The log is cut to its younger half at this length; slower readers start over.
@@ -56,6 +57,7 @@ class NodeTable:
         pods: row → uid → pod; empty for dead rows.
         by_namespace: namespace → uid → row, of all pods in the table.
         affinity: which rows hold pods with which (anti-)affinity terms.
+        claims: how many pods in the table name a claim.
         ports: row → host ports in use.
     """
 
@@ -75,6 +77,7 @@ class NodeTable:
         self.port_rows: dict[int, int] = {}
         self.by_namespace: dict[str, dict[str, int]] = {}
         self.affinity = AffinityIndex()
+        self.claims: Counter[Claim] = Counter()
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.taints: IdArray = np.zeros(_FIRST_CAPACITY, dtype=np.int32)
@@ -255,6 +258,7 @@ class NodeTable:
         """
         assert self.count == len(self.index) == int(self.alive.sum()), "node count"
         affinity = AffinityIndex()
+        claims: Counter[Claim] = Counter()
         for row in range(self.size):
             requested = np.zeros(len(self.requested), dtype=np.int64)
             non_zero = [0, 0]
@@ -274,9 +278,11 @@ class NodeTable:
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
             for pod in self.pods[row].values():
                 affinity.charge(pod.terms, row, 1)
+                claims.update(pod.claims)
                 here = self.by_namespace[pod.pod.metadata.namespace][pod.uid]
                 assert here == row, f"{where}: pods by namespace"
         assert self.affinity == affinity, "affinity terms"
+        assert self.claims == claims, "claims in use"
         indexed = sum(map(len, self.by_namespace.values()))
         assert indexed == sum(map(len, self.pods)), "pods by namespace"
         for name, row in self.index.items():
@@ -295,6 +301,10 @@ class NodeTable:
                 del self.by_namespace[namespace]
         if pod.terms is not NO_TERMS:
             self.affinity.charge(pod.terms, row, sign)
+        for claim in pod.claims:
+            self.claims[claim] += sign
+            if not self.claims[claim]:
+                del self.claims[claim]
 
     def _charge(self, pod: PodInfo, row: int, sign: int) -> None:
         self._index(pod, row, sign)

@@ -14,6 +14,8 @@ from arranger.cluster.affinity import terms_of
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
+#: A PersistentVolumeClaim: namespace, name.
+Claim = tuple[str, str]
 
 ANY_ADDRESS: Final = "0.0.0.0"
 _encode: Final = msgspec.json.Encoder().encode
@@ -28,10 +30,22 @@ class PodInfo:
         non_zero: (cpu, memory) as the scoring plugins count them, with defaults filled in.
         ports: the host ports the pod claims.
         terms: its (anti-)affinity to other pods.
+        volumes: those that can tie it to certain nodes or keep it off some.
+        claims: (namespace, name) of the claims it names; not those made for it alone.
         spec_key: equal for pods whose specs give equal placement.
     """
 
-    __slots__ = ("non_zero", "pod", "ports", "requests", "spec_key", "terms", "vector")
+    __slots__ = (
+        "claims",
+        "non_zero",
+        "pod",
+        "ports",
+        "requests",
+        "spec_key",
+        "terms",
+        "vector",
+        "volumes",
+    )
 
     def __init__(self, pod: Pod) -> None:
         """Work out what ``pod`` needs.
@@ -40,7 +54,16 @@ class PodInfo:
             QuantityError: a request is not a quantity.
         """
         self.pod = pod
-        self.spec_key = spec_key(pod.spec)
+        self.volumes: list[Volume] = []
+        self.claims: tuple[Claim, ...] = ()
+        if pod.spec.volumes:
+            self.volumes = [v for v in pod.spec.volumes if binds_to_place(v)]
+            self.claims = tuple(
+                (pod.metadata.namespace, v.persistent_volume_claim.claim_name)
+                for v in self.volumes
+                if v.persistent_volume_claim is not None
+            )
+        self.spec_key = spec_key(pod.spec, self.volumes)
         if pod.status.container_statuses and pod.spec.node_name:
             self.requests, self.non_zero = _needs(pod)
         else:
@@ -69,17 +92,14 @@ class PodInfo:
         return f"PodInfo({self.key})"
 
 
-def spec_key(spec: PodSpec) -> bytes:
+def spec_key(spec: PodSpec, volumes: list[Volume]) -> bytes:
     """What of a spec bears on placement, encoded.
 
-    Volumes that live anywhere are left out: service-account volumes have random names, which
-    would put every pod into a class of its own. So is the node, which is an outcome.
+    ``volumes`` are those that do. Others are left out: service-account volumes have random names,
+    which would put every pod into a class of its own. So is the node, which is an outcome.
     """
-    kept: list[Volume] = []
-    if spec.volumes:
-        kept = [v for v in spec.volumes if binds_to_place(v)]
-    if spec.node_name or len(kept) != len(spec.volumes):
-        spec = msgspec.structs.replace(spec, volumes=kept, node_name="")
+    if spec.node_name or len(volumes) != len(spec.volumes):
+        spec = msgspec.structs.replace(spec, volumes=volumes, node_name="")
     return _encode(spec)
 
 
@@ -88,9 +108,11 @@ def binds_to_place(volume: Volume) -> bool:
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
-        or volume.csi is not None
         or volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None
+        or volume.azure_disk is not None
+        or volume.cinder is not None
+        or volume.portworx_volume is not None
         or volume.rbd is not None
         or volume.iscsi is not None
     )

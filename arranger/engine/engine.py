@@ -16,7 +16,7 @@ from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.objects import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.binding import Binder
@@ -92,15 +92,15 @@ class Engine:
     # --- events: what plugins look up ------------------------------------------------------
 
     def object_set(self, stored: StoredObject, now: float) -> None:
-        """A namespace, service or controller appeared or was edited."""
+        """An object that plugins look up appeared or was edited."""
         before = self.cluster.objects.set(stored)
-        if before is None or before != stored:
-            self._desk.happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+        if before is None or not alike(before, stored):
+            self._desk.happened(_stored_event(before, stored), now)
 
     def object_gone(self, stored: StoredObject, now: float) -> None:
-        """A namespace, service or controller was deleted."""
+        """An object that plugins look up was deleted."""
         self.cluster.objects.remove(stored)
-        self._desk.happened(ClusterEvent(EventKind.OTHER, resource=type(stored).__name__), now)
+        self._desk.happened(_stored_event(stored, None), now)
 
     # --- events: gangs ---------------------------------------------------------------------
 
@@ -412,3 +412,8 @@ class Engine:
             assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
         queued = {uid for entity in self.queue.entities() for uid in entity.members}
         assert queued <= self._desk.members.keys(), "the queue holds strangers"
+
+
+def _stored_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
+    resource = type(after or before).__name__
+    return ClusterEvent(EventKind.OTHER, resource=resource, stored=after, stored_before=before)

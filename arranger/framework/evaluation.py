@@ -7,6 +7,7 @@ the same as judging from scratch each time; a property test holds us to that.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class Evaluation:
         self._cluster = cluster
         self._pod = pod
         self._version = 0
-        self._objects_version = 0
+        self._outside: Hashable = None
         self._size = 0
         self._node_sensitive = False
         self._scorers: tuple[Scorer, ...] = ()
@@ -120,15 +121,16 @@ class Evaluation:
 
     def refresh(self) -> None:
         """Bring every answer up to the present state of the cluster."""
-        table, objects = self._cluster.table, self._cluster.objects
-        if self._version == table.version and self._objects_version == objects.version:
+        table = self._cluster.table
+        outside = self._beside_nodes()
+        if self._version == table.version and self._outside == outside:
             return
         self._diagnosis = None
         changes = table.changed_since(self._version)
         if (
             changes is None
             or self.refusal is not None
-            or self._objects_version != objects.version
+            or self._outside != outside
             or table.size != self._size
             or len(changes) > table.size
         ):
@@ -140,6 +142,18 @@ class Evaluation:
             return
         self._version = table.version
         self._judge_again(self._view_of({row for _, row in changes}), node_changed)
+
+    def _beside_nodes(self) -> Hashable:
+        """The state of what the class depends on beside the node table.
+
+        Storage changes all the time where volumes come and go; only pods with volumes read it.
+        """
+        objects = self._cluster.objects
+        if not self._pod.volumes:
+            return objects.version
+        in_use = self._cluster.table.claims
+        used = [claim in in_use for claim in self._pod.claims]
+        return objects.version, objects.storage_version, tuple(used)
 
     def _view_of(self, rows: set[int]) -> NodeView:
         table = self._cluster.table
@@ -153,7 +167,7 @@ class Evaluation:
     def _start_over(self) -> None:
         table = self._cluster.table
         self._version = table.version
-        self._objects_version = self._cluster.objects.version
+        self._outside = self._beside_nodes()
         self._size = table.size
         self._diagnosis = None
         self.state.clear()

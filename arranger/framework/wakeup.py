@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from arranger.api.objects import Node, Pod
+from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 
@@ -33,7 +34,10 @@ class EventKind(Flag):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """One change, with the objects before and after it where there are any."""
+    """One change, with the objects before and after it where there are any.
+
+    ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted one is only before.
+    """
 
     kind: EventKind
     node: Node | None = None
@@ -41,6 +45,8 @@ class ClusterEvent:
     pod: Pod | None = None
     pod_before: Pod | None = None
     resource: str = ""
+    stored: StoredObject | None = None
+    stored_before: StoredObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
