@@ -15,6 +15,15 @@ from arranger.api.podgroups import (
     SigsPodGroup,
     VolcanoPodGroup,
 )
+from arranger.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.objects import STORED_KINDS
 from arranger.daemon.sinks import ObjectSink, StateSink, node_sink, pod_sink
@@ -33,6 +42,13 @@ PATHS: Final[dict[type[Any], str]] = {
     ReplicationController: "/api/v1/replicationcontrollers",
     ReplicaSet: "/apis/apps/v1/replicasets",
     StatefulSet: "/apis/apps/v1/statefulsets",
+    PersistentVolume: "/api/v1/persistentvolumes",
+    PersistentVolumeClaim: "/api/v1/persistentvolumeclaims",
+    StorageClass: "/apis/storage.k8s.io/v1/storageclasses",
+    CSINode: "/apis/storage.k8s.io/v1/csinodes",
+    CSIDriver: "/apis/storage.k8s.io/v1/csidrivers",
+    VolumeAttachment: "/apis/storage.k8s.io/v1/volumeattachments",
+    CSIStorageCapacity: "/apis/storage.k8s.io/v1/csistoragecapacities",
     SigsPodGroup: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
     CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",

@@ -10,6 +10,15 @@ import msgspec
 
 from arranger.api.objects import Namespace, Node, Pod
 from arranger.api.quantity import QuantityError
+from arranger.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject
@@ -23,6 +32,13 @@ SECTIONS: Final[Mapping[str, str]] = {
     "ReplicationController": "replicationControllers",
     "ReplicaSet": "replicaSets",
     "StatefulSet": "statefulSets",
+    "PersistentVolume": "persistentVolumes",
+    "PersistentVolumeClaim": "persistentVolumeClaims",
+    "StorageClass": "storageClasses",
+    "CSINode": "csiNodes",
+    "CSIDriver": "csiDrivers",
+    "VolumeAttachment": "volumeAttachments",
+    "CSIStorageCapacity": "csiStorageCapacities",
 }
 
 
@@ -41,6 +57,13 @@ class Objects(msgspec.Struct, rename="camel"):
     replication_controllers: list[ReplicationController] = []
     replica_sets: list[ReplicaSet] = []
     stateful_sets: list[StatefulSet] = []
+    persistent_volumes: list[PersistentVolume] = []
+    persistent_volume_claims: list[PersistentVolumeClaim] = []
+    storage_classes: list[StorageClass] = []
+    csi_nodes: list[CSINode] = []
+    csi_drivers: list[CSIDriver] = []
+    volume_attachments: list[VolumeAttachment] = []
+    csi_storage_capacities: list[CSIStorageCapacity] = []
 
 
 class Snapshot:
@@ -115,6 +138,13 @@ class Snapshot:
             *objects.replication_controllers,
             *objects.replica_sets,
             *objects.stateful_sets,
+            *objects.persistent_volumes,
+            *map(_claim_identified, objects.persistent_volume_claims),
+            *objects.storage_classes,
+            *objects.csi_nodes,
+            *objects.csi_drivers,
+            *objects.volume_attachments,
+            *objects.csi_storage_capacities,
         ]
         for stored in others:
             cluster.objects.set(stored)
@@ -134,6 +164,15 @@ class Snapshot:
                 where = f"{self.origin}: {section}[{place}] ({pod.key})"
                 raise SnapshotError(f"{where}: resources: {error}") from error
         return infos
+
+
+def _claim_identified(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """The claim with the namespace that hand-written manifests leave out."""
+    metadata = claim.metadata
+    if metadata.namespace:
+        return claim
+    metadata = msgspec.structs.replace(metadata, namespace="default")
+    return msgspec.structs.replace(claim, metadata=metadata)
 
 
 def _identified(pod: Pod) -> Pod:
