@@ -105,15 +105,19 @@ class GangCycle:
         if topology is None:
             return self._settled(group, self._attempt(group, members, held, None))
         best: GangDecision | None = None
+        roomiest: Within | None = None
         for rows in self._domains(topology, group, members, held):
-            decision = self._attempt(group, members, held, Within(rows, OUTSIDE))
+            within = Within(rows, OUTSIDE)
+            decision = self._attempt(group, members, held, within)
             if decision.complete or decision.broken:
                 return self._settled(group, decision)
             self._give_back(decision)
             if best is None or decision.placeable > best.placeable:
-                best = decision
+                best, roomiest = decision, within
         if not topology.required:
             return self._settled(group, self._attempt(group, members, held, None))
+        if roomiest is not None and not group.strict:
+            return self._attempt(group, members, held, roomiest)
         return best or self._no_domain(topology, members)
 
     def _settled(self, group: GangGroup, decision: GangDecision) -> GangDecision:
@@ -164,6 +168,7 @@ class GangCycle:
             if complete or attempt.broken or not (progress and any(m.pod.terms for m in todo)):
                 break
             attempt.failed.clear()  # those placed may be what the others wanted to be near
+            attempt.blocker, attempt.why = None, ""
         if complete and not attempt.broken:
             self._round(attempt, todo, required=False)
         return attempt.decision(complete=complete)
@@ -215,12 +220,12 @@ class GangCycle:
         table = self._cluster.table
         column = table.label_column(topology.key)[: table.size]
         placed = [m.uid for m in held] + [uid for gang in group.gangs for uid in gang.claims]
-        at = {self._cluster.node_of(uid) for uid in placed}
-        rows = [table.index[node] for node in at if node in table.index]
-        if rows:
-            # Where some of them are, the others must go.
-            values = {int(column[row]) for row in rows}
-            return [column == value for value in sorted(values)][:1]
+        at = [self._cluster.node_of(uid) for uid in placed]
+        known = [int(column[table.index[node]]) for node in at if node in table.index]
+        values = Counter(value for value in sorted(known) if value != ABSENT)
+        if values:
+            # Where most of them are, the others must go.
+            return [column == values.most_common(1)[0][0]]
         slots = self._slots(members)
         there = table.alive[: table.size] & (column != ABSENT)
         room = np.bincount(column[there], weights=slots[there], minlength=1)
@@ -242,7 +247,10 @@ class GangCycle:
             if kind in seen:
                 continue
             seen.add(kind)
-            evaluation = self._cycle.evaluate(member.profile, member.pod, member.sign)
+            try:
+                evaluation = self._cycle.evaluate(member.profile, member.pod, member.sign)
+            except Exception:
+                continue  # trying to place it will fail the same way, and tell its owner
             slots = np.where(evaluation.feasible, table.slots(member.pod), 0)
             np.maximum(best, slots, out=best)
         return best
@@ -259,6 +267,19 @@ def _kind(member: Member) -> Hashable:
 
 
 def _in_order(members: Iterable[Member], group: GangGroup) -> list[Member]:
-    """Gang by gang, the more important first, else as they came: the same at every attempt."""
+    """The more important first, then the larger, which find a place less easily.
+
+    Else gang by gang, as they came: the same at every attempt.
+    """
+    members = list(members)
     place = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.claims}
-    return sorted(members, key=lambda m: (place[m.uid], -m.pod.priority))
+    pods = {_kind(member): member.pod for member in members}
+    most: dict[str, int] = {}
+    for pod in pods.values():
+        for name, amount in pod.requests.items():
+            most[name] = max(most.get(name, 0), amount)
+    size = {
+        kind: sum(amount / most[name] for name, amount in pod.requests.items() if amount)
+        for kind, pod in pods.items()
+    }
+    return sorted(members, key=lambda m: (-m.pod.priority, -size[_kind(m)], place[m.uid]))
