@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,17 @@ class AnnotatePod:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Merge ``change`` into the object at ``path`` if it is still as it was when we decided.
+
+    ``change`` carries ``metadata.resourceVersion``: an object that has changed since is refused.
+    """
+
+    path: str
+    change: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class PublishEvent:
     """Record an events.k8s.io/v1 Event; best effort, never waited for."""
 
@@ -100,7 +111,7 @@ class PublishEvent:
     controller: str = "arranger"
 
 
-Effect = Bind | PatchPodStatus | DeletePod | AnnotatePod | PublishEvent
+Effect = Bind | PatchPodStatus | DeletePod | AnnotatePod | PatchObject | PublishEvent
 
 
 @dataclass(frozen=True, slots=True)

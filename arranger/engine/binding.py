@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
 from arranger.engine import reports
@@ -12,6 +13,7 @@ from arranger.engine.desk import Desk
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.framework.failures import PluginFailureError, failure, running
+from arranger.framework.plugin import Plugin, Wait
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
 
@@ -19,6 +21,15 @@ log = logging.getLogger(__name__)
 
 #: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
 _SAYS_NOTHING = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Unready:
+    """A pod that waits for others before it can be bound; ``late`` tells when it was in vain."""
+
+    member: Member
+    deadline: float
+    late: str
 
 
 class Binder:
@@ -45,6 +56,8 @@ class Binder:
         self._bound = bound
         #: Effects that must be applied before a Binding, by identity.
         self._prerequisites: dict[int, Member] = {}
+        #: Members whose writes are done and whom a plugin does not let go yet, by uid.
+        self._unready: dict[str, _Unready] = {}
 
     def begin(self, member: Member, now: float) -> None:
         """Start writing: what PreBind wants first, then the Binding."""
@@ -57,7 +70,26 @@ class Binder:
         if refusal is not None:
             self.reject(member, refusal, now)
         elif not member.awaiting:
-            self._post(member, now)
+            self._go_on(member, now)
+
+    def advance(self, now: float) -> None:
+        """Ask again about those that are not let go, and break off what has waited too long."""
+        for uid, unready in list(self._unready.items()):
+            if self._unready.get(uid) is not unready:
+                continue
+            if unready.deadline <= now:
+                self.roll_back(unready.member, unready.late, now)
+            elif self._desk.ask_waiting:
+                self._go_on(unready.member, now)
+
+    @property
+    def asking(self) -> bool:
+        """Whether plugins keep pods from binding, and are to be asked after the next event."""
+        return bool(self._unready)
+
+    def next_timer(self) -> float | None:
+        """When :meth:`advance` will have something to break off."""
+        return min((unready.deadline for unready in self._unready.values()), default=None)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
@@ -74,6 +106,7 @@ class Binder:
 
     def forget(self, member: Member) -> None:
         """The pod is gone or given up; outcomes of its writes do not matter any more."""
+        self._unready.pop(member.uid, None)
         if member.awaiting:
             for n in member.awaiting:
                 self._prerequisites.pop(n, None)
@@ -112,6 +145,9 @@ class Binder:
         """
         ours = set(self._desk.members.values())
         assert set(self._prerequisites.values()) <= ours, "prerequisites"
+        for unready in self._unready.values():
+            assert unready.member in ours, f"{unready.member}: not let go"
+            assert unready.member.phase is Phase.BINDING, f"{unready.member}: not let go"
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -129,6 +165,27 @@ class Binder:
                     self._prerequisites[id(effect)] = member
                     self._desk.outbox.append(effect)
         return None
+
+    def _go_on(self, member: Member, now: float) -> None:
+        """PreBind's writes are applied: post the Binding if every plugin lets the pod go."""
+        try:
+            for plugin in member.profile.at("bindable"):
+                with running(plugin, "PreBind"):
+                    answer = plugin.bindable(member.state, member.pod, member.node)
+                if isinstance(answer, Wait):
+                    if member.uid not in self._unready:
+                        deadline = now + answer.timeout
+                        late = _broken_off(plugin, answer.late)
+                        self._unready[member.uid] = _Unready(member, deadline, late)
+                    return
+                if answer is not None and answer.rejected:
+                    self.roll_back(member, _broken_off(plugin, answer.message()), now)
+                    return
+        except PluginFailureError as error:
+            self.roll_back(member, str(error), now)
+            return
+        self._unready.pop(member.uid, None)
+        self._post(member, now)
 
     def _post(self, member: Member, now: float) -> None:
         if member.node not in self._desk.cluster.table.index:
@@ -183,4 +240,8 @@ class Binder:
         if isinstance(outcome, Refused):
             self.roll_back(member, f"preparing to bind: {outcome.message}", now, outcome)
         elif not member.awaiting:
-            self._post(member, now)
+            self._go_on(member, now)
+
+
+def _broken_off(plugin: Plugin, why: str) -> str:
+    return f'running PreBind plugin "{plugin.name}": {why}'

@@ -253,6 +253,7 @@ class Engine:
         self._started = True
         self.queue.advance(now)
         self._gangs.advance(now)
+        self._binder.advance(now)
         self._run_waiting(now)
         while limit > 0:
             entity = self.queue.pop()
@@ -266,13 +267,14 @@ class Engine:
     @property
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
-        asking = self._desk.ask_waiting and bool(self._desk.waiting)
+        asking = self._desk.ask_waiting and (bool(self._desk.waiting) or self._binder.asking)
         return asking or self.queue.ready or bool(self._desk.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
         timers = [member.deadline for member in self._desk.waiting.values()]
-        others = (self.queue.next_timer(), self._gangs.next_timer())
+        parts = (self.queue, self._gangs, self._binder)
+        others = [part.next_timer() for part in parts]
         return min([*timers, *(due for due in others if due is not None)], default=None)
 
     def take_stats(self) -> Stats:

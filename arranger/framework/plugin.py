@@ -5,8 +5,8 @@ those are. Every method is synchronous and pure: it reads the cluster it is give
 nothing but its own notes in ``state``.
 
 Order in a cycle: ``pre_enqueue`` · ``sort_key`` · ``pre_filter`` · ``filter`` · ``post_filter`` ·
-``pre_score`` · ``score`` · ``reserve`` · ``permit`` · ``pre_bind`` · ``bind`` · ``post_bind``, with
-``unreserve`` undoing ``reserve`` in reverse order when a later point says no.
+``pre_score`` · ``score`` · ``reserve`` · ``permit`` · ``pre_bind`` · ``bindable`` · ``bind`` ·
+``post_bind``, with ``unreserve`` undoing ``reserve`` in reverse order when a later point says no.
 """
 
 from __future__ import annotations
@@ -50,9 +50,13 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Permit neither lets the pod go nor refuses it: ask again, for at most ``timeout`` seconds."""
+    """Neither let the pod go nor refuse it: ask again, for at most ``timeout`` seconds.
+
+    ``late`` is the error when ``bindable`` has waited that long.
+    """
 
     timeout: float
+    late: str = "timed out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,14 @@ class Plugin:
         self, state: CycleState, pod: PodInfo, node: str
     ) -> Sequence[Effect] | Status | None:
         """Effects that must all be applied before the Binding is posted."""
+        return None
+
+    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        """What PreBind wanted is written: let the pod bind, break off, or wait for others to act.
+
+        While it waits it is asked again after every event. A pod whose binding is broken off, or
+        has waited too long, is tried again after a back-off.
+        """
         return None
 
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Bind | None:

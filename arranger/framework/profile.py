@@ -21,6 +21,7 @@ POINTS = (
     "reserve",
     "permit",
     "pre_bind",
+    "bindable",
     "bind",
     "post_bind",
 )

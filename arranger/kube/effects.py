@@ -20,6 +20,7 @@ from arranger.api.effects import (
     DeletePod,
     Effect,
     Outcome,
+    PatchObject,
     PatchPodStatus,
     PublishEvent,
     Refused,
@@ -121,6 +122,8 @@ class Writer:
                 self._enqueue(self._pod_writes.delete(effect, done))
             case AnnotatePod():
                 self._enqueue(self._pod_writes.annotate(effect, done))
+            case PatchObject():
+                self._enqueue(self._pod_writes.patch_object(effect, done))
             case _:
                 assert_never(effect)
 

@@ -16,6 +16,7 @@ from arranger.api.effects import (
     Applied,
     DeletePod,
     Outcome,
+    PatchObject,
     PatchPodStatus,
     PodCondition,
     PodRef,
@@ -47,6 +48,8 @@ class Step:
     gone_is_done: bool = False
     #: A 409 or 422 (another uid, say) leaves the decision to the next step.
     optional: bool = False
+    #: It names the version it is meant for: after a 409 it cannot succeed any more.
+    versioned: bool = False
 
 
 class IdempotentJob(Job):
@@ -84,7 +87,8 @@ class IdempotentJob(Job):
                     return Applied() if step.gone_is_done else refusal
                 if code == 409 and step.gone_is_done and not step.optional:
                     return Applied()
-                if code == 409 and self._conflicts < CONFLICT_TRIES and not step.optional:
+                final = step.optional or step.versioned
+                if code == 409 and self._conflicts < CONFLICT_TRIES and not final:
                     self._conflicts += 1
                     return self.again(wire.now(), refusal)
                 if not (step.optional and code in (409, 422)):
@@ -133,6 +137,16 @@ class PodWrites:
         metadata = {"uid": effect.pod.uid, "annotations": dict(effect.annotations)}
         step = Step("PATCH", _path(effect.pod), _encode({"metadata": metadata}), MERGE_PATCH)
         return IdempotentJob("annotate", [step], done, self._rng)
+
+    def patch_object(self, effect: PatchObject, done: Done) -> IdempotentJob:
+        """A merge into one version of an object; an object that has changed ends as Refused.
+
+        So does one that an attempt has changed whose answer was lost: who asked will look again
+        and find it done.
+        """
+        body = _encode(effect.change)
+        step = Step("PATCH", effect.path, body, MERGE_PATCH, versioned=True)
+        return IdempotentJob("patch_object", [step], done, self._rng)
 
     def _status_step(
         self,
