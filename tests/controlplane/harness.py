@@ -149,6 +149,9 @@ class ControlPlane:
                 "--leader-elect=false",
                 # Hollow nodes send no heartbeats; it would drain them all.
                 "--controllers=*,-node-lifecycle-controller",
+                # By default it makes 20 pods a second, and tests would wait for them.
+                "--kube-api-qps=1000",
+                "--kube-api-burst=1000",
                 f"--secure-port={_free_ports(1)[0]}",
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={self.folder / 'certs-controllers'}",
