@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from arranger.embedded.taps import BINDINGS, WRITES, Delay
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.simulation.gang_stage import (
     KOORDINATOR,
     GangStage,
@@ -35,7 +35,7 @@ def stage() -> Iterator[GangStage]:
     stage.check()
 
 
-def node(name: str, cpu: int) -> object:
+def node(name: str, cpu: int) -> NodeBuilder:
     return a_node(name).offers(cpu=cpu)
 
 
