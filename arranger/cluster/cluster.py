@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
+from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.objects import Node
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.objects import ObjectStore
@@ -22,6 +25,7 @@ class Cluster:
         table: the nodes.
         assumed: uids of the pods whose place is our decision, not yet the API's word.
         objects: namespaces, services and controllers.
+        budgets: PodDisruptionBudgets by ``namespace/name``.
         counts: how many pods on each node answer to a selector.
     """
 
@@ -30,6 +34,9 @@ class Cluster:
         self.objects = ObjectStore()
         self.counts = CountCache(self.table)
         self.assumed: set[str] = set()
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        #: Rises with every change of a budget.
+        self.budgets_version = 0
         self._pods: dict[str, PodInfo] = {}
         self._where: dict[str, str] = {}
         self._stray: dict[str, dict[str, PodInfo]] = {}
@@ -75,6 +82,18 @@ class Cluster:
             self._stray[name] = stranded
         return before
 
+    # --- budgets ---------------------------------------------------------------------------
+
+    def set_budget(self, budget: PodDisruptionBudget) -> None:
+        """Add or update a PodDisruptionBudget."""
+        self.budgets[budget.key] = budget
+        self.budgets_version += 1
+
+    def remove_budget(self, budget: PodDisruptionBudget) -> None:
+        """Forget a PodDisruptionBudget."""
+        self.budgets.pop(budget.key, None)
+        self.budgets_version += 1
+
     # --- pods ------------------------------------------------------------------------------
 
     def observe(self, pod: PodInfo) -> None:
@@ -110,6 +129,30 @@ class Cluster:
             return None
         self.assumed.discard(uid)
         return self._lift(uid)
+
+    @contextmanager
+    def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
+        """Think the pods away; inside, :meth:`put_back` takes some back in thought, too."""
+        lifted = {pod.uid: (self._where[pod.uid], pod.uid in self.assumed) for pod in pods}
+        before = {uid: self._pods[uid] for uid in lifted}
+        for uid in lifted:
+            self._lift(uid)
+        try:
+            yield
+        finally:
+            for uid, (node, assumed) in lifted.items():
+                if uid not in self._where:
+                    self._set_down(before[uid], node)
+                if assumed:
+                    self.assumed.add(uid)
+
+    def put_back(self, pod: PodInfo, node: str) -> None:
+        """Inside :meth:`without`: think a pod on its node again."""
+        self._set_down(pod, node)
+
+    def think_away(self, pod: PodInfo) -> None:
+        """Inside :meth:`without`: undo :meth:`put_back`."""
+        self._lift(pod.uid)
 
     def transaction(self) -> Transaction:
         """Assume many pods together, or none; see :class:`Transaction`."""

@@ -20,6 +20,7 @@ from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, ProfileError, Weighted
 from arranger.framework.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
+from arranger.plugins.default_preemption import DefaultPreemption
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
@@ -175,8 +176,9 @@ def build_profiles(config: Config) -> list[Profile]:
             registry.add_file(file)
     except PluginError as error:
         raise ConfigError(f"pluginFiles: {error}") from error
+    ours = [profile.scheduler_name for profile in config.profiles]
     profiles = [
-        _build_profile(profile, registry, f"profiles.{n}")
+        _build_profile(profile, registry, f"profiles.{n}", ours)
         for n, profile in enumerate(config.profiles)
     ]
     sorting = {type(profile.queue_sort) for profile in profiles}
@@ -185,7 +187,9 @@ def build_profiles(config: Config) -> list[Profile]:
     return profiles
 
 
-def _build_profile(config: ProfileConfig, registry: Registry, where: str) -> Profile:
+def _build_profile(
+    config: ProfileConfig, registry: Registry, where: str, ours: list[str]
+) -> Profile:
     weights: dict[str, int] = {}
     if "*" not in config.plugins.disabled:
         weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
@@ -196,6 +200,10 @@ def _build_profile(config: ProfileConfig, registry: Registry, where: str) -> Pro
     for enabled in config.plugins.enabled:
         weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
     arguments = {entry.name: entry.args for entry in config.plugin_config}
+    if DefaultPreemption.name in weights:
+        # Nobody else's pods are evicted unless we are told so.
+        given = arguments.get(DefaultPreemption.name, {})
+        arguments[DefaultPreemption.name] = {"victimSchedulers": ours, **given}
     for n, entry in enumerate(config.plugin_config):
         if entry.name not in weights:
             raise ConfigError(f"{where}.pluginConfig.{n}.name: {entry.name!r} is not enabled")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.objects import Namespace, Node, Pod
 from arranger.api.podgroups import (
     CommunityPodGroup,
@@ -53,6 +54,7 @@ PATHS: Final[dict[type[Any], str]] = {
     CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",
     NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
+    PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
     SavedGang: "/apis/arranger.io/v1alpha1/gangs",
 }
 assert set(STORED_KINDS.values()) <= PATHS.keys(), "a kind without a path"
@@ -69,6 +71,7 @@ class Reading:
         self._sinks: dict[type[Any], Sink] = {
             Node: node_sink(engine, now, wake),
             Pod: pod_sink(engine, now, wake),
+            PodDisruptionBudget: into(engine.budget_set, engine.budget_gone),
             SavedGang: into(engine.gang_recalled, engine.gang_forgotten),
             **{kind: into(engine.pod_group_set, engine.pod_group_gone) for kind in groups},
             **{kind: into(engine.object_set, engine.object_gone) for kind in STORED_KINDS.values()},

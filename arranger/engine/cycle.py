@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.api.effects import Effect
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
+from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
-from arranger.framework.plugin import Nomination, Wait
+from arranger.framework.plugin import Wait
+from arranger.framework.post_filter import run_post_filter
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status
 from arranger.framework.verdicts import Rejection
+from arranger.framework.what_if import Company, WhatIf
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +49,16 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """No node, and why; ``rejected_by`` are the plugins whose events may change that."""
+    """No node, and why; ``rejected_by`` are the plugins whose events may change that.
+
+    ``nominated`` is the node it shall have when the ``victims`` are gone; "" takes a nomination
+    back, and None leaves it as it is.
+    """
 
     message: str
     rejected_by: frozenset[str]
-    nominated: str = ""
-    effects: tuple[Effect, ...] = ()
+    nominated: str | None = None
+    victims: tuple[PodInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,9 @@ class Cycle:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.nominations = Nominations(cluster)
+        #: Who must leave together; the engine's gangs say so.
+        self.company: Company = tuple
         #: Nodes kept for a starving gang.
         self.reservation: Reservation | None = None
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -137,10 +146,16 @@ class Cycle:
 
         Makes no room: PostFilter is left to the caller, who may have more pods to place.
         """
+        if not self.nominations:
+            return self._place(member, within)
+        with self.nominations.aside_for(member):
+            return self._place(member, within)
+
+    def _place(self, member: Member, within: Within | None) -> Decision | NoRoom:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.sign)
             bounds = self._bounds(member, within)
-            row = evaluation.best(_all_of(bounds))
+            row = self._choose(member, evaluation, bounds)
             if row < 0:
                 return NoRoom(evaluation, self._diagnose(evaluation, bounds))
             return self._reserve(member, evaluation.state, self._cluster.table.name(row))
@@ -182,6 +197,16 @@ class Cycle:
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _choose(self, member: Member, evaluation: Evaluation, bounds: list[Within]) -> int:
+        """The best row; the one it has been promised, if that is feasible now."""
+        rows = _all_of(bounds)
+        promised = self._cluster.table.index.get(self.nominations.node_of(member.uid))
+        if promised is not None and evaluation.refusal is None:
+            allowed = rows is None or bool(rows[promised])
+            if allowed and evaluation.feasible[promised]:
+                return promised
+        return evaluation.best(rows)
+
     def _bounds(self, member: Member, within: Within | None) -> list[Within]:
         """What leaves only some rows to choose from."""
         bounds = [] if within is None else [within]
@@ -203,19 +228,18 @@ class Cycle:
 
     def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
         diagnosis = found.diagnosis
-        nominated = ""
-        effects: tuple[Effect, ...] = ()
-        for plugin in member.profile.at("post_filter"):
-            with running(plugin, "PostFilter"):
-                answer = plugin.post_filter(
-                    found.evaluation.state, member.pod, self._cluster, diagnosis
-                )
-            if isinstance(answer, Nomination):
-                nominated, effects = answer.node, answer.effects
-                break
-            if answer is not None and answer.reasons:
-                diagnosis.post_filter = answer.message()
-        return Unplaced(diagnosis.message(), diagnosis.plugins(), nominated, effects)
+        what_if = WhatIf(
+            member.profile,
+            self._cluster,
+            member.pod,
+            found.evaluation,
+            nominated=self.nominations.node_of(member.uid),
+            leaving=self.nominations.leaving,
+            company=self.company,
+        )
+        answer = run_post_filter(what_if, diagnosis)
+        diagnosis.post_filter = answer.message()
+        return Unplaced(diagnosis.message(), diagnosis.plugins(), answer.nominated, answer.victims)
 
     def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:
         self._cluster.assume(member.pod, node)

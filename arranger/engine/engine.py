@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.effects import Effect, Outcome
 from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
@@ -28,6 +29,7 @@ from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.gang_work import GangWork
 from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
+from arranger.engine.preempting import Preempting
 from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.framework.failures import PluginFailureError
 from arranger.framework.profile import Profile
@@ -65,7 +67,15 @@ class Engine:
         self._binder = Binder(
             self._desk, retry=self._retry, reject=self._rejected, bound=self._bound
         )
-        self._gangs = GangWork(self._desk, self.registry, gangs or GangPolicy(), self._binder.begin)
+        self._preempting = Preempting(self._desk, reject=self._binder.reject, retry=self._retry)
+        self._gangs = GangWork(
+            self._desk,
+            self.registry,
+            gangs or GangPolicy(),
+            self._binder.begin,
+            self._preempting,
+        )
+        self._desk.cycle.company = self._gangs.company
         self._uid_of: dict[str, str] = {}
         self._started = False
 
@@ -85,6 +95,8 @@ class Engine:
 
     def node_gone(self, name: str, now: float) -> None:
         """A node was deleted."""
+        for member in self._desk.cycle.nominations.on(name):
+            self._preempting.withdraw(member)
         before = self.cluster.remove_node(name)
         if before is not None:
             self._desk.happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
@@ -101,6 +113,16 @@ class Engine:
         """An object that plugins look up was deleted."""
         self.cluster.objects.remove(stored)
         self._desk.happened(_stored_event(stored, None), now)
+
+    # --- events: budgets -------------------------------------------------------------------
+
+    def budget_set(self, budget: PodDisruptionBudget, now: float) -> None:
+        """A PodDisruptionBudget appeared or was edited."""
+        self.cluster.set_budget(budget)
+
+    def budget_gone(self, budget: PodDisruptionBudget, now: float) -> None:
+        """A PodDisruptionBudget was deleted."""
+        self.cluster.remove_budget(budget)
 
     # --- events: gangs ---------------------------------------------------------------------
 
@@ -183,6 +205,9 @@ class Engine:
         before = self.cluster.pod(info.uid)
         reserved = self.cluster.node_of(info.uid)
         member = self._desk.members.get(info.uid)
+        if info.uid in self._desk.cycle.nominations:
+            self._preempting.gone(info.uid)  # somebody has bound it
+            reserved = None
         if member is not None and not self._is_ours_to_settle(member, info):
             self._drop(member, now)
         self.cluster.observe(info)
@@ -214,6 +239,9 @@ class Engine:
                 return  # bound by an earlier life of ours or by others; this event is older
             member = Member(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._desk.members[info.uid] = member
+            if node := info.pod.status.nominated_node_name:
+                # Promised by an earlier life of ours: its victims may be gone already.
+                self._desk.cycle.nominations.promise(member, node)
             self._gangs.enqueue(self._gangs.home(member, now), now)
             return
         if member.phase is not Phase.QUEUED:
@@ -228,8 +256,10 @@ class Engine:
         else:
             member.update(info)
             self._gangs.enqueue(home, now)
+        self._desk.cycle.nominations.updated(member)
 
     def _ended(self, uid: str, now: float) -> None:
+        self._preempting.gone(uid)
         member = self._desk.members.get(uid)
         if member is not None:
             self._drop(member, now)
@@ -308,14 +338,25 @@ class Engine:
                 self._desk.waiting[member.uid] = member
             case Unplaced() as decision:
                 self._desk.count(member, "unschedulable")
-                self._desk.outbox += decision.effects
-                nominated = decision.nominated or None
                 self._desk.outbox += reports.failed(
-                    member, reports.UNSCHEDULABLE, decision.message, nominated
+                    member,
+                    reports.UNSCHEDULABLE,
+                    decision.message,
+                    self._change_of_nomination(member, decision.nominated),
                 )
                 self.queue.rest(entity, decision.rejected_by, now)
+                if decision.nominated:
+                    self._preempting.nominate(member, decision.nominated, decision.victims, now)
+                elif decision.nominated is not None:
+                    self._desk.cycle.nominations.take_back(member.uid)
             case Broken(message=message):
                 self._broken(entity, message, now)
+
+    def _change_of_nomination(self, member: Member, nominated: str | None) -> str | None:
+        """What the pod's status must be told of its nomination; None if that is no news."""
+        if nominated is None or nominated == self._desk.cycle.nominations.node_of(member.uid):
+            return None
+        return nominated
 
     def _broken(self, entity: Entity, message: str, now: float) -> None:
         """A plugin raised: tell every pod it concerns, and try again."""
@@ -376,11 +417,14 @@ class Engine:
 
     def settle(self, effect: Effect, outcome: Outcome, now: float) -> None:
         """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
-        self._binder.settle(effect, outcome, now)
+        if self._preempting.awaits(effect):
+            self._preempting.settle(effect, outcome, now)
+        else:
+            self._binder.settle(effect, outcome, now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
-        return self._binder.awaits(effect)
+        return self._binder.awaits(effect) or self._preempting.awaits(effect)
 
     # --- for people and tests --------------------------------------------------------------
 
@@ -398,6 +442,7 @@ class Engine:
         self.queue.check_consistent()
         self._binder.check_consistent()
         self._gangs.check_consistent()
+        self._desk.cycle.nominations.check_consistent()
         waiting = self._desk.waiting
         for uid, member in self._desk.members.items():
             assert member.uid == uid, f"{member} is filed under {uid}"
@@ -409,7 +454,8 @@ class Engine:
             elif entity is not None:
                 assert entity.key not in self.queue, f"{member}: queue"
                 assert entity.part is Part.OUT, f"{member}: part"
-            assert (member.phase in HOLDING) == (uid in self.cluster), f"{member}: reservation"
+            has_room = member.phase in HOLDING or uid in self._desk.cycle.nominations
+            assert has_room == (uid in self.cluster), f"{member}: reservation"
             held = uid in waiting or self._gangs.holds(member)
             assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
         queued = {uid for entity in self.queue.entities() for uid in entity.members}

@@ -41,6 +41,8 @@ class Entity:
         broken: what a plugin of the queue raised when asked about it, "" when none did.
         reason: why its members wait, as they are told.
         starving_since: since when it has been complete and found no room.
+        victims: uids of pods evicted for it that have not left yet.
+        evictions: how often pods have been evicted for it; not again before ``evict_after``.
         told_at: when they were last told.
     """
 
@@ -50,6 +52,8 @@ class Entity:
         "attempts",
         "blockers",
         "broken",
+        "evict_after",
+        "evictions",
         "group",
         "key",
         "last_attempt",
@@ -62,6 +66,7 @@ class Entity:
         "ticket",
         "told_at",
         "urgent",
+        "victims",
     )
 
     def __init__(self, key: str, now: float, group: GangGroup | None = None) -> None:
@@ -79,6 +84,9 @@ class Entity:
         self.broken = ""
         self.reason = ""
         self.starving_since: float | None = None
+        self.victims: set[str] = set()
+        self.evictions = 0
+        self.evict_after = 0.0
         self.told_at = float("-inf")
         #: Members that PreEnqueue is still to be asked about, and those it lets pass.
         self._unadmitted: dict[str, Member] = {}

@@ -28,6 +28,9 @@ from arranger.framework.verdicts import Rejection
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangGroup
 
+#: Members that have been promised a node, and which.
+Promises = list[tuple[Member, str]]
+
 OUTSIDE: Final = Rejected(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
 )
@@ -100,32 +103,56 @@ class GangCycle:
         stays incomplete, a Strict one holds nothing of this attempt and a NonStrict one all of it.
         """
         group = entity.gang_group
-        members = _in_order(entity.ready(), group)
-        topology = next((g.settings.topology for g in group.gangs if g.settings.topology), None)
-        if topology is None:
-            return self._settled(group, self._attempt(group, members, held, None))
+        promised = self._promises(entity)
         best: GangDecision | None = None
         roomiest: Within | None = None
-        for rows in self._domains(topology, group, members, held):
-            within = Within(rows, OUTSIDE)
-            decision = self._attempt(group, members, held, within)
+        for within in self.scopes(entity, held):
+            decision = self.attempt(entity, held, within)
             if decision.complete or decision.broken:
-                return self._settled(group, decision)
-            self._give_back(decision)
+                return self._settled(group, decision, promised)
+            if within is None:
+                # Without bounds at last, or from the beginning.
+                return self._settled(group, decision, promised)
+            self.give_back(decision)
+            self._promise_again(promised)
             if best is None or decision.placeable > best.placeable:
                 best, roomiest = decision, within
-        if not topology.required:
-            return self._settled(group, self._attempt(group, members, held, None))
         if roomiest is not None and not group.strict:
-            return self._attempt(group, members, held, roomiest)
-        return best or self._no_domain(topology, members)
+            return self._settled(group, self.attempt(entity, held, roomiest), promised)
+        return best or self._no_domain(entity)
 
-    def _settled(self, group: GangGroup, decision: GangDecision) -> GangDecision:
+    def scopes(self, entity: Entity, held: Sequence[Member]) -> Iterable[Within | None]:
+        """Where to try to place the group: domain by domain, or anywhere (None)."""
+        group = entity.gang_group
+        topology = next((g.settings.topology for g in group.gangs if g.settings.topology), None)
+        if topology is not None:
+            members = _in_order(entity.ready(), group)
+            for rows in self._domains(topology, group, members, held):
+                yield Within(rows, OUTSIDE)
+        if topology is None or not topology.required:
+            yield None
+
+    def _settled(
+        self, group: GangGroup, decision: GangDecision, promised: Promises
+    ) -> GangDecision:
         if not decision.complete and (decision.broken or group.strict):
-            self._give_back(decision)
+            self.give_back(decision)
+            self._promise_again(promised)
         return decision
 
-    def _give_back(self, decision: GangDecision) -> None:
+    def _promises(self, entity: Entity) -> Promises:
+        nominations = self._cycle.nominations
+        members = entity.members.values() if nominations else ()
+        return [(m, nominations.node_of(m.uid)) for m in members if m.uid in nominations]
+
+    def _promise_again(self, promised: Promises) -> None:
+        """A promise ends when its pod gets a node; those of pods that gave it back live on."""
+        for member, node in promised:
+            if member.uid not in self._cluster:
+                self._cycle.nominations.promise(member, node)
+
+    def give_back(self, decision: GangDecision) -> None:
+        """Take the nodes of all that an attempt has placed."""
         while decision.placed:
             member, _ = decision.placed.pop()
             self._cycle.unreserve(member)
@@ -150,13 +177,12 @@ class GangCycle:
 
     # --- placing ---------------------------------------------------------------------------
 
-    def _attempt(
-        self,
-        group: GangGroup,
-        members: Sequence[Member],
-        held: Sequence[Member],
-        within: Within | None,
+    def attempt(
+        self, entity: Entity, held: Sequence[Member], within: Within | None
     ) -> GangDecision:
+        """Place what the group needs and, beyond that, what fits; nothing is given back."""
+        group = entity.gang_group
+        members = _in_order(entity.ready(), group)
         have = group.tally(member.uid for member in held)
         attempt = _Attempt(group.gang_of(), have, within, len(held))
         todo = list(members)
@@ -255,10 +281,10 @@ class GangCycle:
             np.maximum(best, slots, out=best)
         return best
 
-    def _no_domain(self, topology: Topology, members: Sequence[Member]) -> GangDecision:
-        why = f"no node has the label {topology.key} that the gang's topology asks for"
-        blocker = members[0] if members else None
-        return GangDecision(blocker=blocker, why=why)
+    def _no_domain(self, entity: Entity) -> GangDecision:
+        keys = {g.settings.topology.key for g in entity.gang_group.gangs if g.settings.topology}
+        why = f"no node has the label {', '.join(keys)} that the gang's topology asks for"
+        return GangDecision(blocker=next(iter(entity.ready()), None), why=why)
 
 
 def _kind(member: Member) -> Hashable:

@@ -8,19 +8,22 @@ minimum is bound; a Strict gang that fits nowhere holds nothing and may wait for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from arranger.api import keys
 from arranger.api.effects import AnnotatePod, DeletePod
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.desk import Desk
 from arranger.engine.entity import GANG, Entity, Part, refusal
 from arranger.engine.gang_cycle import GangCycle, GangDecision
 from arranger.engine.gang_hold import GangPolicy, Hold
+from arranger.engine.gang_preemption import GangEviction, GangPreemption
 from arranger.engine.member import Member
 from arranger.engine.notices import Notices
 from arranger.engine.phases import Phase
+from arranger.engine.preempting import Preempting
 from arranger.engine.room_keeper import RoomKeeper
 from arranger.framework.status import Status
 from arranger.gangs import texts
@@ -40,6 +43,7 @@ class GangWork:
         desk: the engine's state.
         registry: what is known about gangs.
         bind: starts binding a placed member.
+        preempting: evicts pods for members.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class GangWork:
         registry: GangRegistry,
         policy: GangPolicy,
         bind: Callable[[Member, float], None],
+        preempting: Preempting,
     ) -> None:
         self._desk = desk
         self._registry = registry
@@ -55,6 +60,8 @@ class GangWork:
         self._bind = bind
         self._cycle = GangCycle(desk.cluster, desk.cycle)
         self._keeper = RoomKeeper(desk, policy.starvation_after)
+        plans = GangPreemption(desk, self._cycle, self.company)
+        self._eviction = GangEviction(desk, plans, preempting)
         #: Group name → its entity, whether or not it is in the queue.
         self._entities: dict[str, Entity] = {}
         #: Gang → the names under which its groups are in there.
@@ -157,6 +164,23 @@ class GangWork:
             return False
         return group.is_short(self._arrived(entity))
 
+    def company(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """The victims, and the whole of each gang that would be left short of its minimum."""
+        leaving = {pod.uid: pod for pod in victims}
+        groups = {
+            self._registry.group_of(gang).name: self._registry.group_of(gang)
+            for pod in victims
+            if (gang := self._registry.gang_of(pod.uid)) is not None
+        }
+        for _, group in sorted(groups.items()):
+            pods = [self._desk.cluster.pod(uid) for gang in group.gangs for uid in gang.claims]
+            placed = {pod.uid: pod for pod in pods if pod is not None}
+            if any(
+                gang.breaks_without(sum(u in leaving for u in gang.claims)) for gang in group.gangs
+            ):
+                leaving |= placed
+        return list(leaving.values())
+
     # --- placing ---------------------------------------------------------------------------
 
     def attempt(self, entity: Entity, now: float) -> None:
@@ -230,11 +254,13 @@ class GangWork:
             self._desk.count(member, "unschedulable")
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
+        hold = self._holds.get(entity.gang_group.name)
+        held = list(hold.members.values()) if hold is not None else []
         if not decision.complete:
-            hold = self._holds.get(entity.group.name) if entity.group is not None else None
-            held = list(hold.members.values()) if hold is not None else []
             self._keeper.starve(entity, now, lambda: self._cycle.room_for(entity, held))
         self._desk.queue.rest(entity, decision.rejected_by, now)
+        if not decision.complete:
+            self._eviction.try_for(entity, held, now)
         self._notice(entity, now)
         self._tell_due(now)
 

@@ -88,6 +88,29 @@ def out_of_time(member: Member, message: str) -> PublishEvent:
     )
 
 
+def preempted(victim: Pod, by: Pod, node: str, controller: str, group: str) -> PublishEvent:
+    """A pod has to leave a node for another, or for the gang ``group`` of that other."""
+    taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
+    return PublishEvent(
+        regarding=object_ref(victim),
+        reason="Preempted",
+        action="Preempting",
+        note=f"Preempted by {taker} on node {node}",
+        related=object_ref(by),
+        controller=controller,
+    )
+
+
+def disruption(controller: str, *, group: bool) -> PodCondition:
+    """What is written to a victim before it is deleted, so that its owner knows why."""
+    return PodCondition(
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+        f"{controller}: preempting to accommodate a higher priority pod{' group' if group else ''}",
+    )
+
+
 def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
     """What a pod says about its gang cannot be read; the rest of it counts."""
     return [_invalid(object_ref(pod), problems)]

@@ -11,8 +11,10 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.explain.snapshot import Snapshot
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
+from arranger.framework.post_filter import run_post_filter
 from arranger.framework.profile import Profile
 from arranger.framework.verdicts import Rejection
+from arranger.framework.what_if import WhatIf
 from arranger.plugins import default_profile
 
 #: What was found about one pod:
@@ -20,7 +22,7 @@ from arranger.plugins import default_profile
 #: ``pod`` (namespace/name) · ``preFilter`` {plugin, code, reasons} if the pod was rejected as a
 #: whole · ``feasible`` node names · ``rejected`` {node: {plugin, code, reasons}} by the first
 #: plugin to reject · ``scores`` {node: {plugin: points}} and ``totals`` of the feasible nodes ·
-#: ``fitError`` if there are none.
+#: ``fitError`` if there are none, and ``preemption`` {node, victims, message}: who would go.
 Verdict = dict[str, Any]
 
 _OUTSIDE = "node is not in the PreFilter result"
@@ -62,6 +64,12 @@ def judge_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     verdict["totals"] = {table.name(row): int(evaluation.ranked[row]) for row in rows}
     if not rows:
         verdict["fitError"] = _fit_error(diagnosis)
+        found = run_post_filter(WhatIf(profile, cluster, pod, evaluation), diagnosis)
+        verdict["preemption"] = {
+            "node": found.nominated or "",
+            "victims": sorted(victim.key for victim in found.victims),
+            **({"message": found.message()} if found.message() else {}),
+        }
     return verdict
 
 

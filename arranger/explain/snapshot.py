@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.objects import Namespace, Node, Pod
 from arranger.api.quantity import QuantityError
 from arranger.api.storage import (
@@ -39,6 +40,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "CSIDriver": "csiDrivers",
     "VolumeAttachment": "volumeAttachments",
     "CSIStorageCapacity": "csiStorageCapacities",
+    "PodDisruptionBudget": "podDisruptionBudgets",
 }
 
 
@@ -64,6 +66,7 @@ class Objects(msgspec.Struct, rename="camel"):
     csi_drivers: list[CSIDriver] = []
     volume_attachments: list[VolumeAttachment] = []
     csi_storage_capacities: list[CSIStorageCapacity] = []
+    pod_disruption_budgets: list[PodDisruptionBudget] = []
 
 
 class Snapshot:
@@ -148,6 +151,8 @@ class Snapshot:
         ]
         for stored in others:
             cluster.objects.set(stored)
+        for budget in objects.pod_disruption_budgets:
+            cluster.set_budget(budget)
         for pod in self._pod_infos("pods", self._objects.pods):
             if pod.uid in cluster:
                 raise SnapshotError(f"{self.origin}: pods: two have uid {pod.uid}")

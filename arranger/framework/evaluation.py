@@ -40,7 +40,11 @@ class Evaluation:
         ranked: row → weighted sum of scores, -1 where infeasible.
     """
 
-    def __init__(self, profile: Profile, cluster: Cluster, pod: PodInfo) -> None:
+    def __init__(
+        self, profile: Profile, cluster: Cluster, pod: PodInfo, *, scoring: bool = True
+    ) -> None:
+        """Without ``scoring`` it only says which rows are feasible, for less."""
+        self._scoring = scoring
         self._profile = profile
         self._cluster = cluster
         self._pod = pod
@@ -49,11 +53,17 @@ class Evaluation:
         self._size = 0
         self._node_sensitive = False
         self._scorers: tuple[Scorer, ...] = ()
+        self._normalized: tuple[Scorer, ...] = ()
+        self._cluster_scorers: tuple[Scorer, ...] = ()
+        self._usage_scorers: tuple[Scorer, ...] = ()
+        self._row_scorers: tuple[Scorer, ...] = ()
         self._diagnosis: Diagnosis | None = None
         self._cluster_pre_filters, self._cluster_pre_scorers = (
             tuple(p for p in profile.at(point) if p.reads is Reads.CLUSTER)
             for point in ("pre_filter", "pre_score")
         )
+        if not scoring:
+            self._cluster_pre_scorers = ()
         self.state = CycleState()
         self.refusal: Status | None = None
         self._start_over()
@@ -77,6 +87,13 @@ class Evaluation:
         if self.refusal is not None:
             return np.zeros(self._size, dtype=np.bool_)
         return self._fixed
+
+    @property
+    def reads_pods(self) -> frozenset[str]:
+        """The plugins whose Filter looks at the pods on nodes, for this class."""
+        if self.refusal is not None:
+            return frozenset({self.refusal.plugin})
+        return frozenset(p.name for p in (*self._usage_filters, *self._cluster_filters))
 
     def scores(self) -> dict[str, IntArray]:
         """Plugin → normalised and weighted scores by row, for the plugins that scored."""
@@ -187,7 +204,10 @@ class Evaluation:
         self._scorers = tuple[Scorer, ...]()
         if self.refusal is None:
             self._filter_all()
-            self._score_all()
+            if self._scoring:
+                self._score_all()
+            else:
+                self._rank_all()
         #: A node's change may alter other rows' verdicts or the PreFilter result.
         running = [*filters, *(scorer.plugin for scorer in self._scorers)]
         self._node_sensitive = self._allowed is not None or any(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel
 
@@ -27,6 +27,9 @@ from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.status import Code, CycleState, Status
 from arranger.framework.verdicts import Verdicts
 from arranger.framework.wakeup import EventKind, WakeUp
+
+if TYPE_CHECKING:
+    from arranger.framework.what_if import WhatIf
 
 
 class Reads(IntEnum):
@@ -61,10 +64,17 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """PostFilter found a way: ``node`` will have room once ``effects`` have happened."""
+    """PostFilter's answer about where the pod shall go.
+
+    Attributes:
+        node: it will have room there once the victims are gone; "" takes a nomination back.
+        victims: pods to be evicted.
+        message: why there is no such node.
+    """
 
     node: str
-    effects: tuple[Effect, ...] = ()
+    victims: tuple[PodInfo, ...] = ()
+    message: str = ""
 
 
 class Queued(NamedTuple):
@@ -150,7 +160,7 @@ class Plugin:
         raise NotImplementedError
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, cluster: Cluster, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
     ) -> Nomination | Status | None:
         """No node was feasible: make room (preemption), or say why not."""
         return None

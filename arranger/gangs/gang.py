@@ -241,6 +241,23 @@ class Gang:
         """Members that are bound or have succeeded."""
         return self.count(Standing.BOUND, bundle) + self.count(Standing.SUCCEEDED, bundle)
 
+    def breaks_without(self, leaving: int) -> bool:
+        """Whether it would be short of its minimum if so many of its placed members left.
+
+        Bundles count together here: the surplus of one does not make up for another, so a gang
+        with bundle minima has surplus only beyond all of them.
+        """
+        if not leaving:
+            return False
+        placed = self.count(Standing.PLACED) + self.count(Standing.BOUND)
+        spare = placed + self.count(Standing.SUCCEEDED) - self.whole
+        if self.settings.minima:
+            spare = min(
+                self.count(Standing.PLACED, bundle) + self.settled(bundle) - least
+                for bundle, least in self.settings.minima
+            )
+        return leaving > max(spare, 0)
+
     @property
     def begun(self) -> bool:
         """Whether any member has ever had a node."""

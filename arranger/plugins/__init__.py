@@ -11,6 +11,7 @@ from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, Weighted
 from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.default_binder import DefaultBinder
+from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.image_locality import ImageLocality
 from arranger.plugins.inter_pod_affinity import InterPodAffinity
 from arranger.plugins.node_affinity import NodeAffinity
@@ -37,6 +38,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (NotYetSupported, 1),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
+    (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
     (DefaultBinder, 1),

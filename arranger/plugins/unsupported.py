@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo, binds_to_place
+from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
+from arranger.framework.what_if import WhatIf
 
 
 class NotYetSupported(SpecPlugin):
@@ -27,3 +29,9 @@ class NotYetSupported(SpecPlugin):
             claims = [claim.name for claim in spec.resource_claims]
             reasons.append(f"resource claims are not supported yet: {claims}")
         return self.reject(*reasons, resolvable=False) if reasons else None
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
+    ) -> Status | None:
+        """Say what kube-scheduler's DynamicResources says of a pod without claims to give back."""
+        return self.reject("no new claims to deallocate")

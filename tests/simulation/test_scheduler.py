@@ -17,7 +17,10 @@ async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(stage: Sta
         stage.create(a_pod("second").needs(cpu=1))
         await stage.until(lambda: bool(stage.pod("second")["status"].get("conditions")))
         (condition,) = stage.pod("second")["status"]["conditions"]
-        assert condition["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert condition["message"] == (
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+            "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        )
         stage.delete("pod", "first")
         await stage.until(lambda: stage.node_of("second") == "n1")
 

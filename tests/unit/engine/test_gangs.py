@@ -391,7 +391,7 @@ def test_running_members_that_are_lost_are_replaced_together(core: Core) -> None
 def test_a_member_whose_binding_fails_is_completed_before_all_others(core: Core) -> None:
     core.see(*nodes(2), *gang("g", 2))
     first, second = of(Bind, core.run())
-    core.see(a_pod("urgent").needs(cpu=1).with_priority(100))
+    core.see(a_pod("first").needs(cpu=1))
     core.settle(first, Applied())
     assert bound(core.settle(second, CONFLICT)) == {"g-1"}
 

@@ -268,10 +268,15 @@ def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(co
     core.see(a_pod("p").needs(cpu=6))
     third = core.run()
 
-    text = "0/1 nodes are available: 1 Insufficient cpu."
+    unhelpful = "Preemption is not helpful for scheduling."
+    text = (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        f"0/1 nodes are available: 1 {unhelpful}"
+    )
     longer = (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
-        "1 node(s) were unschedulable."
+        "1 node(s) were unschedulable. no new claims to deallocate, preemption: "
+        f"0/3 nodes are available: 3 {unhelpful}"
     )
     assert notes(first) == notes(second) == [("FailedScheduling", text)]
     assert conditions(first) == [("Unschedulable", text)]

@@ -109,12 +109,18 @@ def test_no_role_has_a_wildcard(kind: str) -> None:
     [("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")],
 )
 def test_rights_go_to_the_service_account_of_the_deployment(binding: str, role: str) -> None:
-    account = {"kind": "ServiceAccount", "name": POD["serviceAccountName"]}
+    accounts = {
+        o["spec"]["template"]["spec"]["serviceAccountName"]: o["metadata"]["namespace"]
+        for (kind, _), o in OBJECTS.items()
+        if kind == "Deployment"
+    }
     bindings = [o for (kind, _), o in OBJECTS.items() if kind == binding]
     assert bindings
     for each in bindings:
         assert (role, each["roleRef"]["name"]) in OBJECTS
-        assert each["subjects"] == [account | {"namespace": DEPLOYMENT["metadata"]["namespace"]}]
+        (subject,) = each["subjects"]
+        assert subject["kind"] == "ServiceAccount"
+        assert subject["namespace"] == accounts[subject["name"]]
 
 
 def test_bindings_have_a_priority_level_of_their_own() -> None:

@@ -1,0 +1,259 @@
+"""Room for a whole gang, on paper first: nobody is evicted unless all that it needs then fits.
+
+Nodes are emptied in thought of pods of lower priority, those first that cost least for the room
+they give, until the group fits. Then every pod that it can do without is put back, the protected
+and the important ones first, so that the victims left are all needed. Gangs leave whole or give
+their surplus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from arranger.api.effects import PatchPodStatus
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine import reports
+from arranger.engine.cycle import Within
+from arranger.engine.desk import Desk
+from arranger.engine.entity import Entity
+from arranger.engine.gang_cycle import GangCycle, GangDecision
+from arranger.engine.member import Member
+from arranger.engine.preempting import Preempting
+from arranger.framework.what_if import Company, WhatIf
+from arranger.preemption.budgets import split
+from arranger.preemption.order import in_order
+from arranger.preemption.policy import evicts
+from arranger.preemption.victims import ROOM
+
+#: Seconds between two evictions for one group at first, and at most.
+PAUSE: Final = 10.0
+LONGEST_PAUSE: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the members go once the victims are gone."""
+
+    places: tuple[tuple[Member, str], ...]
+    victims: tuple[PodInfo, ...]
+
+
+class GangPreemption:
+    """Plans preemption for gang groups.
+
+    Args:
+        company: who must leave together.
+    """
+
+    def __init__(self, desk: Desk, cycle: GangCycle, company: Company) -> None:
+        self._desk = desk
+        self._cluster = desk.cluster
+        self._cycle = cycle
+        self._company = company
+        self._may_leave: Callable[[PodInfo], bool] = _nobody
+
+    def plan(self, entity: Entity, held: Sequence[Member]) -> Plan | None:
+        """The cheapest way found to make room for the group, None if there is none."""
+        members = list(entity.ready())
+        plugin = evicts(entity.profile)
+        if plugin is None:
+            return None
+        self._may_leave = plugin.may_leave
+        if any(m.pod.pod.spec.preemption_policy == "Never" for m in members):
+            return None
+        floor = min(member.pod.priority for member in members)
+        rows = self._in_order_of_cost(members[0].pod, self._potential(floor))
+        if not rows:
+            return None
+        for within in self._cycle.scopes(entity, held):
+            count = self._fewest(entity, held, within, [pods for _, pods in rows])
+            if count is not None:
+                chosen = [pod for _, pods in rows[:count] for pod in pods]
+                return self._on_paper(entity, held, within, chosen)
+        return None
+
+    # --- whom to think away ----------------------------------------------------------------
+
+    def _potential(self, floor: int) -> dict[int, list[PodInfo]]:
+        """Row → the pods there that could be evicted for a group of that priority."""
+        table, leaving = self._cluster.table, self._desk.cycle.nominations.leaving
+        promised = self._desk.cycle.nominations
+        unbroken: dict[str, bool] = {}
+
+        def may_go(pod: PodInfo) -> bool:
+            if pod.priority >= floor or pod.uid in promised or not self._may_leave(pod):
+                return False
+            if pod.uid not in unbroken:
+                company = self._company([pod])
+                whole = all(p.priority < floor and self._may_leave(p) for p in company)
+                unbroken.update((each.uid, whole) for each in company)
+            return unbroken[pod.uid]
+
+        found: dict[int, list[PodInfo]] = {}
+        for row in range(table.size):
+            pods = [p for p in table.pods[row].values() if p.uid not in leaving and may_go(p)]
+            if pods:
+                found[row] = pods
+        return found
+
+    def _in_order_of_cost(
+        self, like: PodInfo, potential: dict[int, list[PodInfo]]
+    ) -> list[tuple[int, list[PodInfo]]]:
+        """The rows, those first whose pods cost least for each pod like that they make room for."""
+        table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
+        columns, wanted = table.vector(like)
+
+        def cost(row: int) -> tuple[int, int, float, int]:
+            pods = potential[row]
+            free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
+            for pod in pods:
+                for column, amount in zip(*table.vector(pod), strict=True):
+                    if column in free:
+                        free[column] += amount
+            room = min(free[c] // n for c, n in zip(columns, wanted, strict=True) if n)
+            broken = len(split(in_order(pods), budgets)[0])
+            return broken, max(p.priority for p in pods), len(pods) / max(room, 0.01), row
+
+        return [(row, potential[row]) for row in sorted(potential, key=cost)]
+
+    def _fewest(
+        self,
+        entity: Entity,
+        held: Sequence[Member],
+        within: Within | None,
+        groups: Sequence[list[PodInfo]],
+    ) -> int | None:
+        """How many of the nodes must be emptied for the group to fit, roughly; None if all is too
+        little."""
+
+        def fits(count: int) -> bool:
+            with self._cluster.without(pod for pods in groups[:count] for pod in pods):
+                decision = self._cycle.attempt(entity, held, within)
+                self._cycle.give_back(decision)
+            return decision.complete
+
+        high = 1
+        while not fits(min(high, len(groups))):
+            if high >= len(groups):
+                return None
+            high *= 2
+        low, high = high // 2, min(high, len(groups))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    # --- whom to put back ------------------------------------------------------------------
+
+    def _on_paper(
+        self,
+        entity: Entity,
+        held: Sequence[Member],
+        within: Within | None,
+        chosen: Sequence[PodInfo],
+    ) -> Plan | None:
+        node_of = {pod.uid: str(self._cluster.node_of(pod.uid)) for pod in chosen}
+        with self._cluster.without(chosen):
+            decision = self._cycle.attempt(entity, held, within)
+            if not decision.complete:
+                self._cycle.give_back(decision)
+                return None
+            places = tuple((member, member.node) for member, _ in decision.placed)
+            victims = self._needed(chosen, node_of, decision)
+            self._cycle.give_back(decision)
+        return Plan(places, tuple(in_order(self._company(victims))))
+
+    def _needed(
+        self, chosen: Sequence[PodInfo], node_of: dict[str, str], decision: GangDecision
+    ) -> list[PodInfo]:
+        """Put back whom the group can do without; returns the others."""
+        there: dict[str, list[Member]] = {}
+        for member, _ in decision.placed:
+            there.setdefault(member.node, []).append(member)
+
+        def spared(pod: PodInfo) -> bool:
+            node = node_of[pod.uid]
+            self._cluster.put_back(pod, node)
+            if self._all_fit(node, there.get(node, ())):
+                return True
+            self._cluster.think_away(pod)
+            return False
+
+        protected, free = split(in_order(chosen), self._cluster.budgets.values())
+        victims = [pod for pod in (*protected, *free) if not spared(pod)]
+        # A gang that loses too many leaves whole, which may spare others.
+        whole = {pod.uid for pod in self._company(victims)}
+        for pod in chosen:
+            if pod.uid in whole and pod.uid in self._cluster:
+                self._cluster.think_away(pod)
+        alone = [pod for pod in victims if len(self._company([pod])) == 1]
+        spared_now = {pod.uid for pod in in_order(alone) if spared(pod)}
+        return [pod for pod in victims if pod.uid not in spared_now]
+
+    def _all_fit(self, node: str, members: Collection[Member]) -> bool:
+        """Whether members that were placed on a node would still be, with what is there now."""
+        table = self._cluster.table
+        row = table.index[node]
+        if not members:
+            return True
+        if (table.requested[:, row] > table.allocatable[:, row]).any():
+            return False
+        return all(self._fits(member, row) for member in _one_of_each(members))
+
+    def _fits(self, member: Member, row: int) -> bool:
+        evaluation = self._desk.cycle.evaluate(member.profile, member.pod, member.sign)
+        if evaluation.reads_pods <= ROOM:
+            return True
+        with self._cluster.without([member.pod]):
+            what_if = WhatIf(member.profile, self._cluster, member.pod, evaluation)
+            return what_if.fits(row)
+
+
+class GangEviction:
+    """Carries plans out, and not too often for one group."""
+
+    def __init__(self, desk: Desk, plans: GangPreemption, preempting: Preempting) -> None:
+        self._desk = desk
+        self._plans = plans
+        self._preempting = preempting
+
+    def try_for(self, entity: Entity, held: Sequence[Member], now: float) -> bool:
+        """Make room for a group that does not fit; whether anybody is evicted.
+
+        Not while its last victims are still leaving, and the more rarely the more often it has
+        been done in vain.
+        """
+        leaving = self._desk.cycle.nominations.leaving
+        entity.victims &= leaving
+        if entity.victims or now < entity.evict_after:
+            return False
+        plan = self._plans.plan(entity, held)
+        if plan is None or not plan.victims:
+            return False
+        entity.evictions += 1
+        entity.evict_after = now + min(PAUSE * 2.0**entity.evictions, LONGEST_PAUSE)
+        for member, node in plan.places:
+            self._preempting.nominate(member, node, (), now)
+            self._desk.outbox.append(
+                PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node=node)
+            )
+        for victim in plan.victims:
+            node = self._desk.cluster.node_of(victim.uid) or ""
+            self._preempting.evict(victim, entity.lead, node, now, group=entity.gang_group.name)
+            entity.victims.add(victim.uid)
+        return True
+
+
+def _nobody(pod: PodInfo) -> bool:
+    del pod
+    return False
+
+
+def _one_of_each(members: Iterable[Member]) -> list[Member]:
+    """One member of each class: the others fare alike."""
+    seen: dict[object, Member] = {}
+    for member in members:
+        seen.setdefault(member.sign if member.sign is not None else member.uid, member)
+    return list(seen.values())

@@ -1,0 +1,94 @@
+"""Room promised to pods that wait for their victims to go.
+
+A nominated pod takes its room at once, in the cluster's books, so that nobody of the same or lower
+priority gets what its victims free (seed 001's race). It stands aside for itself and for pods of
+higher priority, as in the first of kube-scheduler's two filter passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from arranger.cluster.cluster import Cluster
+from arranger.engine.member import Member
+
+
+class Nominations:
+    """Who has been promised which node.
+
+    Attributes:
+        leaving: uids of pods that are being evicted, until they are gone.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._members: dict[str, Member] = {}
+        self._nodes: dict[str, str] = {}
+        self.leaving: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._nodes
+
+    def node_of(self, uid: str) -> str:
+        """The node a pod has been promised, "" for none."""
+        return self._nodes.get(uid, "")
+
+    def on(self, node: str) -> list[Member]:
+        """The pods that have been promised a node."""
+        return [self._members[uid] for uid, at in self._nodes.items() if at == node]
+
+    def promise(self, member: Member, node: str) -> None:
+        """Promise a node to a pod that has none, in place of an earlier promise."""
+        self.take_back(member.uid)
+        self._members[member.uid], self._nodes[member.uid] = member, node
+        self._cluster.assume(member.pod, node)
+
+    def take_back(self, uid: str) -> bool:
+        """Withdraw a promise; whether there was one."""
+        if self._nodes.pop(uid, None) is None:
+            return False
+        del self._members[uid]
+        self._cluster.remove(uid)
+        return True
+
+    def updated(self, member: Member) -> None:
+        """A pod was edited: count it as it is now."""
+        node = self.node_of(member.uid)
+        if node:
+            self.promise(member, node)
+
+    @contextmanager
+    def aside_for(self, member: Member) -> Iterator[None]:
+        """Leave out the promises that do not count for a pod: its own and those of lower priority.
+
+        A pod that gets a node inside keeps it, and its promise is fulfilled.
+        """
+        aside = [
+            other
+            for other in self._members.values()
+            if other is member or other.pod.priority < member.pod.priority
+        ]
+        for other in aside:
+            self._cluster.remove(other.uid)
+        try:
+            yield
+        finally:
+            for other in aside:
+                if other.uid in self._cluster:
+                    del self._nodes[other.uid], self._members[other.uid]
+                else:
+                    self._cluster.assume(other.pod, self._nodes[other.uid])
+
+    def check_consistent(self) -> None:
+        """Check the promises against the cluster.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        for uid, node in self._nodes.items():
+            assert self._cluster.node_of(uid) == node, f"{uid} was promised {node}"
+            assert uid in self._cluster.assumed, f"{uid} is promised and observed"

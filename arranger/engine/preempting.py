@@ -1,0 +1,105 @@
+"""Carries preemption out: promise the node, evict the victims, and see that they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from arranger.api.effects import Ambiguous, Applied, DeletePod, Outcome, PatchPodStatus
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine import reports
+from arranger.engine.desk import Desk
+from arranger.engine.member import Member
+from arranger.engine.phases import Phase
+from arranger.framework.status import Code, Status
+
+#: Named as the plugin that takes a waiting pod's node.
+PREEMPTION = "DefaultPreemption"
+
+
+class Preempting:
+    """Evicts victims on behalf of pods.
+
+    Args:
+        desk: the engine's state.
+        reject: takes the node of a pod that a Permit plugin makes wait.
+        retry: queues a pod again whose victims could not be evicted.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        reject: Callable[[Member, Status, float], None],
+        retry: Callable[[Member, float], None],
+    ) -> None:
+        self._desk = desk
+        self._reject = reject
+        self._retry = retry
+        #: Deletes on their way, by identity, with whom they are for.
+        self._deletes: dict[int, tuple[DeletePod, Member]] = {}
+
+    def nominate(self, member: Member, node: str, victims: Iterable[PodInfo], now: float) -> None:
+        """Promise ``node`` to the pod and evict the victims there."""
+        nominations = self._desk.cycle.nominations
+        for other in nominations.on(node):
+            if other.pod.priority < member.pod.priority:
+                self.withdraw(other)
+        nominations.promise(member, node)
+        for victim in victims:
+            self.evict(victim, member, node, now)
+
+    def withdraw(self, member: Member) -> None:
+        """Take a promise back, and the nomination with it."""
+        if self._desk.cycle.nominations.take_back(member.uid):
+            self._desk.outbox.append(
+                PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node="")
+            )
+
+    def evict(
+        self, victim: PodInfo, member: Member, node: str, now: float, *, group: str = ""
+    ) -> None:
+        """Make one victim leave; a pod whose Binding has not begun only loses its node.
+
+        ``group`` names the gang group that the member is of.
+        """
+        desk = self._desk
+        ours = desk.members.get(victim.uid)
+        by, controller = member.pod.pod, _controller(member)
+        desk.outbox.append(reports.preempted(victim.pod, by, node, controller, group))
+        if ours is not None and ours.phase is Phase.WAITING:
+            reason = f"preempted by a pod of higher priority, {member.pod.key}"
+            self._reject(ours, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
+            return
+        if victim.pod.metadata.deletion_timestamp is not None:
+            return  # it is on its way already
+        delete = DeletePod(
+            reports.pod_ref(victim.pod), reports.disruption(controller, group=bool(group))
+        )
+        desk.cycle.nominations.leaving.add(victim.uid)
+        self._deletes[id(delete)] = delete, member
+        desk.outbox.append(delete)
+
+    def awaits(self, effect: object) -> bool:
+        """Whether the outcome of an effect matters."""
+        return id(effect) in self._deletes
+
+    def settle(self, effect: object, outcome: Outcome, now: float) -> None:
+        """What became of a delete: if the victim stays, so does the pod without its promise."""
+        if isinstance(outcome, Ambiguous):
+            return
+        delete, member = self._deletes.pop(id(effect))
+        if isinstance(outcome, Applied):
+            return
+        self._desk.cycle.nominations.leaving.discard(delete.pod.uid)
+        if self._desk.members.get(member.uid) is member and member.phase is Phase.QUEUED:
+            self.withdraw(member)
+            self._retry(member, now)
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone: it leaves nowhere any more, and is promised nothing."""
+        self._desk.cycle.nominations.leaving.discard(uid)
+        self._desk.cycle.nominations.take_back(uid)
+
+
+def _controller(member: Member) -> str:
+    return member.profile.scheduler_name

@@ -1,0 +1,97 @@
+"""DefaultPreemption: make room for a pod by evicting pods of lower priority (seed 001)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.diagnosis import Diagnosis
+from arranger.framework.plugin import Nomination
+from arranger.framework.profile import SpecPlugin
+from arranger.framework.status import Code, CycleState, Status
+from arranger.framework.what_if import WhatIf
+from arranger.preemption.order import cheapest
+from arranger.preemption.victims import Reasons, search
+
+NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
+UNHELPFUL: Reasons = ("Preemption is not helpful for scheduling",)
+
+
+class DefaultPreemptionArgs(BaseModel):
+    """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
+
+    ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling; all
+    nodes are looked at here, so they are checked and change nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    victim_schedulers: list[str] | None = None
+    min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
+    min_candidate_nodes_absolute: int = Field(default=100, ge=0)
+
+
+class DefaultPreemption(SpecPlugin):
+    """Evict the fewest and least important pods of one node, budgets permitting."""
+
+    Args = DefaultPreemptionArgs
+    wake_on = ()
+
+    def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
+        args = args or DefaultPreemptionArgs()
+        self._schedulers = args.victim_schedulers
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
+    ) -> Nomination | Status | None:
+        """Nominate the node whose victims cost least, or say why there is none."""
+        if why := self._not_eligible(pod, what_if, diagnosis):
+            return Status(Code.UNSCHEDULABLE, (why,), self.name)
+        table = what_if.cluster.table
+        rows = diagnosis.resolvable_rows().tolist()
+        if diagnosis.refusal is not None and diagnosis.refusal.code is Code.UNSCHEDULABLE:
+            rows = table.alive[: table.size].nonzero()[0].tolist()
+        candidates, reasons = search(what_if, rows, self.may_leave)
+        best = cheapest(candidates)
+        if best is None:
+            return Nomination("", message=self._no_candidate(table.count, reasons))
+        return Nomination(table.name(best.row), best.victims)
+
+    def may_leave(self, victim: PodInfo) -> bool:
+        """Whether the pod is of a scheduler whose pods may be evicted."""
+        return self._schedulers is None or victim.pod.spec.scheduler_name in self._schedulers
+
+    def _not_eligible(self, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis) -> str:
+        """Whether the pod must not evict anybody, or not yet (``PodEligibleToPreemptOthers``)."""
+        if pod.pod.spec.preemption_policy == "Never":
+            return NEVER
+        row = what_if.cluster.table.index.get(what_if.nominated)
+        if row is None:
+            return ""
+        rejected = diagnosis.of_row(row) if diagnosis.refusal is None else None
+        if rejected is not None and rejected.rejection.code is Code.UNRESOLVABLE:
+            return ""
+        for other in what_if.cluster.table.pods[row].values():
+            lower = other.priority < pod.priority and self.may_leave(other)
+            if lower and (other.uid in what_if.leaving or _is_leaving(other)):
+                return LEAVING
+        return ""
+
+    def _no_candidate(self, nodes: int, reasons: dict[int, Reasons]) -> str:
+        counts: Counter[str] = Counter(reason for each in reasons.values() for reason in each)
+        if nodes > len(reasons):
+            counts[UNHELPFUL[0]] += nodes - len(reasons)
+        texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"preemption: 0/{nodes} nodes are available: {texts}."
+
+
+def _is_leaving(pod: PodInfo) -> bool:
+    """Whether a pod is ending because a scheduler evicted it."""
+    return pod.pod.metadata.deletion_timestamp is not None and any(
+        (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        for c in pod.pod.status.conditions
+    )

@@ -1,0 +1,344 @@
+"""Making room by eviction: for pods, for gangs, and who is left alone (seed 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.effects import (
+    Applied,
+    Bind,
+    DeletePod,
+    Effect,
+    PatchPodStatus,
+    PublishEvent,
+    Refused,
+)
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.unit.engine.harness import Core, of, placements
+
+FORBIDDEN = Refused(403, "Forbidden", "no")
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(default_profile())
+
+
+def running(name: str, node: str, cpu: int = 1, priority: int = 0) -> PodBuilder:
+    return a_pod(name).needs(cpu=cpu).with_priority(priority).on(node)
+
+
+def budget(allowed: int, **labels: str) -> PodDisruptionBudget:
+    manifest = {
+        "metadata": {"name": "budget", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    return msgspec.convert(manifest, PodDisruptionBudget)
+
+
+def evicted(effects: Sequence[Effect]) -> set[str]:
+    return {delete.pod.name for delete in of(DeletePod, effects)}
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+def gang(name: str, size: int, priority: int = 0, least: int | None = None) -> list[PodBuilder]:
+    return [
+        a_pod(f"{name}-{n}")
+        .needs(cpu=1)
+        .with_priority(priority)
+        .in_gang(name, size if least is None else least)
+        for n in range(size)
+    ]
+
+
+def test_the_less_important_pod_makes_room(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=2), running("low", "n"), running("mid", "n", priority=5))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    effects = core.run()
+    (delete,) = of(DeletePod, effects)
+    assert delete.pod.name == "low"
+    assert delete.condition is not None
+    assert (delete.condition.type, delete.condition.reason) == (
+        "DisruptionTarget",
+        "PreemptionByScheduler",
+    )
+    message = "arranger: preempting to accommodate a higher priority pod"
+    assert delete.condition.message == message
+    (event,) = [e for e in of(PublishEvent, effects) if e.reason == "Preempted"]
+    assert event.note == "Preempted by pod uid-default-high on node n"
+    assert (event.regarding.name, event.type, event.action) == ("low", "Normal", "Preempting")
+    assert event.related is not None
+    assert event.related.name == "high"
+    (patch,) = of(PatchPodStatus, effects)
+    assert (patch.pod.name, patch.nominated_node) == ("high", "n")
+    core.settle(delete)
+    core.see_gone(running("low", "n"))
+    assert bound(core.at(20)) == {"high"}
+
+
+def test_what_is_freed_for_the_nominee_is_not_stolen(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0])
+    core.see(a_pod("thief").needs(cpu=1).with_priority(9))
+    core.run()
+    core.see_gone(running("low", "n"))
+    core.at(20)
+    assert bound(core.effects) == {"high"}
+
+
+def test_a_more_important_pod_may_take_it(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0])
+    core.see_gone(running("low", "n"))
+    core.see(a_pod("higher").needs(cpu=1).with_priority(20))
+    assert bound(core.run()) == {"higher"}
+
+
+def test_while_the_victim_is_leaving_nobody_else_is_evicted(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=2), running("low", "n", 2), a_node("m").offers(cpu=2))
+    core.see(running("other", "m", 2, 1))
+    core.see(a_pod("high").needs(cpu=2).with_priority(10))
+    assert evicted(core.run()) == {"low"}
+    core.see(running("low", "n", 2).deleting())
+    for now in range(20, 1000, 20):
+        core.see(a_node("k").labelled(turn=str(now)).cordoned())
+        core.at(float(now))
+    assert evicted(core.effects) == {"low"}
+
+
+def test_if_the_eviction_is_refused_the_pod_tries_again(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0], FORBIDDEN)
+    assert core.node_of(a_pod("high")) is None
+    assert evicted(core.at(60)) == {"low"}
+
+
+def test_a_nominee_that_is_deleted_gives_its_room_back(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0])
+    core.see_gone(a_pod("high"))
+    core.see_gone(running("low", "n"))
+    core.see(a_pod("late").needs(cpu=1))
+    assert bound(core.at(20)) == {"late"}
+    core.see_gone(a_pod("late"))
+    assert len(core.engine.cluster) == 0
+
+
+def test_a_nomination_of_an_earlier_life_is_honoured(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1))
+    core.see(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))
+    core.run()
+    assert bound(core.effects) == {"high"}
+
+
+#: What there is beside a pod of priority 10 that needs 2 CPU, and who is evicted.
+WHO: dict[str, tuple[list[object], set[str]]] = {
+    "nobody of the same priority": (
+        [a_node("n").offers(cpu=2), running("a", "n", 2, 10)],
+        set(),
+    ),
+    "nobody when there is room": ([a_node("n").offers(cpu=2), a_node("m")], set()),
+    "as few as needed": (
+        [a_node("n").offers(cpu=3), running("a", "n"), running("b", "n"), running("c", "n")],
+        {"b", "c"},
+    ),
+    "the least important of several nodes": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            running("a", "n", 2, 5),
+            running("b", "m", 2, 4),
+        ],
+        {"b"},
+    ),
+    "not whom a budget protects": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            running("a", "n", 2).labelled(app="db"),
+            running("b", "m", 2, 4),
+            budget(0, app="db"),
+        ],
+        {"b"},
+    ),
+    "but whom a budget protects if there is no other way": (
+        [
+            a_node("n").offers(cpu=2),
+            running("a", "n", 2).labelled(app="db"),
+            budget(0, app="db"),
+        ],
+        {"a"},
+    ),
+    "a gang whole, or not at all": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            *(
+                pod.needs(cpu=2).on(node)
+                for pod, node in zip(gang("g", 2), ("n", "m"), strict=True)
+            ),
+        ],
+        {"g-0", "g-1"},
+    ),
+    "a gang's surplus alone": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            *(
+                pod.needs(cpu=2).on(node)
+                for pod, node in zip(gang("g", 2, least=1), ("n", "m"), strict=True)
+            ),
+        ],
+        {"g-0"},
+    ),
+    "not part of a gang some of whose pods are important": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            gang("g", 2)[0].needs(cpu=2).on("n"),
+            gang("g", 2)[1].needs(cpu=2).with_priority(50).on("m"),
+        ],
+        set(),
+    ),
+    "rather a pod than a gang": (
+        [
+            a_node("n").offers(cpu=2),
+            a_node("m").offers(cpu=2),
+            a_node("o").offers(cpu=2),
+            *(
+                pod.needs(cpu=2).on(node)
+                for pod, node in zip(gang("g", 2), ("n", "m"), strict=True)
+            ),
+            running("single", "o", 2),
+        ],
+        {"single"},
+    ),
+    "nobody where it would not help": (
+        [a_node("n").offers(cpu=1), running("a", "n")],
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHO.values(), ids=WHO.keys())
+def test_evicts(case: tuple[list[object], set[str]], core: Core) -> None:
+    objects, expected = case
+    for obj in objects:
+        if isinstance(obj, PodDisruptionBudget):
+            core.engine.budget_set(obj, 0.0)
+        else:
+            core.see(obj)  # type: ignore[arg-type]
+    core.see(a_pod("high").needs(cpu=2).with_priority(10))
+    assert evicted(core.run()) == expected
+
+
+def test_a_pod_that_never_preempts_evicts_nobody(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    high = a_pod("high").needs(cpu=1).with_priority(10)
+    core.see(high.with_spec(preemptionPolicy="Never"))
+    effects = core.run()
+    assert evicted(effects) == set()
+    (patch,) = of(PatchPodStatus, effects)
+    assert patch.condition is not None
+    assert patch.condition.message.endswith("not eligible due to preemptionPolicy=Never.")
+
+
+# --- gangs that preempt ------------------------------------------------------------------------
+
+
+def test_a_gang_evicts_what_it_needs_and_is_bound_whole(core: Core) -> None:
+    for n in range(3):
+        core.see(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    core.see(*gang("g", 2, 10))
+    effects = core.run()
+    victims = evicted(effects)
+    assert len(victims) == 2
+    notes = {e.note for e in of(PublishEvent, effects) if e.reason == "Preempted"}
+    assert all(note.startswith("Preempted by gang default/g on node n") for note in notes)
+    nominated = {p.pod.name for p in of(PatchPodStatus, effects) if p.nominated_node}
+    assert nominated == {"g-0", "g-1"}
+    core.see(a_pod("thief").needs(cpu=1).with_priority(5))
+    first, second = sorted(victims)
+    core.see_gone(running(first, "n0"))
+    core.at(20)
+    assert bound(core.effects) == set(), "not before all of it fits"
+    core.see_gone(running(second, "n1"))
+    core.at(40)
+    assert bound(core.effects) == {"g-0", "g-1"}
+
+
+def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: Core) -> None:
+    for n in range(2):
+        core.see(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    core.see(*gang("g", 3, 10))
+    core.run()
+    core.at(1000)
+    assert evicted(core.effects) == set()
+
+
+def test_gang_against_gang_the_loser_leaves_whole(core: Core) -> None:
+    core.see(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
+    core.see(*gang("old", 3, 1))
+    core.settle_all(core.run())
+    for n, pod in enumerate(gang("old", 3, 1)):
+        core.see(pod.on(core.node_of(pod) or f"n{n}"))
+    core.see(*gang("new", 2, 5))
+    assert evicted(core.run()) == {"old-0", "old-1", "old-2"}
+
+
+def test_a_gang_puts_back_whom_it_can_do_without(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=4))
+    core.see(*(running(f"low-{n}", "n", priority=n) for n in range(4)))
+    core.see(*gang("g", 2, 10))
+    assert evicted(core.run()) == {"low-0", "low-1"}
+
+
+def test_a_gang_evicts_again_and_again_ever_more_rarely(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low-0", "n"))
+    core.see(*gang("g", 1, 10))
+    times = []
+    for second in range(2000):
+        core.now = float(second)
+        if evicted(core.run()):
+            times.append(second)
+            # The victim's owner is quicker than the gang: another is there at once.
+            core.see_gone(running(f"low-{len(times) - 1}", "n"))
+            core.see(running(f"low-{len(times)}", "n"))
+    assert 2 <= len(times) <= 12
+
+
+def test_nothing_is_left_of_promises(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=2), running("low", "n", 2))
+    pods = gang("g", 2, 10)
+    core.see(*pods)
+    core.run()
+    core.see_gone(*pods, running("low", "n", 2))
+    core.at(5000)
+    nominations = core.engine._desk.cycle.nominations
+    assert not nominations
+    assert not nominations.leaving
+    assert len(core.engine.cluster) == 0
+    assert core.engine.next_timer() is None
+
+
+def test_a_binding_pod_can_be_a_victim(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    (bind,) = of(Bind, core.run())
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(core.run()) == {"low"}
+    core.settle(bind, Applied())
+    core.see_gone(a_pod("low"))
+    assert bound(core.at(20)) == {"high"}
