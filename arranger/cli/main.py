@@ -21,9 +21,17 @@ main.add_command(controllers)
 
 
 @main.command()
-def version() -> None:
-    """Print the version."""
-    click.echo(f"arranger {__version__}")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def version(output: str) -> None:
+    """Print the version, and whose behaviour the plugins have."""
+    import json
+    import platform
+
+    facts = {"arranger": __version__, "kubernetes": "1.36", "python": platform.python_version()}
+    if output == "json":
+        click.echo(json.dumps(facts))
+    else:
+        click.echo("  ".join(f"{name} {what}" for name, what in facts.items()))
 
 
 @main.command()

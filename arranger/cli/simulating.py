@@ -39,6 +39,7 @@ class Outcome:
 
     placements: list[Object] = field(default_factory=list)
     pending: list[Object] = field(default_factory=list)
+    evictions: list[Object] = field(default_factory=list)
     events: list[Object] = field(default_factory=list)
     virtual_seconds: float = 0.0
 
@@ -47,6 +48,7 @@ class Outcome:
         return {
             "placements": self.placements,
             "pending": self.pending,
+            "evictions": self.evictions,
             "events": self.events,
             "virtualSeconds": self.virtual_seconds,
         }
@@ -160,6 +162,10 @@ def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
                 "count": (event.get("series") or {"count": 1})["count"],
             }
         )
+        if event["reason"] == "Preempted":
+            pod = f"{about.get('namespace', '')}/{about['name']}"
+            outcome.evictions.append({"pod": pod, "note": event["note"]})
+    outcome.evictions.sort(key=lambda eviction: str(eviction["pod"]))
     outcome.events.sort(key=lambda event: (event["object"], event["reason"]))
     return outcome
 

@@ -58,6 +58,11 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
         shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
         table.add_row(node, str(count), shown)
     console.print(table)
+    if outcome.evictions:
+        gone = Table("evicted", "why")
+        for eviction in outcome.evictions:
+            gone.add_row(eviction["pod"], eviction["note"])
+        console.print(gone)
     if outcome.pending:
         why = Table("waiting", "because")
         for pod in outcome.pending:

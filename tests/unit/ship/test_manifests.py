@@ -69,6 +69,8 @@ WRITES: set[Right] = {
     ("", "pods/status", "patch"),
     ("", "pods", "delete"),
     ("", "pods", "patch"),
+    ("", "persistentvolumes", "patch"),
+    ("", "persistentvolumeclaims", "patch"),
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }

@@ -172,6 +172,17 @@ def test_the_readmes_configuration_is_accepted(tmp_path: Path) -> None:
         assert build_profiles(load_config(file))
 
 
+def test_the_example_configuration_is_accepted() -> None:
+    profiles = build_profiles(load_config(REPO / "examples" / "config.yaml"))
+    assert [profile.scheduler_name for profile in profiles] == ["arranger", "arranger-packing"]
+
+
+def test_every_example_is_listed() -> None:
+    listed = (REPO / "examples" / "README.md").read_text()
+    entries = {path.name for path in (REPO / "examples").iterdir()} - {"README.md"}
+    assert not [entry for entry in entries if f"`{entry}" not in listed]
+
+
 def test_the_readmes_plugin_can_be_enabled(tmp_path: Path) -> None:
     (block,) = code_blocks("python")
     (tmp_path / "policy.py").write_text(block)
