@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework.plugin import Queued
 from arranger.api.effects import Bind, PodRef
 from arranger.framework import ClusterEvent, Code, CycleState, EventKind
-from arranger.framework.plugin import Plugin
+from arranger.framework.plugin import Plugin, Queued
 from arranger.framework.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
