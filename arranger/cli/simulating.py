@@ -163,8 +163,8 @@ def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
             }
         )
         if event["reason"] == "Preempted":
-            pod = f"{about.get('namespace', '')}/{about['name']}"
-            outcome.evictions.append({"pod": pod, "note": event["note"]})
+            evicted = f"{about.get('namespace', '')}/{about['name']}"
+            outcome.evictions.append({"pod": evicted, "note": event["note"]})
     outcome.evictions.sort(key=lambda eviction: str(eviction["pod"]))
     outcome.events.sort(key=lambda event: (event["object"], event["reason"]))
     return outcome
