@@ -19,11 +19,15 @@ from arranger.plugins.node_name import NodeName
 from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_resources_fit import NodeResourcesFit
 from arranger.plugins.node_unschedulable import NodeUnschedulable
+from arranger.plugins.node_volume_limits import NodeVolumeLimits
 from arranger.plugins.pod_topology_spread import PodTopologySpread
 from arranger.plugins.priority_sort import PrioritySort
 from arranger.plugins.scheduling_gates import SchedulingGates
 from arranger.plugins.taint_toleration import TaintToleration
 from arranger.plugins.unsupported import NotYetSupported
+from arranger.plugins.volume_binding import VolumeBinding
+from arranger.plugins.volume_restrictions import VolumeRestrictions
+from arranger.plugins.volume_zone import VolumeZone
 
 #: In the order they run at every extension point, with the weights of their scores.
 DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
@@ -35,9 +39,13 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (NodeAffinity, 2),
     (NodePorts, 1),
     (NodeResourcesFit, 1),
-    (NotYetSupported, 1),
+    (VolumeRestrictions, 1),
+    (NodeVolumeLimits, 1),
+    (VolumeBinding, 1),
+    (VolumeZone, 1),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
+    (NotYetSupported, 1),
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),

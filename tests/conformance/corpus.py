@@ -40,8 +40,7 @@ class Case:
     @property
     def left_to_later(self) -> bool:
         """Whether the verdict rests on a plugin that is not built."""
-        wants_claim = any("persistentVolumeClaim" in v for v in self.pod["spec"].get("volumes", []))
-        return wants_claim or not self._named() <= BUILT
+        return not self._named() <= BUILT
 
     def _named(self) -> set[str]:
         named = {why["plugin"] for why in self.expected["rejected"].values()}

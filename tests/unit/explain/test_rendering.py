@@ -87,7 +87,7 @@ CASES: dict[str, tuple[PodBuilder, Members, str, list[tuple[str, int]], str]] = 
         a_pod().with_claim("data"),
         [SMALL, LARGE],
         "default/p: no node fits (of 2)",
-        [("volumes that may bind to nodes are not supported yet: ['data'] (NotYetSupported)", 2)],
+        [('persistentvolumeclaim "data" not found (VolumeRestrictions)', 2)],
         "",
     ),
 }

@@ -146,14 +146,6 @@ def test_the_binding_is_for_this_incarnation_of_the_pod() -> None:
 
 
 REFUSALS: dict[str, tuple[PodBuilder, str]] = {
-    "a persistent volume claim": (
-        a_pod().with_claim("data"),
-        "volumes that may bind to nodes are not supported yet: ['data']",
-    ),
-    "an ephemeral volume": (
-        a_pod().with_spec(volumes=[{"name": "scratch", "ephemeral": {}}]),
-        "volumes that may bind to nodes are not supported yet: ['scratch']",
-    ),
     "a resource claim": (
         a_pod().with_spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]),
         "resource claims are not supported yet: ['gpu']",
@@ -257,6 +249,10 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
     ]
