@@ -27,13 +27,16 @@ def amounts(resources: ResourceList) -> Amounts:
     return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
 
 
-def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amounts:
+def pod_requests(
+    pod: Pod, *, defaults: Mapping[str, int] | None = None, pod_level: bool = True
+) -> Amounts:
     """What the pod occupies on its node.
 
     ``max(containers + sidecars, each init container + the sidecars started before it)``, replaced
     by pod-level requests where set, plus overhead. ``defaults`` fills in resources a container
-    does not mention (see :data:`NON_ZERO_DEFAULTS`). For a running pod that is being resized the
-    larger of spec and status counts, unless the resize is infeasible.
+    does not mention (see :data:`NON_ZERO_DEFAULTS`); ``pod_level=False`` passes over the pod-level
+    requests. For a running pod that is being resized the larger of spec and status counts, unless
+    the resize is infeasible.
 
     Raises:
         QuantityError: an amount is not a quantity.
@@ -79,13 +82,13 @@ def pod_requests(pod: Pod, *, defaults: Mapping[str, int] | None = None) -> Amou
                 _add(wanted, sidecars)
             _raise_to(peak, wanted)
         _raise_to(total, peak)
-    if spec.resources is not None:
-        pod_level = amounts(spec.resources.requests)
-        names = [name for name in pod_level if _may_be_pod_level(name)]
+    if pod_level and spec.resources is not None:
+        whole = amounts(spec.resources.requests)
+        names = [name for name in whole if _may_be_pod_level(name)]
         if pod.status.resources is not None:
             held = pod.status.resources.requests
-            pod_level = effective(pod_level, held, pod.status.allocated_resources)
-        total.update({name: pod_level.get(name, 0) for name in names})
+            whole = effective(whole, held, pod.status.allocated_resources)
+        total.update({name: whole.get(name, 0) for name in names})
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     return total

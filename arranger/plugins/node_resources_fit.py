@@ -138,8 +138,11 @@ class NodeResourcesFit(SpecPlugin):
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
-        """Work out what the pod adds to each resource that counts."""
-        counted = pod_requests(pod.pod, defaults=NON_ZERO_DEFAULTS)
+        """Work out what the pod adds to each resource that counts.
+
+        Upstream's scorer, unlike its filter, does not know of pod-level requests.
+        """
+        counted = pod_requests(pod.pod, defaults=NON_ZERO_DEFAULTS, pod_level=False)
         asked = self._asked(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         asked.extra = np.array(extra, dtype=np.int64)
