@@ -221,7 +221,7 @@ def _resolved(terms: PodTerms, cluster: Cluster) -> PodTerms:
     namespaces = [n.metadata for n in cluster.objects.of(Namespace, "")]
 
     def resolve(term: Term) -> Term:
-        if term.namespace_selector.empty:
+        if _everywhere(term):
             return term
         named = {n.name for n in namespaces if term.namespace_selector.matches(n.labels)}
         return replace(term, namespaces=term.namespaces | named)
@@ -239,13 +239,18 @@ def _means(terms: Sequence[Term], pod: Pod) -> bool:
     return bool(terms) and all(_by_name(term)(pod) for term in terms)
 
 
+def _everywhere(term: Term) -> bool:
+    """Whether a newcomer's term looks in all namespaces.
+
+    So does one whose selector only denies labels (NotIn, DoesNotExist): upstream keeps the selector
+    beside the names it found by it, and holds it against no labels.
+    """
+    return term.namespace_selector.matches({})
+
+
 def _by_name(term: Term) -> Callable[[Pod], bool]:
-    """The term, for resolved namespaces: an empty namespace selector still means all."""
-    everywhere, namespaces, selector = (
-        term.namespace_selector.empty,
-        term.namespaces,
-        term.selector,
-    )
+    """The term, for resolved namespaces."""
+    everywhere, namespaces, selector = _everywhere(term), term.namespaces, term.selector
     return lambda pod: (
         (everywhere or pod.metadata.namespace in namespaces)
         and selector.matches(pod.metadata.labels)
@@ -261,7 +266,7 @@ def _might_mean(term: Term, pod: Pod) -> bool:
 def _count(cluster: Cluster, terms: Sequence[Term]) -> IntArray:
     """Row → how many pods there all terms mean."""
     namespaces = None
-    if not any(term.namespace_selector.empty for term in terms):
+    if not any(_everywhere(term) for term in terms):
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
     tests = [_by_name(term) for term in terms]
     counts = cluster.counts.get(
