@@ -185,6 +185,12 @@ class ClaimVolumeSource(Struct):
     read_only: bool = False
 
 
+class ImageVolumeSource(Struct):
+    """``volumes[].image``."""
+
+    reference: str = ""
+
+
 class Volume(Struct):
     """``spec.volumes[]``: only the sources that bear on placement."""
 
@@ -198,6 +204,7 @@ class Volume(Struct):
     portworx_volume: dict[str, Any] | None = None
     rbd: dict[str, Any] | None = None
     iscsi: dict[str, Any] | None = None
+    image: ImageVolumeSource | None = None
 
 
 class SchedulingGate(Struct):

@@ -55,15 +55,17 @@ class PodInfo:
         """
         self.pod = pod
         self.volumes: list[Volume] = []
+        bearing: list[Volume] = []
         self.claims: tuple[Claim, ...] = ()
         if pod.spec.volumes:
-            self.volumes = [v for v in pod.spec.volumes if binds_to_place(v)]
+            bearing = [v for v in pod.spec.volumes if v.image is not None or binds_to_place(v)]
+            self.volumes = [v for v in bearing if v.image is None]
             self.claims = tuple(
                 (pod.metadata.namespace, v.persistent_volume_claim.claim_name)
                 for v in self.volumes
                 if v.persistent_volume_claim is not None
             )
-        self.spec_key = spec_key(pod.spec, self.volumes)
+        self.spec_key = spec_key(pod.spec, bearing)
         if pod.status.container_statuses and pod.spec.node_name:
             self.requests, self.non_zero = _needs(pod)
         else:

@@ -21,7 +21,10 @@ MOST: Final = 1000 * _MIB
 
 
 class ImageLocality(SpecPlugin):
-    """Score by the size of the pod's images present, scaled by how widely each is spread."""
+    """Score by the size of the pod's images present, scaled by how widely each is spread.
+
+    Image volumes count as images, but not, upstream, as containers to share the maximum among.
+    """
 
     # How widely an image is spread depends on all nodes.
     reads = Reads.NODES
@@ -33,11 +36,13 @@ class ImageLocality(SpecPlugin):
         """0–100, linear between the two thresholds."""
         spec = pod.pod.spec
         containers = [*spec.init_containers, *spec.containers]
+        images = [c.image for c in containers]
+        images += [v.image.reference for v in spec.volumes if v.image is not None]
         table = nodes.table
         present = np.zeros(table.size, dtype=np.int64)
         found = False
-        for container in containers:
-            holders = table.images.get(full_name(container.image))
+        for image in images:
+            holders = table.images.get(full_name(image))
             if holders:
                 found = True
                 spread = len(holders) / table.count
