@@ -132,9 +132,15 @@ class Cluster:
 
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
-        """Think the pods away; inside, :meth:`put_back` takes some back in thought, too."""
+        """Think the pods away; inside, :meth:`put_back` takes some back in thought, too.
+
+        Afterwards all is as before, the order of the pods on their nodes included: it decides
+        between victims that are equally important.
+        """
         lifted = {pod.uid: (self._where[pod.uid], pod.uid in self.assumed) for pod in pods}
         before = {uid: self._pods[uid] for uid in lifted}
+        rows = {self.table.index[n] for n, _ in lifted.values() if n in self.table.index}
+        orders = {row: tuple(self.table.pods[row]) for row in rows}
         for uid in lifted:
             self._lift(uid)
         try:
@@ -145,6 +151,8 @@ class Cluster:
                     self._set_down(before[uid], node)
                 if assumed:
                     self.assumed.add(uid)
+            for row, uids in orders.items():
+                self.table.reorder(row, uids)
 
     def put_back(self, pod: PodInfo, node: str) -> None:
         """Inside :meth:`without`: think a pod on its node again."""

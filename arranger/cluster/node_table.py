@@ -180,6 +180,11 @@ class NodeTable:
         del self.pods[row][pod.uid]
         self._charge(pod, row, -1)
 
+    def reorder(self, row: int, uids: Iterable[str]) -> None:
+        """Put those pods of a row that ``uids`` names into this order, before the others."""
+        pods = self.pods[row]
+        self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
+
     def swap(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself that takes up exactly the same."""
         pod.vector = self.pods[row][pod.uid].vector

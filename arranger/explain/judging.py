@@ -64,7 +64,9 @@ def judge_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     verdict["totals"] = {table.name(row): int(evaluation.ranked[row]) for row in rows}
     if not rows:
         verdict["fitError"] = _fit_error(diagnosis)
-        found = run_post_filter(WhatIf(profile, cluster, pod, evaluation), diagnosis)
+        nominated = pod.pod.status.nominated_node_name
+        what_if = WhatIf(profile, cluster, pod, evaluation, nominated=nominated)
+        found = run_post_filter(what_if, diagnosis)
         verdict["preemption"] = {
             "node": found.nominated or "",
             "victims": sorted(victim.key for victim in found.victims),
