@@ -20,3 +20,20 @@ $(CONTROLPLANE_BIN): $(CONTROLPLANE_SOURCES)
 	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
 		-o $@.part ./cmd/controlplane
 	@mv $@.part $@
+
+# The oracle: kube-scheduler's own plugins over snapshots, for comparison with ours.
+ORACLE_SOURCES := $(CONTROLPLANE_DIR)/go.mod $(CONTROLPLANE_DIR)/go.sum \
+	$(sort $(wildcard $(CONTROLPLANE_DIR)/cmd/oracle/*.go))
+ORACLE_HASH := $(shell cat $(ORACLE_SOURCES) | sha256sum | cut -c1-16)
+ORACLE_BIN := $(ARRANGER_CACHE)/oracle-$(ORACLE_HASH)/arranger-oracle
+
+.PHONY: oracle
+oracle: $(ORACLE_BIN) ## Build the oracle that judges snapshots for tests (needs Go)
+
+$(ORACLE_BIN): $(ORACLE_SOURCES)
+	@command -v go >/dev/null || { echo "make oracle: needs Go, which is not installed"; exit 2; }
+	@echo "building the oracle (some minutes the first time)"
+	@mkdir -p $(@D)
+	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
+		-o $@.part ./cmd/oracle
+	@mv $@.part $@
