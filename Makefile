@@ -8,8 +8,8 @@ LOCK := $(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe \
 	--no-emit-index-url --no-emit-find-links
 # Status 5 is pytest's "no test selected": no failure in a tier that is still empty.
 NONE_IS_FINE := || [ $$? -eq 5 ]
-FAST := tests/unit tests/conformance tests/simulation tests/api_conformance
-REAL := tests/controlplane tests/api_conformance
+FAST := tests/unit tests/conformance tests/differential tests/simulation tests/api_conformance
+REAL := tests/controlplane tests/api_conformance tests/differential
 
 -include tests/controlplane/controlplane.mk
 
@@ -56,7 +56,7 @@ test-fast: $(STAMP) ## The tiers that need no Go, in parallel
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" $(FAST) $(NONE_IS_FINE)
 
 .PHONY: test-controlplane
-test-controlplane: $(STAMP) controlplane ## The tier on the real control plane
+test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
 	$(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
 
 # What is left out is said before the tests, so that the output ends with pytest's closing line.
@@ -65,6 +65,12 @@ test: lint ## Lint and run every tier; the control-plane tier only where Go is
 	@$(if $(CONTROLPLANE_POSSIBLE),,echo "SKIPPED: the control-plane tier: it needs Go, which is not installed")
 	@$(MAKE) --no-print-directory test-fast
 	@$(if $(CONTROLPLANE_POSSIBLE),$(MAKE) --no-print-directory test-controlplane)
+
+N ?= 1000
+
+.PHONY: differential
+differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins
+	$(BIN)/python -m tests.differential -n $(N)
 
 .PHONY: bench
 bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane

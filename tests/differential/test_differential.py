@@ -1,0 +1,48 @@
+"""Random snapshots, the corpora and the named cases, put to kube-scheduler's own plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.comparing import differences
+from tests.conformance.corpus import entries
+from tests.conformance.test_named_cases import CASES, load
+from tests.differential.generating import snapshot_of
+from tests.differential.oracle import Oracle, oracle_path
+from tests.differential.trial import trial
+
+pytestmark = pytest.mark.controlplane
+
+SEEDS = range(100)
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    if not oracle_path().exists():
+        pytest.skip("the oracle is not built: run `make oracle` (needs Go)")
+    with Oracle() as running:
+        yield running
+
+
+@pytest.mark.parametrize("file", ["filter.jsonl.gz", "preempt.jsonl.gz"])
+def test_oracle_says_what_the_corpus_says(file: str, oracle: Oracle) -> None:
+    different = [
+        f"line {line}: {difference}"
+        for line, entry in entries(file, 0, 1)
+        for wanted, got in zip(entry["verdicts"], oracle.judge(entry["snapshot"]), strict=True)
+        for difference in differences(wanted, got)
+    ]
+    assert different == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_oracle_says_what_the_named_case_says(name: str, oracle: Oracle) -> None:
+    case = load(name)
+    assert oracle.judge(case["snapshot"]) == case["verdicts"]
+
+
+def test_random_snapshots_are_judged_as_kube_scheduler_does(oracle: Oracle) -> None:
+    findings = {seed: trial(snapshot_of(seed), oracle) for seed in SEEDS}
+    assert {seed: str(found) for seed, found in findings.items() if found is not None} == {}

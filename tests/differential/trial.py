@@ -1,0 +1,61 @@
+"""One comparison with the oracle: a snapshot judged twice, and what came out differently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from arranger.explain import Snapshot, SnapshotError, judge
+from tests.conformance.comparing import differences
+from tests.differential.oracle import Oracle, OracleError
+from tests.differential.shrinking import shrink
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The smallest snapshot found on which we and kube-scheduler disagree, with its verdicts."""
+
+    differences: list[str]
+    case: dict[str, Any]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (*self.differences, "As a file of tests/conformance/cases:", json.dumps(self.case))
+        )
+
+
+def trial(snapshot: dict[str, Any], oracle: Oracle) -> Finding | None:
+    """Judge a snapshot; None if we agree with kube-scheduler.
+
+    Raises:
+        OracleError: the oracle cannot judge it.
+        SnapshotError: we cannot.
+    """
+    fields = _differing_fields(snapshot, oracle)
+    if not fields:
+        return None
+
+    def shows(smaller: dict[str, Any]) -> bool:
+        # Shrinking must not end in another difference than it began with.
+        try:
+            return not fields.isdisjoint(_differing_fields(smaller, oracle))
+        except (OracleError, SnapshotError):
+            return False  # so small that it means nothing any more
+
+    smallest = shrink(snapshot, shows)
+    return Finding(
+        _disagreements(smallest, oracle),
+        {"snapshot": smallest, "verdicts": oracle.judge(smallest)},
+    )
+
+
+def _disagreements(snapshot: dict[str, Any], oracle: Oracle) -> list[str]:
+    ours = judge(Snapshot.parse(snapshot))
+    theirs = oracle.judge(snapshot)
+    pairs = zip(theirs, ours, strict=True)
+    return [line for wanted, got in pairs for line in differences(wanted, got)]
+
+
+def _differing_fields(snapshot: dict[str, Any], oracle: Oracle) -> frozenset[str]:
+    return frozenset(line.split(": ")[1] for line in _disagreements(snapshot, oracle))
