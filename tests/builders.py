@@ -19,6 +19,7 @@ import msgspec
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, SigsPodGroup
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.objects import STORED_KINDS, StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 Manifest = dict[str, Any]
@@ -194,6 +195,11 @@ class PodBuilder(_Builder):
         volume = {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
         return self._append("spec", volumes=volume)
 
+    def with_scratch(self, name: str, **spec: Any) -> Self:
+        """An ephemeral volume; its claim is called like the pod and the volume."""
+        template = {"volumeClaimTemplate": {"spec": spec}}
+        return self._append("spec", volumes={"name": name, "ephemeral": template})
+
     # --- where it may go ---------------------------------------------------------------------
 
     def selects(self, more: Mapping[str, str] | None = None, /, **labels: str) -> Self:
@@ -312,6 +318,17 @@ class PodGroupBuilder(_Builder):
         return msgspec.convert(self._manifest, kind)
 
 
+class StoredBuilder(_Builder):
+    """An object that plugins look up; see :mod:`tests.storage` for those of storage."""
+
+    def build(self) -> StoredObject:
+        return msgspec.convert(self._manifest, STORED_KINDS[self._manifest["kind"]])
+
+
+#: What a cluster of a test is made of.
+Member = NodeBuilder | PodBuilder | StoredBuilder
+
+
 def a_pod(name: str = "p") -> PodBuilder:
     """The pod ``default/<name>``, uid ``uid-default-<name>``, of one container needing nothing."""
     return PodBuilder(
@@ -364,14 +381,16 @@ def expr(key: str, operator: str, *values: str) -> Manifest:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-def a_cluster(*members: NodeBuilder | PodBuilder) -> Cluster:
-    """A cluster of nodes and of pods that are :meth:`~PodBuilder.on` them."""
+def a_cluster(*members: Member) -> Cluster:
+    """A cluster of nodes, of pods that are :meth:`~PodBuilder.on` them, and of other objects."""
     cluster = Cluster()
     for member in members:
         if isinstance(member, NodeBuilder):
             cluster.set_node(member.build())
-        else:
+        elif isinstance(member, PodBuilder):
             cluster.observe(member.info())
+        else:
+            cluster.objects.set(member.build())
     return cluster
 
 

@@ -23,6 +23,7 @@ from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.priority_sort import PrioritySort
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod, expr
+from tests.storage import DRIVER, a_claim, a_class, a_csi_node, a_volume, attached
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -71,6 +72,10 @@ CLASSES: dict[str, PodBuilder] = {
         ZONE, WEB, namespaceSelector={"matchLabels": {"team": "a"}}
     ),
     "claims a volume": a_pod().with_claim("data"),
+    "claims two volumes": a_pod().needs(cpu=1).with_claim("data").with_claim("more"),
+    "mounts a disk": a_pod().with_spec(
+        volumes=[{"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}]
+    ),
 }
 
 nodes = st.builds(
@@ -91,7 +96,7 @@ pods = st.builds(
         CLASSES[kind].in_namespace(namespace).with_uid(f"uid-{name}").on(f"n{node}")
     ),
     st.integers(0, 12),
-    st.sampled_from([name for name in CLASSES if "volume" not in name]),
+    st.sampled_from(list(CLASSES)),
     st.sampled_from(["default", "other"]),
     st.integers(0, 6),
 )
@@ -133,7 +138,29 @@ def _serve(app: str) -> Change:
     return lambda cluster: cluster.objects.set(msgspec.convert(manifest, Service))
 
 
+VOLUME, CLAIM = a_volume().served_by(DRIVER, "h"), a_claim()
+storage = st.sampled_from(
+    [
+        a_class(),
+        a_class().allowed_in("a"),
+        CLAIM,
+        CLAIM.bound_to("v"),
+        CLAIM.with_spec(accessModes=["ReadWriteOncePod"]),
+        a_claim("more"),
+        a_claim("more").bound_to("w"),
+        VOLUME,
+        VOLUME.held_by("data").labelled({ZONE: "a"}),
+        a_volume("w").usable_in("b"),
+        a_csi_node("n1", csi_example_com=1, ebs_csi_aws_com=1),
+        a_csi_node("n2", csi_example_com=2),
+        attached("v", "n2"),
+    ]
+)
+
 changes = st.one_of(
+    storage.map(lambda each: lambda cluster: cluster.objects.set(each.build())),
+    storage.map(lambda each: lambda cluster: cluster.objects.set(each.build())),
+    storage.map(lambda each: lambda cluster: cluster.objects.remove(each.build())),
     nodes.map(_set),
     pods.map(_place),
     pods.map(_place),

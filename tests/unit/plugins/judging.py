@@ -9,16 +9,16 @@ from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.priority_sort import PrioritySort
-from tests.builders import NodeBuilder, PodBuilder, a_cluster
+from tests.builders import Member, PodBuilder, a_cluster
 
 
-def judged(plugin: Plugin, pod: PodBuilder, *members: NodeBuilder | PodBuilder) -> dict[str, Any]:
+def judged(plugin: Plugin, pod: PodBuilder, *members: Member) -> dict[str, Any]:
     """The verdict on ``pod``, as :func:`arranger.explain.judge` words it."""
     return judge_pod(a_cluster(*members), pod.with_uid("uid-judged").info(), only(plugin))
 
 
 def rejected(
-    plugin: Plugin, pod: PodBuilder, *members: NodeBuilder | PodBuilder
+    plugin: Plugin, pod: PodBuilder, *members: Member
 ) -> dict[str, tuple[str, ...]]:
     """Node → why it was rejected, for the nodes that were."""
     verdict = judged(plugin, pod, *members)
@@ -26,7 +26,7 @@ def rejected(
 
 
 def scores(
-    plugin: Plugin, pod: PodBuilder, *members: NodeBuilder | PodBuilder
+    plugin: Plugin, pod: PodBuilder, *members: Member
 ) -> dict[str, int | None]:
     """Node → points, ``None`` where the plugin did not score."""
     verdict = judged(plugin, pod, *members)
