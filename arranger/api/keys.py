@@ -43,3 +43,7 @@ VOLCANO_TASK: Final = "volcano.sh/task-spec"
 # --- our own -------------------------------------------------------------------------------------
 #: ``required=<node label>`` or ``preferred=<node label>``: keep a gang inside one domain.
 TOPOLOGY: Final = "arranger.io/topology"
+#: Placement policies of a pod, separated by commas (seed 003).
+PLACEMENT: Final = "arranger.io/placement"
+#: ``leader`` or ``worker``, for the policies that tell them apart (annotation or label).
+ROLE: Final = "arranger.io/role"

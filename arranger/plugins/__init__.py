@@ -1,4 +1,4 @@
-"""The default plugins, one file each: those of kube-scheduler 1.36, in its order.
+"""The default plugins, one file each: those of kube-scheduler 1.36, in its order, and ours.
 
 To add one: write its file, name it in :data:`DEFAULT_PLUGINS`, and give it a test table.
 """
@@ -10,16 +10,21 @@ from typing import Final
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, Weighted
 from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from arranger.plugins.bin_pack import BinPack
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.image_locality import ImageLocality
 from arranger.plugins.inter_pod_affinity import InterPodAffinity
+from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
+from arranger.plugins.leader_first import LeaderFirst
+from arranger.plugins.min_fragment import MinFragment
 from arranger.plugins.node_affinity import NodeAffinity
 from arranger.plugins.node_name import NodeName
 from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_resources_fit import NodeResourcesFit
 from arranger.plugins.node_unschedulable import NodeUnschedulable
 from arranger.plugins.node_volume_limits import NodeVolumeLimits
+from arranger.plugins.placement import PLACEMENT_WEIGHT
 from arranger.plugins.pod_topology_spread import PodTopologySpread
 from arranger.plugins.priority_sort import PrioritySort
 from arranger.plugins.scheduling_gates import SchedulingGates
@@ -49,6 +54,11 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
+    (BinPack, PLACEMENT_WEIGHT),
+    (LeaderFirst, PLACEMENT_WEIGHT),
+    (MinFragment, PLACEMENT_WEIGHT),
+    (JobAffinity, PLACEMENT_WEIGHT),
+    (JobAntiAffinity, PLACEMENT_WEIGHT),
     (DefaultBinder, 1),
 )
 
