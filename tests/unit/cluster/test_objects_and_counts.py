@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from arranger.api.objects import Namespace, Pod
+from arranger.api.storage import PersistentVolumeClaim
 from arranger.api.workloads import Service
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_counts import CountCache, PodCounts
 from tests.builders import a_cluster, a_node, a_pod
+from tests.storage import a_claim
 
 
 def _service(name: str, namespace: str = "default") -> Service:
@@ -39,6 +41,83 @@ def test_every_change_of_the_store_is_numbered() -> None:
 
 def test_an_unknown_namespace_has_no_labels() -> None:
     assert ObjectStore().namespace_labels("gone") == {}
+
+
+CLAIM = a_claim().build()
+CHOSEN = a_claim().annotated(chosen="n1").build()
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    """A store in which a claim is assumed to be in another state."""
+    store = ObjectStore()
+    store.set(CLAIM)
+    store.assume(CHOSEN)
+    return store
+
+
+def _claim(store: ObjectStore) -> PersistentVolumeClaim | None:
+    return store.get(PersistentVolumeClaim, "default", "data")
+
+
+def test_what_is_assumed_counts_until_something_newer_is_shown(store: ObjectStore) -> None:
+    assert _claim(store) == CHOSEN
+    assert store.set(CLAIM) == CLAIM, "what the API showed before"
+    assert _claim(store) == CHOSEN, "the list repeats what was known"
+    newer = a_claim().at_version("2").build()
+    assert store.set(newer) == CLAIM
+    assert _claim(store) == newer
+    assert not store.is_assumed(CHOSEN)
+    store.give_up(CHOSEN)
+    assert _claim(store) == newer
+
+
+def test_what_is_given_up_is_as_it_was(store: ObjectStore) -> None:
+    store.give_up(CHOSEN)
+    store.give_up(CHOSEN)
+    assert _claim(store) == CLAIM
+
+
+def test_an_assumption_ends_with_its_object(store: ObjectStore) -> None:
+    store.remove(CLAIM)
+    store.give_up(CHOSEN)
+    assert _claim(store) is None
+    with pytest.raises(ValueError, match="cannot be assumed"):
+        store.assume(CHOSEN)
+
+
+def test_nothing_is_assumed_twice(store: ObjectStore) -> None:
+    with pytest.raises(ValueError, match="cannot be assumed"):
+        store.assume(CHOSEN)
+
+
+def test_changes_of_storage_are_told_and_leave_other_pods_alone(store: ObjectStore) -> None:
+    assert store.version == 0
+    assert store.storage_changed_since(1) == [CHOSEN]
+    store.set(a_claim().annotated(chosen="n1").at_version("2").build())
+    assert store.storage_version == 2, "the API shows what was assumed, and nothing else"
+    store.remove(CLAIM)
+    assert store.storage_version == 3
+
+
+def test_the_log_of_storage_does_not_grow_for_ever() -> None:
+    store = ObjectStore()
+    for n in range(20_000):
+        store.set(_numbered(n))
+    assert store.storage_changed_since(0) is None
+    assert len(store.storage_changed_since(store.storage_version - 1) or ()) == 1
+
+
+def _numbered(n: int) -> PersistentVolumeClaim:
+    metadata = msgspec.structs.replace(CLAIM.metadata, labels={"n": str(n)})
+    return msgspec.structs.replace(CLAIM, metadata=metadata)
+
+
+def test_objects_of_all_namespaces_are_found() -> None:
+    store = ObjectStore()
+    for namespace in ("a", "b"):
+        store.set(_service("s", namespace))
+    assert [s.metadata.namespace for s in store.everywhere(Service)] == ["a", "b"]
 
 
 def _is_web(pod: Pod) -> bool:

@@ -17,6 +17,7 @@ from arranger.api.effects import (
     Effect,
     ObjectRef,
     Outcome,
+    PatchObject,
     PatchPodStatus,
     PodCondition,
     PodRef,
@@ -248,6 +249,7 @@ async def test_doubt_without_leadership_is_settled_by_reading_only() -> None:
 
 
 CONDITION = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 3)
+CHANGE = {"metadata": {"uid": "uid-v", "resourceVersion": "7"}, "spec": {"claimRef": {}}}
 OTHERS: dict[str, dict[str, Any]] = {
     "patch applied": {
         "effect": PatchPodStatus(POD, CONDITION),
@@ -267,6 +269,16 @@ OTHERS: dict[str, dict[str, Any]] = {
     "patch in conflict for good": {
         "effect": PatchPodStatus(POD, CONDITION),
         "answers": [failure(409, "Conflict")] * 4,
+        "want": Refused(409, "Conflict"),
+    },
+    "one version of an object patched": {
+        "effect": PatchObject("/api/v1/persistentvolumes/v", CHANGE),
+        "answers": [failure(503), ok()],
+        "want": Applied(),
+    },
+    "an object that has changed is not patched again": {
+        "effect": PatchObject("/api/v1/persistentvolumes/v", CHANGE),
+        "answers": [failure(409, "Conflict")],
         "want": Refused(409, "Conflict"),
     },
     "delete applied": {"effect": DeletePod(POD), "answers": [ok()], "want": Applied()},
@@ -353,6 +365,13 @@ async def test_a_delete_names_uid_and_grace() -> None:
     assert (call.method, call.path) == ("DELETE", "/api/v1/namespaces/team/pods/web-0")
     assert call.json["preconditions"] == {"uid": "uid-1"}
     assert call.json["gracePeriodSeconds"] == 5
+
+
+async def test_an_object_is_merge_patched_in_the_version_it_had() -> None:
+    _, [call] = await outcomes_of(PatchObject("/api/v1/persistentvolumes/v", CHANGE), ok())
+    assert (call.method, call.path) == ("PATCH", "/api/v1/persistentvolumes/v")
+    assert call.content_type == "application/merge-patch+json"
+    assert call.json == CHANGE
 
 
 async def test_a_custom_resource_is_merge_patched() -> None:
