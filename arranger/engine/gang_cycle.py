@@ -104,10 +104,14 @@ class GangCycle:
         """
         group = entity.gang_group
         promised = self._promises(entity)
+        topology = _topology(group)
+        required = topology is not None and topology.required
         best: GangDecision | None = None
         roomiest: Within | None = None
         for within in self.scopes(entity, held):
             decision = self.attempt(entity, held, within)
+            if decision.complete and within is not None and not required:
+                decision = self._add_elsewhere(entity, held, decision)
             if decision.complete or decision.broken:
                 return self._settled(group, decision, promised)
             if within is None:
@@ -124,13 +128,22 @@ class GangCycle:
     def scopes(self, entity: Entity, held: Sequence[Member]) -> Iterable[Within | None]:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
         group = entity.gang_group
-        topology = next((g.settings.topology for g in group.gangs if g.settings.topology), None)
+        topology = _topology(group)
         if topology is not None:
             members = _in_order(entity.ready(), group)
             for rows in self._domains(topology, group, members, held):
                 yield Within(rows, OUTSIDE)
         if topology is None or not topology.required:
             yield None
+
+    def _add_elsewhere(
+        self, entity: Entity, held: Sequence[Member], decision: GangDecision
+    ) -> GangDecision:
+        """Members beyond the minimum, for which the preferred domain is too small."""
+        placed = [member for member, _ in decision.placed]
+        more = self.attempt(entity, [*held, *placed], None)
+        more.placed = [*decision.placed, *more.placed]
+        return more
 
     def _settled(
         self, group: GangGroup, decision: GangDecision, promised: Promises
@@ -182,7 +195,8 @@ class GangCycle:
     ) -> GangDecision:
         """Place what the group needs and, beyond that, what fits; nothing is given back."""
         group = entity.gang_group
-        members = _in_order(entity.ready(), group)
+        taken = {member.uid for member in held}
+        members = _in_order((m for m in entity.ready() if m.uid not in taken), group)
         have = group.tally(member.uid for member in held)
         attempt = _Attempt(group.gang_of(), have, within, len(held))
         todo = list(members)
@@ -290,6 +304,10 @@ class GangCycle:
 def _kind(member: Member) -> Hashable:
     """Members of one kind are judged alike."""
     return member.sign if member.sign is not None else member.uid
+
+
+def _topology(group: GangGroup) -> Topology | None:
+    return next((g.settings.topology for g in group.gangs if g.settings.topology), None)
 
 
 def _in_order(members: Iterable[Member], group: GangGroup) -> list[Member]:

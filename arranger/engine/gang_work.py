@@ -118,11 +118,17 @@ class GangWork:
         names = set(names)
         members = self._members_of(names)
         concerned = sorted({key for name in names for key in self._names.get(name, ())})
-        for hold in [self._holds[key] for key in concerned if key in self._holds]:
+        for key in concerned:
+            hold = self._holds.get(key)
+            if hold is None:
+                continue
             if self._is_stale(hold.entity):
                 members += self._release_all(hold, now)
-            else:
-                members += self._release_strangers(hold, now)
+                continue
+            members += self._release_strangers(hold, now)
+            if hold.members:
+                self._review(hold, now)
+            if key in self._holds:
                 self._proceed(hold, now)
         entities: dict[int, Entity] = {}
         for member in members:
@@ -141,7 +147,7 @@ class GangWork:
         self._leave(member, now)
         for hold in list(self._holds.values()):
             if hold.members.pop(member.uid, None) is not None:
-                self._shrunk(hold, now)
+                self._review(hold, now)
 
     def gate(self, entity: Entity) -> Status | None:
         """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
@@ -187,6 +193,8 @@ class GangWork:
         """Try to place the group; everything that follows from the answer is done here."""
         group = entity.gang_group
         hold = self._holds.get(group.name)
+        if hold is not None and self._drop_lost(hold, now):
+            return
         held = list(hold.members.values()) if hold else []
         decision = self._cycle.decide(entity, held)
         for member, _ in decision.placed:
@@ -295,10 +303,10 @@ class GangWork:
         hold = self._hold_of(member)
         if hold is not None:
             hold.members.pop(member.uid)
-            self._shrunk(hold, now)
+            self._review(hold, now)
 
-    def _shrunk(self, hold: Hold, now: float) -> None:
-        """A member that was held is not any more: a Strict group keeps nothing without it."""
+    def _review(self, hold: Hold, now: float) -> None:
+        """Members have gone, or others have: a Strict group keeps nothing that is too little."""
         group = hold.entity.gang_group
         if not hold.members:
             self._end(hold)
@@ -373,6 +381,8 @@ class GangWork:
 
     def _proceed(self, hold: Hold, now: float) -> None:
         """Bind what is held if that completes the group."""
+        if self._drop_lost(hold, now):
+            return
         group = hold.entity.gang_group
         ready = [m for m in hold.members.values() if m.uid not in self._desk.waiting]
         if not group.is_short(group.tally(member.uid for member in ready)):
@@ -390,8 +400,21 @@ class GangWork:
             del hold.members[member.uid]
         released = [m for m in strangers if self._desk.release(m, now)]
         if strangers:
-            self._shrunk(hold, now)
+            self._review(hold, now)
         return released
+
+    def _drop_lost(self, hold: Hold, now: float) -> bool:
+        """Queue held members whose node is gone again; whether there were any."""
+        nodes = self._desk.cluster.table.index
+        lost = [m for m in hold.members.values() if m.node not in nodes]
+        if not lost:
+            return False
+        for member in lost:
+            del hold.members[member.uid]
+        released = [m for m in lost if self._desk.release(m, now)]
+        self._review(hold, now)
+        self._put_back(hold, released, now)
+        return True
 
     def _put_back(self, hold: Hold, released: Iterable[Member], now: float) -> None:
         entities = {id(e): e for e in (self.home(m, now) for m in released)}

@@ -217,10 +217,10 @@ class GangRegistry:
         """Note when a group has its minimum bound for the first time."""
         if gang.satisfied or not gang.begun:
             return set()
+        group = self.group_of(gang)
         if gang.name in self.recalled:
             gang.satisfied = True
-            return {gang.name}
-        group = self.group_of(gang)
+            return {member.name for member in group.gangs}
         if group.unanswered or not all(member.has_minimum for member in group.gangs):
             return set()
         for member in group.gangs:

@@ -150,6 +150,47 @@ def test_it_keeps_them_when_it_has_enough_without_the_member() -> None:
     assert core.phase("g-1") is core.phase("g-2") is Phase.WAITING
 
 
+def test_it_gives_them_back_when_a_bound_member_is_lost_on_which_it_counted() -> None:
+    core = Core(small_profile(Doors("g-1")))
+    pods = gang("g", 2)
+    core.see(*nodes(2), pods[0].on("n0"), pods[1])
+    core.run()
+    assert core.phase("g-1") is Phase.WAITING
+    core.see_gone(pods[0])
+    assert len(core.engine.cluster) == 0
+    assert core.part("g-1") is Part.GATED
+
+
+# --- nodes that are lost ---------------------------------------------------------------------
+
+
+def test_no_gang_is_bound_in_part_because_the_node_of_a_held_member_is_gone(core: Core) -> None:
+    core.see(a_node("lost").offers(cpu=1), *gang("g", 2, mode="NonStrict"))
+    core.run()
+    assert core.phase("g-0") is Phase.WAITING
+    core.see_gone(a_node("lost"))
+    core.now = 20
+    core.see(a_node("small").offers(cpu=1))
+    core.run()
+    assert bound(core) == set()
+    core.see(a_node("large").offers(cpu=1))
+    core.at(40)
+    assert bound(core) == {"g-0", "g-1"}
+
+
+def test_nor_when_a_permit_plugin_lets_the_last_member_go() -> None:
+    doors = Doors("g-1")
+    core = Core(small_profile(doors))
+    core.see(a_node("lost").offers(cpu=1), *nodes(1), *gang("g", 2))
+    core.run()
+    assert core.phase("g-0") is core.phase("g-1") is Phase.WAITING
+    doors.shut.clear()
+    core.see_gone(a_node("lost"))
+    core.run()
+    assert bound(core) == set()
+    assert len(core.engine.cluster) == 0
+
+
 # --- members that move -----------------------------------------------------------------------
 
 

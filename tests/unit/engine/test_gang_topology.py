@@ -93,6 +93,10 @@ CASES: dict[str, tuple[list[Object], dict[str, int]]] = {
         [*zone("one", 3), *zone("two", 4), *(p.in_gang("g", 2) for p in gang(4))],
         {"one": 3},
     ),
+    "preferred, they may go elsewhere": (
+        [*zone("one", 3), *zone("two", 4), *(p.in_gang("g", 2) for p in gang(6, "preferred"))],
+        {"one": 3, "two": 3},
+    ),
     "a large member decides which zone fits": (
         [
             *zone("many", 1, 1, 1, 1),

@@ -443,6 +443,14 @@ def test_the_word_may_come_after_the_pods(known: Known) -> None:
     assert known.gang().satisfied
 
 
+def test_the_partners_of_a_recalled_gang_hear_of_it(known: Known) -> None:
+    a, b = member("a", TWO), member("b", TWO, "other")
+    known.see(a.in_gang("a", 2, groups=TWO).on("n"), b.on("n"))
+    known.recall("default/a")
+    assert known.recall("other/b") == {"default/a", "other/b"}
+    assert known.registry.group_of(known.gang("default/a")).free
+
+
 def test_another_gang_of_the_name_starts_anew(known: Known) -> None:
     pods = gang("g", 2, 2)
     known.see(*pods)
