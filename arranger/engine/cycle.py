@@ -133,7 +133,15 @@ class Cycle:
         When :class:`Placed` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
-        decision = self.place(member)
+        if not self.nominations:
+            return self._decide(member)
+        # Also while victims are sought: a pod that only has a promise can be no victim, and the
+        # room that the pod has been promised itself is not taken.
+        with self.nominations.aside_for(member):
+            return self._decide(member)
+
+    def _decide(self, member: Member) -> Decision:
+        decision = self._place(member, None)
         if not isinstance(decision, NoRoom):
             return decision
         try:
