@@ -17,6 +17,7 @@ import structlog
 from arranger import __version__
 from arranger.api.objects import Pod
 from arranger.controllers.gangs import PodSink, register
+from arranger.controllers.jobs import JobController
 from arranger.controllers.ledger import Ledger
 from arranger.controllers.reconciling import Reconciler
 from arranger.kube.access import Access
@@ -39,7 +40,7 @@ async def run_controllers(
     liveness: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Keep Gangs and PodGroups true until ``stop``; without one, until SIGTERM or SIGINT.
+    """Keep Gangs and PodGroups true, and run Jobs, until ``stop``; or until SIGTERM or SIGINT.
 
     Needs an event loop to itself: at its end kopf cancels what has been started in it since. Two at
     a time do no harm, because both write the same.
@@ -70,6 +71,10 @@ async def run_controllers(
 
     registry = kopf.OperatorRegistry()
     register(registry, ledger, reconciler.look_at)
+    jobs = JobController(
+        transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
+    )
+    jobs.register(registry)
     sessions = _log_in_with(registry, access)
     operator = kopf.operator(
         registry=registry,
@@ -84,7 +89,8 @@ async def run_controllers(
     log.info("controllers.starting", server=access.url, namespaces=list(namespaces) or "all")
     # A gang whose pods have not been read yet looks like one that has lost them.
     writing = reconciler.run(after=[reflector.synced for reflector in reflectors])
-    others = [asyncio.create_task(part) for part in (writing, *(r.run() for r in reflectors))]
+    parts = (writing, *(reflector.run() for reflector in reflectors), *jobs.parts())
+    others = [asyncio.create_task(part) for part in parts]
     # kopf waits in vain for the end of every task that is younger than itself.
     await asyncio.sleep(0)
     watching = asyncio.create_task(operator, name="kopf")
