@@ -10,6 +10,7 @@ Every method returns a new builder, so that a half-built pod can be shared by ma
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Self
@@ -18,6 +19,7 @@ import msgspec
 
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, SigsPodGroup
+from arranger.api.queues import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import STORED_KINDS, StoredObject
 from arranger.cluster.pod_info import PodInfo
@@ -133,6 +135,14 @@ class PodBuilder(_Builder):
     def in_pod_group(self, name: str, *, label: str = "pod-group.scheduling.sigs.k8s.io") -> Self:
         """In the gang of a PodGroup, by label."""
         return self.labelled({label: name})
+
+    def in_queue(self, name: str) -> Self:
+        """In a queue, by annotation."""
+        return self.annotated({"scheduling.volcano.sh/queue-name": name})
+
+    def serving(self, service: str) -> Self:
+        """Of a service type: ``inference`` or ``training``."""
+        return self.annotated({"volcano.sh/service.type": service})
 
     # --- where -------------------------------------------------------------------------------
 
@@ -374,6 +384,19 @@ def a_pod_group(name: str = "g", *, least: int | None = None, **spec: Any) -> Po
             "spec": {**members, **spec},
         }
     )
+
+
+def a_queue(
+    name: str = "q", *, cards: Mapping[str, int] | None = None, state: str = "Open", **spec: Any
+) -> Queue:
+    """A Queue with a quota of cards, if given; ``spec`` by its API names."""
+    notes = {} if cards is None else {"volcano.sh/card.quota": json.dumps(cards)}
+    manifest = {
+        "metadata": {"name": name, "uid": f"uid-queue-{name}", "annotations": notes},
+        "spec": spec,
+        "status": {"state": state},
+    }
+    return msgspec.convert(manifest, Queue)
 
 
 def expr(key: str, operator: str, *values: str) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -12,6 +12,9 @@ from arranger.cluster.node_table import NodeTable
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_counts import CountCache
 from arranger.cluster.pod_info import PodInfo
+
+#: Told of a pod, its node, and 1 or -1.
+PodWatcher = Callable[[PodInfo, str, int], None]
 
 
 class Cluster:
@@ -37,6 +40,9 @@ class Cluster:
         self.budgets: dict[str, PodDisruptionBudget] = {}
         #: Rises with every change of a budget.
         self.budgets_version = 0
+        #: What other rooms keep beside the cluster, by type; plugins find it here.
+        self.companions: dict[type, object] = {}
+        self._watchers: list[PodWatcher] = []
         self._pods: dict[str, PodInfo] = {}
         self._where: dict[str, str] = {}
         self._stray: dict[str, dict[str, PodInfo]] = {}
@@ -185,7 +191,17 @@ class Cluster:
         assert self._pods.keys() == self._where.keys(), "pods and places"
         assert self.assumed <= self._where.keys(), "an assumed pod has no place"
 
+    def watch_pods(self, watcher: PodWatcher) -> None:
+        """Have ``watcher`` told of every pod that takes (1) or leaves (-1) a node."""
+        self._watchers.append(watcher)
+
+    def placed(self) -> Iterator[tuple[PodInfo, str]]:
+        """Every pod with its node."""
+        return ((self._pods[uid], node) for uid, node in self._where.items())
+
     def _set_down(self, pod: PodInfo, node: str) -> None:
+        for watcher in self._watchers:
+            watcher(pod, node, 1)
         self._pods[pod.uid] = pod
         self._where[pod.uid] = node
         row = self.table.index.get(node)
@@ -197,6 +213,8 @@ class Cluster:
     def _lift(self, uid: str) -> PodInfo:
         node = self._where.pop(uid)
         pod = self._pods.pop(uid)
+        for watcher in self._watchers:
+            watcher(pod, node, -1)
         row = self.table.index.get(node)
         if row is None:
             of_node = self._stray[node]

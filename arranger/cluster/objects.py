@@ -105,6 +105,10 @@ class ObjectStore:
         if gone is not None:
             self._note(gone)
 
+    def touch(self) -> None:
+        """Something else that plugins look up has changed: what was judged must be judged anew."""
+        self.version += 1
+
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """The object of that name."""
         found = self._objects.get(kind, {}).get(namespace, {}).get(name)

@@ -21,6 +21,7 @@ from arranger.framework.profile import Profile, ProfileError, Weighted
 from arranger.framework.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
+from arranger.queues.policy import QueueRules
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
@@ -100,6 +101,20 @@ class GangConfig(_Section):
     starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
 
 
+class QueueConfig(_Section):
+    """How queues share the cluster; see :class:`QueueRules`."""
+
+    over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
+    card_unlimited_cpu_memory: bool = False
+    pod_owner_reference_to_service_type: dict[str, Literal["inference", "training"]] = {
+        "ReplicaSet": "inference",
+        "Deployment": "inference",
+        "StatefulSet": "inference",
+        "Job": "training",
+    }
+    respect_priority: bool = True
+
+
 class Config(_Section):
     """The whole file."""
 
@@ -110,6 +125,7 @@ class Config(_Section):
     leader_election: LeaderElectionConfig = LeaderElectionConfig()
     server: ServerConfig = ServerConfig()
     gangs: GangConfig = GangConfig()
+    queues: QueueConfig = QueueConfig()
     pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
 
@@ -125,6 +141,16 @@ class Config(_Section):
         return QueueSettings(
             initial_backoff=self.pod_initial_backoff_seconds,
             max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
+        )
+
+    def queue_rules(self) -> QueueRules:
+        """How queues share the cluster."""
+        queues = self.queues
+        return QueueRules(
+            respect_priority=queues.respect_priority,
+            by_owner=queues.pod_owner_reference_to_service_type,
+            cards_unlimit=queues.card_unlimited_cpu_memory,
+            over_commit=queues.over_commit_factor,
         )
 
     def gang_policy(self) -> GangPolicy:

@@ -16,6 +16,7 @@ from arranger.api.podgroups import (
     SigsPodGroup,
     VolcanoPodGroup,
 )
+from arranger.api.queues import Queue
 from arranger.api.storage import (
     CSIDriver,
     CSINode,
@@ -55,6 +56,7 @@ PATHS: Final[dict[type[Any], str]] = {
     VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",
     NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
     PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
+    Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
     SavedGang: "/apis/arranger.io/v1alpha1/gangs",
 }
 assert set(STORED_KINDS.values()) <= PATHS.keys(), "a kind without a path"
@@ -72,6 +74,7 @@ class Reading:
             Node: node_sink(engine, now, wake),
             Pod: pod_sink(engine, now, wake),
             PodDisruptionBudget: into(engine.budget_set, engine.budget_gone),
+            Queue: into(engine.queue_set, engine.queue_gone),
             SavedGang: into(engine.gang_recalled, engine.gang_forgotten),
             **{kind: into(engine.pod_group_set, engine.pod_group_gone) for kind in groups},
             **{kind: into(engine.object_set, engine.object_gone) for kind in STORED_KINDS.values()},

@@ -65,7 +65,10 @@ class Scheduler:
         self._rng = rng or random.Random()
         self.metrics = Metrics()
         self.engine = Engine(
-            build_profiles(config), settings=config.queue_settings(), gangs=config.gang_policy()
+            build_profiles(config),
+            settings=config.queue_settings(),
+            gangs=config.gang_policy(),
+            queues=config.queue_rules(),
         )
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()

@@ -23,7 +23,16 @@ from arranger.framework.post_filter import run_post_filter
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status
 from arranger.framework.verdicts import Rejection
-from arranger.framework.what_if import Company, WhatIf
+from arranger.framework.what_if import (
+    Allows,
+    Company,
+    MayTake,
+    Quota,
+    Weight,
+    WhatIf,
+    outranks,
+    priority,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +61,14 @@ class Unplaced:
     """No node, and why; ``rejected_by`` are the plugins whose events may change that.
 
     ``nominated`` is the node it shall have when the ``victims`` are gone; "" takes a nomination
-    back, and None leaves it as it is.
+    back, and None leaves it as it is. ``events`` are (reason, text) of further events.
     """
 
     message: str
     rejected_by: frozenset[str]
     nominated: str | None = None
     victims: tuple[PodInfo, ...] = ()
+    events: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,11 @@ class Cycle:
         self.nominations = Nominations(cluster)
         #: Who must leave together; the engine's gangs say so.
         self.company: Company = tuple
+        #: Who may take whose place, and who goes first; the engine's queues say so.
+        self.may_take: MayTake = outranks
+        self.weight: Weight = priority
+        self.allows: Allows = bool
+        self.quota: Quota | None = None
         #: Nodes kept for a starving gang.
         self.reservation: Reservation | None = None
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -137,7 +152,7 @@ class Cycle:
             return self._decide(member)
         # Also while victims are sought: a pod that only has a promise can be no victim, and the
         # room that the pod has been promised itself is not taken.
-        with self.nominations.aside_for(member):
+        with self.nominations.aside_for(member, self.may_take):
             return self._decide(member)
 
     def _decide(self, member: Member) -> Decision:
@@ -156,7 +171,7 @@ class Cycle:
         """
         if not self.nominations:
             return self._place(member, within)
-        with self.nominations.aside_for(member):
+        with self.nominations.aside_for(member, self.may_take):
             return self._place(member, within)
 
     def _place(self, member: Member, within: Within | None) -> Decision | NoRoom:
@@ -244,10 +259,20 @@ class Cycle:
             nominated=self.nominations.node_of(member.uid),
             leaving=self.nominations.leaving,
             company=self.company,
+            may_take=self.may_take,
+            weight=self.weight,
+            allows=self.allows,
+            quota=self.quota,
         )
         answer = run_post_filter(what_if, diagnosis)
         diagnosis.post_filter = answer.message()
-        return Unplaced(diagnosis.message(), diagnosis.plugins(), answer.nominated, answer.victims)
+        return Unplaced(
+            diagnosis.message(),
+            diagnosis.plugins(),
+            answer.nominated,
+            answer.victims,
+            tuple(diagnosis.events()),
+        )
 
     def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:
         self._cluster.assume(member.pod, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from arranger.api.effects import Effect
@@ -13,6 +14,7 @@ from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import SchedulingQueue
 from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.gangs.registry import GangGroup
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ class Desk:
         self.outbox: list[Effect] = []
         self.stats = Stats()
         self.ask_waiting = False
+        #: Why a complete gang group is not let in yet, "" if it is; the queues say so.
+        self.let_in: Callable[[GangGroup], str] = lambda group: ""  # noqa: ARG005
 
     def happened(self, event: ClusterEvent, now: float) -> None:
         """Let everybody know who may be helped by an event."""

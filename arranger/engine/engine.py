@@ -16,6 +16,7 @@ from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
+from arranger.api.queues import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
@@ -31,11 +32,15 @@ from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.preempting import Preempting
 from arranger.engine.queue import QueueSettings, SchedulingQueue
+from arranger.engine.queue_lanes import QueueLanes
 from arranger.framework.failures import PluginFailureError
 from arranger.framework.profile import Profile
 from arranger.framework.status import Code, Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.gangs.registry import GangRegistry
+from arranger.gangs.registry import GangGroup, GangRegistry
+from arranger.queues.admission import Admission
+from arranger.queues.ledger import QueueLedger
+from arranger.queues.policy import QueuePolicy, QueueRules
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +63,21 @@ class Engine:
         *,
         settings: QueueSettings | None = None,
         gangs: GangPolicy | None = None,
+        queues: QueueRules | None = None,
     ) -> None:
         self.cluster = Cluster()
         self.registry = GangRegistry()
-        self.queue = SchedulingQueue(settings or QueueSettings(), lambda e: self._gangs.gate(e))
+        rules = queues or QueueRules()
+        self.ledger = QueueLedger(
+            self.cluster,
+            group_of=lambda pod: self.registry.definition_of(pod.uid),
+            by_owner=rules.by_owner,
+            cards_unlimit=rules.cards_unlimit,
+        )
+        self.cluster.companions[QueueLedger] = self.ledger
+        self.queue = SchedulingQueue(
+            settings or QueueSettings(), lambda e: self._gangs.gate(e), QueueLanes(self.ledger)
+        )
         self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
         self._desk = Desk(self.cluster, self.queue)
         self._binder = Binder(
@@ -75,7 +91,11 @@ class Engine:
             self._binder.begin,
             self._preempting,
         )
-        self._desk.cycle.company = self._gangs.company
+        self._admission = Admission(self.ledger, rules.over_commit)
+        self._desk.let_in = self._let_in
+        policy, cycle = QueuePolicy(self.ledger, rules), self._desk.cycle
+        cycle.company, cycle.may_take = self._gangs.company, policy.may_take
+        cycle.weight, cycle.allows, cycle.quota = policy.weight, policy.allows, policy
         self._uid_of: dict[str, str] = {}
         self._started = False
 
@@ -91,12 +111,13 @@ class Engine:
             return
         event = node_change(before, node)
         if event is not None:
+            self.ledger.changed()
             self._desk.happened(event, now)
 
     def node_gone(self, name: str, now: float) -> None:
         """A node was deleted."""
         for member in self._desk.cycle.nominations.on(name):
-            self._preempting.withdraw(member)
+            self._preempting.break_promise(member, now)
         before = self.cluster.remove_node(name)
         if before is not None:
             self._desk.happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
@@ -124,6 +145,26 @@ class Engine:
         """A PodDisruptionBudget was deleted."""
         self.cluster.remove_budget(budget)
 
+    # --- events: queues --------------------------------------------------------------------
+
+    def queue_set(self, queue: Queue, now: float) -> None:
+        """A Queue appeared or was edited."""
+        before = self.ledger.queues.get(queue.name)
+        problems = self.ledger.set_queue(queue)
+        if problems and (before is None or before.problems != problems):
+            self._desk.outbox += reports.queue_problems(queue, problems)
+        self._desk.happened(ClusterEvent(EventKind.OTHER, resource="Queue"), now)
+
+    def _let_in(self, group: GangGroup) -> str:
+        return self._admission.refusal(
+            gang.definition for gang in group.gangs if gang.definition is not None
+        )
+
+    def queue_gone(self, queue: Queue, now: float) -> None:
+        """A Queue was deleted."""
+        self.ledger.remove_queue(queue.name)
+        self._desk.happened(ClusterEvent(EventKind.OTHER, resource="Queue"), now)
+
     # --- events: gangs ---------------------------------------------------------------------
 
     def pod_group_set(self, group: AnyPodGroup, now: float) -> None:
@@ -132,12 +173,14 @@ class Engine:
             self._regroup(self.registry.recall(group.name), now)
         gang = self.registry.gangs.get(group.name)
         before = list(gang.problems) if gang is not None else []
+        self.ledger.changed()
         self._regroup(self.registry.definition_set(group), now)
         if gang is not None and gang.problems != before:
             self._desk.outbox += reports.pod_group_problems(group, gang.problems)
 
     def pod_group_gone(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
+        self._admission.placed(group.name)
         self._regroup(self.registry.definition_gone(type(group), group.name), now)
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:
@@ -259,11 +302,12 @@ class Engine:
         self._desk.cycle.nominations.updated(member)
 
     def _ended(self, uid: str, now: float) -> None:
+        freed = self.cluster.pod(uid)  # on a node, or promised one
         self._preempting.gone(uid)
         member = self._desk.members.get(uid)
         if member is not None:
             self._drop(member, now)
-        freed = self.cluster.remove(uid)
+        self.cluster.remove(uid)
         if freed is not None:
             self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed.pod), now)
 
@@ -281,6 +325,7 @@ class Engine:
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
         self._started = True
+        self.ledger.refresh()
         self.queue.advance(now)
         self._gangs.advance(now)
         self._binder.advance(now)
@@ -344,11 +389,12 @@ class Engine:
                     decision.message,
                     self._change_of_nomination(member, decision.nominated),
                 )
+                self._desk.outbox += reports.further(member, decision.events)
                 self.queue.rest(entity, decision.rejected_by, now)
                 if decision.nominated:
                     self._preempting.nominate(member, decision.nominated, decision.victims, now)
                 elif decision.nominated is not None:
-                    self._desk.cycle.nominations.take_back(member.uid)
+                    self._preempting.release(member, now)
             case Broken(message=message):
                 self._broken(entity, message, now)
 
@@ -411,7 +457,10 @@ class Engine:
         self.queue.rest(entity, frozenset({refusal.plugin}), now)
 
     def _bound(self, member: Member, now: float) -> None:
-        self._regroup(self.registry.bound(member.uid), now)
+        satisfied = self.registry.bound(member.uid)
+        for name in satisfied:
+            self._admission.placed(name)
+        self._regroup(satisfied, now)
 
     # --- outcomes --------------------------------------------------------------------------
 
@@ -439,6 +488,7 @@ class Engine:
             AssertionError: one is broken.
         """
         self.cluster.check_consistent()
+        self.ledger.check_consistent()
         self.queue.check_consistent()
         self._binder.check_consistent()
         self._gangs.check_consistent()

@@ -49,6 +49,7 @@ class GangDecision:
         broken: what a plugin raised, "" when none did.
         rejected_by: the plugins whose events may change the answer.
         blockers: one pod of each class that fits nowhere.
+        events: (reason, text) of further events for the blocker.
     """
 
     complete: bool = False
@@ -59,6 +60,7 @@ class GangDecision:
     broken: str = ""
     rejected_by: frozenset[str] = frozenset()
     blockers: tuple[PodInfo, ...] = ()
+    events: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class _Attempt:
     blocker: Member | None = None
     why: str = ""
     broken: str = ""
+    events: tuple[tuple[str, str], ...] = ()
 
     def decision(self, *, complete: bool) -> GangDecision:
         return GangDecision(
@@ -84,6 +87,7 @@ class _Attempt:
             blocker=self.blocker,
             why=self.why,
             broken=self.broken,
+            events=self.events,
             rejected_by=frozenset[str]().union(*(by for _, by in self.failed.values())),
             blockers=tuple(pod for pod, _ in self.failed.values()),
         )
@@ -237,6 +241,8 @@ class GangCycle:
                 left.append(member)
                 if attempt.blocker is None:
                     attempt.blocker, attempt.why = member, why
+                    if isinstance(answer, NoRoom):
+                        attempt.events = tuple(answer.diagnosis.events())
         return left
 
     def _explain(

@@ -25,8 +25,9 @@ from arranger.framework.what_if import Company, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import in_order
 from arranger.preemption.policy import evicts
-from arranger.preemption.victims import ROOM
 
+#: Where only this plugin looks at pods, room is all that counts.
+ROOM_ONLY: Final = frozenset({"NodeResourcesFit"})
 #: Seconds between two evictions for one group at first, and at most.
 PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 300.0
@@ -63,8 +64,8 @@ class GangPreemption:
         self._may_leave = plugin.may_leave
         if any(m.pod.pod.spec.preemption_policy == "Never" for m in members):
             return None
-        floor = min(member.pod.priority for member in members)
-        rows = self._in_order_of_cost(members[0].pod, self._potential(floor))
+        weakest = min(members, key=lambda member: member.pod.priority)
+        rows = self._in_order_of_cost(members[0].pod, self._potential(weakest.pod))
         if not rows:
             return None
         for within in self._cycle.scopes(entity, held):
@@ -76,18 +77,21 @@ class GangPreemption:
 
     # --- whom to think away ----------------------------------------------------------------
 
-    def _potential(self, floor: int) -> dict[int, list[PodInfo]]:
-        """Row → the pods there that could be evicted for a group of that priority."""
+    def _potential(self, taker: PodInfo) -> dict[int, list[PodInfo]]:
+        """Row → the pods there that could be evicted for a pod, and so for its group."""
         table, leaving = self._cluster.table, self._desk.cycle.nominations.leaving
         promised = self._desk.cycle.nominations
         unbroken: dict[str, bool] = {}
 
+        def takes(pod: PodInfo) -> bool:
+            return self._desk.cycle.may_take(taker, pod) and self._may_leave(pod)
+
         def may_go(pod: PodInfo) -> bool:
-            if pod.priority >= floor or pod.uid in promised or not self._may_leave(pod):
+            if pod.uid in promised or not takes(pod):
                 return False
             if pod.uid not in unbroken:
                 company = self._company([pod])
-                whole = all(p.priority < floor and self._may_leave(p) for p in company)
+                whole = all(map(takes, company))
                 unbroken.update((each.uid, whole) for each in company)
             return unbroken[pod.uid]
 
@@ -104,6 +108,7 @@ class GangPreemption:
         """The rows, those first whose pods cost least for each pod like that they make room for."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
         columns, wanted = table.vector(like)
+        weight = self._desk.cycle.weight
 
         def cost(row: int) -> tuple[int, int, float, int]:
             pods = potential[row]
@@ -113,8 +118,8 @@ class GangPreemption:
                     if column in free:
                         free[column] += amount
             room = min(free[c] // n for c, n in zip(columns, wanted, strict=True) if n)
-            broken = len(split(in_order(pods), budgets)[0])
-            return broken, max(p.priority for p in pods), len(pods) / max(room, 0.01), row
+            broken = len(split(in_order(pods, weight), budgets)[0])
+            return broken, max(map(weight, pods)), len(pods) / max(room, 0.01), row
 
         return [(row, potential[row]) for row in sorted(potential, key=cost)]
 
@@ -163,7 +168,10 @@ class GangPreemption:
             places = tuple((member, member.node) for member, _ in decision.placed)
             victims = self._needed(chosen, node_of, decision)
             self._cycle.give_back(decision)
-        return Plan(places, tuple(in_order(self._company(victims))))
+        leaving = in_order(self._company(victims), self._desk.cycle.weight)
+        if leaving and not self._desk.cycle.allows(leaving):
+            return None
+        return Plan(places, tuple(leaving))
 
     def _needed(
         self, chosen: Sequence[PodInfo], node_of: dict[str, str], decision: GangDecision
@@ -181,7 +189,9 @@ class GangPreemption:
             self._cluster.think_away(pod)
             return False
 
-        protected, free = split(in_order(chosen), self._cluster.budgets.values())
+        protected, free = split(
+            in_order(chosen, self._desk.cycle.weight), self._cluster.budgets.values()
+        )
         victims = [pod for pod in (*protected, *free) if not spared(pod)]
         # A gang that loses too many leaves whole, which may spare others.
         whole = {pod.uid for pod in self._company(victims)}
@@ -189,7 +199,7 @@ class GangPreemption:
             if pod.uid in whole and pod.uid in self._cluster:
                 self._cluster.think_away(pod)
         alone = [pod for pod in victims if len(self._company([pod])) == 1]
-        spared_now = {pod.uid for pod in in_order(alone) if spared(pod)}
+        spared_now = {pod.uid for pod in in_order(alone, self._desk.cycle.weight) if spared(pod)}
         return [pod for pod in victims if pod.uid not in spared_now]
 
     def _all_fit(self, node: str, members: Collection[Member]) -> bool:
@@ -204,7 +214,7 @@ class GangPreemption:
 
     def _fits(self, member: Member, row: int) -> bool:
         evaluation = self._desk.cycle.evaluate(member.profile, member.pod, member.sign)
-        if evaluation.reads_pods <= ROOM:
+        if evaluation.reads_pods <= ROOM_ONLY:
             return True
         with self._cluster.without([member.pod]):
             what_if = WhatIf(member.profile, self._cluster, member.pod, evaluation)

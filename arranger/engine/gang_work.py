@@ -156,6 +156,8 @@ class GangWork:
             return refusal(reason)
         if self._is_short(entity, group):
             return refusal(f"{texts.title(group)} waits for members")
+        if reason := self._desk.let_in(group):
+            return refusal(f"{texts.title(group)} waits: {reason}")
         if not entity.count_ready():
             return refusal(f"{texts.title(group)}: its members are held back")
         return None
@@ -260,6 +262,8 @@ class GangWork:
     def _failed(self, entity: Entity, decision: GangDecision, now: float) -> None:
         for member in entity.ready():
             self._desk.count(member, "unschedulable")
+        if decision.blocker is not None and not decision.complete:
+            self._desk.outbox += reports.further(decision.blocker, decision.events)
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
         hold = self._holds.get(entity.gang_group.name)

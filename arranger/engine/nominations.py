@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from arranger.cluster.cluster import Cluster
 from arranger.engine.member import Member
+from arranger.framework.what_if import MayTake
 
 
 class Nominations:
@@ -62,15 +63,15 @@ class Nominations:
             self.promise(member, node)
 
     @contextmanager
-    def aside_for(self, member: Member) -> Iterator[None]:
-        """Leave out the promises that do not count for a pod: its own and those of lower priority.
+    def aside_for(self, member: Member, may_take: MayTake) -> Iterator[None]:
+        """Leave out the promises that do not count for a pod: its own, and those it may break.
 
         A pod that gets a node inside keeps it, and its promise is fulfilled.
         """
         aside = [
             other
             for other in self._members.values()
-            if other is member or other.pod.priority < member.pod.priority
+            if other is member or may_take(member.pod, other.pod)
         ]
         for other in aside:
             self._cluster.remove(other.uid)

@@ -11,6 +11,7 @@ from arranger.engine.desk import Desk
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.framework.status import Code, Status
+from arranger.framework.wakeup import ClusterEvent, EventKind
 
 #: Named as the plugin that takes a waiting pod's node.
 PREEMPTION = "DefaultPreemption"
@@ -22,7 +23,7 @@ class Preempting:
     Args:
         desk: the engine's state.
         reject: takes the node of a pod that a Permit plugin makes wait.
-        retry: queues a pod again whose victims could not be evicted.
+        retry: queues a pod again whose victims could not be evicted, or that has lost its promise.
     """
 
     def __init__(
@@ -40,20 +41,28 @@ class Preempting:
 
     def nominate(self, member: Member, node: str, victims: Iterable[PodInfo], now: float) -> None:
         """Promise ``node`` to the pod and evict the victims there."""
-        nominations = self._desk.cycle.nominations
+        nominations, may_take = self._desk.cycle.nominations, self._desk.cycle.may_take
         for other in nominations.on(node):
-            if other.pod.priority < member.pod.priority:
-                self.withdraw(other)
+            if other.entity is not member.entity and may_take(member.pod, other.pod):
+                self.break_promise(other, now)
         nominations.promise(member, node)
         for victim in victims:
             self.evict(victim, member, node, now)
 
-    def withdraw(self, member: Member) -> None:
-        """Take a promise back, and the nomination with it."""
-        if self._desk.cycle.nominations.take_back(member.uid):
+    def break_promise(self, member: Member, now: float) -> None:
+        """Take a promise back, and the nomination with it; the pod looks for another node."""
+        if self.release(member, now):
             self._desk.outbox.append(
                 PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node="")
             )
+        self._retry(member, now)
+
+    def release(self, member: Member, now: float) -> bool:
+        """The pod needs no promised room any more, so that others may have it; whether it had."""
+        had = self._desk.cycle.nominations.take_back(member.uid)
+        if had:
+            self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=member.pod.pod), now)
+        return had
 
     def evict(
         self, victim: PodInfo, member: Member, node: str, now: float, *, group: str = ""
@@ -63,6 +72,10 @@ class Preempting:
         ``group`` names the gang group that the member is of.
         """
         desk = self._desk
+        if victim.pod.metadata.deletion_timestamp is not None:
+            return  # it is on its way already
+        if victim.uid in desk.cycle.nominations.leaving:
+            return
         ours = desk.members.get(victim.uid)
         by, controller = member.pod.pod, _controller(member)
         desk.outbox.append(reports.preempted(victim.pod, by, node, controller, group))
@@ -70,8 +83,6 @@ class Preempting:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
             self._reject(ours, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
             return
-        if victim.pod.metadata.deletion_timestamp is not None:
-            return  # it is on its way already
         delete = DeletePod(
             reports.pod_ref(victim.pod), reports.disruption(controller, group=bool(group))
         )
@@ -92,8 +103,7 @@ class Preempting:
             return
         self._desk.cycle.nominations.leaving.discard(delete.pod.uid)
         if self._desk.members.get(member.uid) is member and member.phase is Phase.QUEUED:
-            self.withdraw(member)
-            self._retry(member, now)
+            self.break_promise(member, now)
 
     def gone(self, uid: str) -> None:
         """A pod is gone: it leaves nowhere any more, and is promised nothing."""

@@ -37,6 +37,20 @@ class QueueSettings:
     flush_after: float = 300.0
 
 
+class Lanes:
+    """One lane for all; queues that share the cluster override this."""
+
+    def of(self, pod: PodInfo) -> str:
+        """The lane of a pod."""
+        del pod
+        return ""
+
+    def rank(self, lane: str) -> tuple[Any, ...]:
+        """The place of a lane among the others as things are now, smallest first."""
+        del lane
+        return ()
+
+
 class SchedulingQueue:
     """Entities that are not placed, by what they are waiting for."""
 
@@ -44,12 +58,15 @@ class SchedulingQueue:
         self,
         settings: QueueSettings,
         gang_gate: Callable[[Entity], Status | None],
+        lanes: Lanes | None = None,
     ) -> None:
         """``gang_gate`` says what an entity's gang still lacks to be tried."""
+        self._lanes = lanes or Lanes()
         self._settings = settings
         self._gang_gate = gang_gate
         self._entities: dict[str, Entity] = {}
-        self._active: list[tuple[Any, int, Entity]] = []
+        #: Lane → what is to be tried, the first in the lane's order on top.
+        self._active: dict[str, list[tuple[Any, int, Entity]]] = {}
         #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
         self._timers: list[tuple[float, int, Entity]] = []
         #: Unschedulable entities that the same events can help, asked once for all of them.
@@ -110,14 +127,28 @@ class SchedulingQueue:
         self._entities.pop(entity.key, None)
 
     def pop(self) -> Entity | None:
-        """The next entity to try, taken out of the queue."""
-        while self._active:
-            _, ticket, entity = heapq.heappop(self._active)
-            if entity.ticket == ticket and entity.part is Part.ACTIVE:
-                del self._entities[entity.key]
-                entity.part = Part.OUT
-                return entity
-        return None
+        """The next entity to try, taken out of the queue: the first of the lane that is first."""
+        lane = self._first_lane()
+        if lane is None:
+            return None
+        _, _, entity = heapq.heappop(self._active[lane])
+        del self._entities[entity.key]
+        entity.part = Part.OUT
+        return entity
+
+    def _first_lane(self) -> str | None:
+        """The lane whose turn it is; drops what is void on top of lanes, and empty lanes."""
+        for lane in list(self._active):
+            heap = self._active[lane]
+            while heap and (heap[0][2].ticket != heap[0][1] or heap[0][2].part is not Part.ACTIVE):
+                heapq.heappop(heap)
+            if not heap:
+                del self._active[lane]
+        if len(self._active) < 2:
+            return next(iter(self._active), None)
+        return min(
+            self._active, key=lambda lane: (self._lanes.rank(lane), self._active[lane][0][:2])
+        )
 
     # --- waking ----------------------------------------------------------------------------
 
@@ -143,12 +174,7 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give."""
-        while self._active:
-            _, ticket, entity = self._active[0]
-            if entity.ticket == ticket and entity.part is Part.ACTIVE:
-                return True
-            heapq.heappop(self._active)
-        return False
+        return self._first_lane() is not None
 
     def happened(self, event: ClusterEvent, now: float) -> None:
         """Wake the entities that ``event`` may help."""
@@ -179,7 +205,7 @@ class SchedulingQueue:
             AssertionError: one is not, or has not.
         """
         timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
-        active = {(ticket, id(entity)) for _, ticket, entity in self._active}
+        active = {(t, id(entity)) for heap in self._active.values() for _, t, entity in heap}
         resting = {key: e for group in self._resting.values() for key, e in group.items()}
         for key, entity in self._entities.items():
             ticket = (entity.ticket, id(entity))
@@ -253,7 +279,8 @@ class SchedulingQueue:
     def _activate(self, entity: Entity) -> None:
         entity.part = Part.ACTIVE
         rank = self.rank(entity)
-        heapq.heappush(self._active, (rank, self._stamp(entity), entity))
+        lane = self._active.setdefault(self._lanes.of(entity.lead.pod), [])
+        heapq.heappush(lane, (rank, self._stamp(entity), entity))
 
     def _rest(self, entity: Entity) -> None:
         due = entity.last_attempt + self._settings.flush_after

@@ -14,6 +14,7 @@ from arranger.api.effects import (
 )
 from arranger.api.objects import Pod
 from arranger.api.podgroups import AnyPodGroup
+from arranger.api.queues import Queue
 from arranger.engine.member import Member
 
 UNSCHEDULABLE = "Unschedulable"
@@ -88,6 +89,15 @@ def out_of_time(member: Member, message: str) -> PublishEvent:
     )
 
 
+def further(member: Member, events: Sequence[tuple[str, str]]) -> list[Effect]:
+    """Events of their own that plugins want a pod to have: (reason, text)."""
+    about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
+    return [
+        PublishEvent(about, reason, "Scheduling", text, type="Warning", controller=controller)
+        for reason, text in events
+    ]
+
+
 def preempted(victim: Pod, by: Pod, node: str, controller: str, group: str) -> PublishEvent:
     """A pod has to leave a node for another, or for the gang ``group`` of that other."""
     taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
@@ -123,6 +133,13 @@ def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effe
     meta = group.metadata
     about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
     return [_invalid(about, problems)]
+
+
+def queue_problems(queue: Queue, problems: Sequence[str]) -> list[Effect]:
+    """What a Queue says cannot be read; the rest of it counts."""
+    about = ObjectRef("scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid)
+    note = f"Ignored: {'; '.join(problems)}"
+    return [PublishEvent(about, "InvalidQueue", "Scheduling", note, type="Warning")]
 
 
 def _invalid(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:

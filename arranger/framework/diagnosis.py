@@ -51,6 +51,16 @@ class Diagnosis:
             return frozenset({self.refusal.plugin})
         return frozenset(kind.plugin for kind in self.kinds)
 
+    def events(self) -> list[tuple[str, str]]:
+        """(reason, text) of the events that plugins want the pod to have."""
+        if self.refusal is not None:
+            found = [(self.refusal.event, self.refusal.message())]
+        else:
+            found = [
+                (kind.rejection.event, ", ".join(kind.rejection.reasons)) for kind in self.kinds
+            ]
+        return [(event, text) for event, text in dict.fromkeys(found) if event]
+
     def of_row(self, row: int) -> Rejected | None:
         """The first rejection of a row."""
         kind = int(self.kind_of[row])

@@ -1,4 +1,7 @@
-"""Runs PostFilter: the first plugin that makes room ends it; the others say why they cannot."""
+"""Runs PostFilter: the first plugin that makes room ends it; the others say why they cannot.
+
+So does an error, which then is all that is said (``RunPostFilterPlugins``).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.failures import running
 from arranger.framework.plugin import Nomination
+from arranger.framework.status import Code
 from arranger.framework.what_if import WhatIf
 
 
@@ -46,6 +50,9 @@ def run_post_filter(what_if: WhatIf, diagnosis: Diagnosis) -> PostFiltered:
                 break
             if answer.message:
                 found.reasons.append(answer.message)
+        elif answer is not None and answer.code is Code.ERROR:
+            found.reasons = list(answer.reasons)
+            break
         elif answer is not None:
             found.reasons += answer.reasons
     return found

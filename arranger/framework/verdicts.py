@@ -13,10 +13,14 @@ from arranger.framework.status import Code
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node was rejected; ``UNRESOLVABLE`` when no eviction would change that."""
+    """Why a node was rejected; ``UNRESOLVABLE`` when no eviction would change that.
+
+    ``event`` is the reason of an event of its own that the pod gets, beside the usual one.
+    """
 
     reasons: tuple[str, ...]
     code: Code = Code.UNSCHEDULABLE
+    event: str = ""
 
 
 #: Which kind of rejection each entry has: an index into the kinds, -1 for one that passes.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
+from typing import Protocol
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -12,6 +13,36 @@ from arranger.framework.profile import Profile
 
 #: Pods → these, and those that must leave with them.
 Company = Callable[[Sequence[PodInfo]], Sequence[PodInfo]]
+
+#: Whether the first pod may take the place of the second.
+MayTake = Callable[[PodInfo, PodInfo], bool]
+Weight = Callable[[PodInfo], int]
+#: (whose, of what).
+Limit = tuple[str, str]
+#: Whether these pods may be evicted together; there is at least one.
+Allows = Callable[[Sequence[PodInfo]], bool]
+
+
+class Quota(Protocol):
+    """Limits on what pods use together, wherever they are."""
+
+    def room(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What would be left of each limit with the pod on that node; less than 0 is too little."""
+        ...
+
+    def frees(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
+        """What a placed pod would give back to each limit."""
+        ...
+
+
+def outranks(taker: PodInfo, victim: PodInfo) -> bool:
+    """Whether a pod is of higher priority than another."""
+    return victim.priority < taker.priority
+
+
+def priority(pod: PodInfo) -> int:
+    """The pod's priority."""
+    return pod.priority
 
 
 class WhatIf:
@@ -24,6 +55,10 @@ class WhatIf:
         nominated: the node it has been promised, "" for none.
         leaving: uids of pods that are being evicted already.
         company: for pods that leave together, these and all that must then leave with them.
+        may_take: whether one pod may take the place of another.
+        weight: how important a pod is among victims, the least of which go first.
+        allows: whether these victims may all go together.
+        quota: the limits that count beside the room on nodes, if there are any.
     """
 
     def __init__(
@@ -36,6 +71,10 @@ class WhatIf:
         nominated: str = "",
         leaving: Collection[str] = (),
         company: Company = tuple,
+        may_take: MayTake = outranks,
+        weight: Weight = priority,
+        allows: Allows = bool,
+        quota: Quota | None = None,
     ) -> None:
         self.profile = profile
         self.cluster = cluster
@@ -44,6 +83,10 @@ class WhatIf:
         self.nominated = nominated
         self.leaving = leaving
         self.company = company
+        self.may_take = may_take
+        self.weight = weight
+        self.allows = allows
+        self.quota = quota
 
     @cached_property
     def _thought(self) -> Evaluation:

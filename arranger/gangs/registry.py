@@ -92,6 +92,11 @@ class GangRegistry:
         """The gang of a pod."""
         return self._gang_of.get(uid)
 
+    def definition_of(self, uid: str) -> AnyPodGroup | None:
+        """The PodGroup that defines a pod's gang."""
+        gang = self._gang_of.get(uid)
+        return None if gang is None else gang.definition
+
     def group_of(self, gang: Gang) -> GangGroup:
         """The group a gang is placed with."""
         group = self._groups.get(gang.name)

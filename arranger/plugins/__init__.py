@@ -11,6 +11,7 @@ from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, Weighted
 from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.bin_pack import BinPack
+from arranger.plugins.capacity_card import CapacityCard
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.image_locality import ImageLocality
@@ -51,6 +52,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
     (NotYetSupported, 1),
+    (CapacityCard, 1),
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),

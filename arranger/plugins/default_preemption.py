@@ -76,7 +76,7 @@ class DefaultPreemption(SpecPlugin):
         if rejected is not None and rejected.rejection.code is Code.UNRESOLVABLE:
             return ""
         for other in what_if.cluster.table.pods[row].values():
-            lower = other.priority < pod.priority and self.may_leave(other)
+            lower = what_if.may_take(pod, other) and self.may_leave(other)
             if lower and (other.uid in what_if.leaving or _is_leaving(other)):
                 return LEAVING
         return ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.what_if import Weight, priority
 
 #: What upstream adds to every priority so that more victims never count as less.
 _OFFSET = 2**31
@@ -17,9 +18,9 @@ def started(pod: PodInfo) -> float:
     return at.timestamp() if at is not None else float("inf")
 
 
-def importance(pod: PodInfo) -> tuple[int, float]:
-    """Sorts the most important first: by priority, then by age."""
-    return -pod.priority, started(pod)
+def in_order(victims: Iterable[PodInfo], weight: Weight = priority) -> list[PodInfo]:
+    """The most important first: by weight, then by age."""
+    return sorted(victims, key=lambda pod: (-weight(pod), started(pod)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,13 @@ class Candidate:
         row: the node.
         victims: the most important first.
         violations: how many of them a disruption budget protects.
+        weight: how important each is.
     """
 
     row: int
     victims: tuple[PodInfo, ...]
     violations: int
+    weight: Weight = priority
 
     def cost(self) -> tuple[int, int, int, int, float]:
         """What it would cost, least first.
@@ -43,17 +46,14 @@ class Candidate:
         of victims, and the later the oldest of the most important started, the better
         (``pickOneNodeForPreemption``).
         """
-        top = self.victims[0].priority
-        oldest = min(started(pod) for pod in self.victims if pod.priority == top)
-        total = sum(pod.priority + _OFFSET for pod in self.victims)
+        weights = [self.weight(pod) for pod in self.victims]
+        top = weights[0]
+        pairs = zip(self.victims, weights, strict=True)
+        oldest = min(started(pod) for pod, weight in pairs if weight == top)
+        total = sum(weight + _OFFSET for weight in weights)
         return self.violations, top, total, len(self.victims), -oldest
 
 
 def cheapest(candidates: Iterable[Candidate]) -> Candidate | None:
     """The candidate of the least cost, the lowest row of equals."""
     return min(candidates, key=lambda c: (*c.cost(), c.row), default=None)
-
-
-def in_order(victims: Iterable[PodInfo]) -> Sequence[PodInfo]:
-    """The most important first."""
-    return sorted(victims, key=importance)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.what_if import WhatIf
 from arranger.preemption.budgets import split
-from arranger.preemption.order import Candidate, importance, in_order
+from arranger.preemption.order import Candidate, in_order
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
 MayLeave = Callable[[PodInfo], bool]
@@ -17,8 +17,9 @@ Reasons = tuple[str, ...]
 NO_VICTIMS: Reasons = ("No preemption victims found for incoming pod",)
 #: Whole gangs would have to go, some of whose pods may not.
 GANGS: Reasons = ("node(s) would lose part of a gang that may not be evicted whole",)
-#: The plugin of room: where only it looks at pods, victims are found by counting.
-ROOM = frozenset({"NodeResourcesFit"})
+GUARANTEED: Reasons = ("node(s) hold only pods within what their queue is guaranteed",)
+#: The plugins of room and quota: where only they look at pods, victims are found by counting.
+COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
 
 
 class VictimSearch:
@@ -30,15 +31,14 @@ class VictimSearch:
         self._pod = what_if.pod
         self._may_leave = may_leave
         self._budgets = tuple(what_if.cluster.budgets.values())
-        self._counts = what_if.evaluation.reads_pods <= ROOM
+        self._quota = what_if.quota
+        self._counts = what_if.evaluation.reads_pods <= COUNTED
 
     def on(self, row: int) -> Candidate | Reasons:
         """The victims on a node, or why evicting pods there does not help."""
         table = self._cluster.table
         potential = in_order(
-            pod
-            for pod in table.pods[row].values()
-            if pod.priority < self._pod.priority and self._may_leave(pod)
+            (pod for pod in table.pods[row].values() if self._may_go(pod)), self._what_if.weight
         )
         if not potential:
             return NO_VICTIMS
@@ -65,25 +65,37 @@ class VictimSearch:
         """The same where only resources decide: no plugin needs to be asked."""
         table = self._cluster.table
         columns, wanted = table.vector(self._pod)
-        free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
-        for pod in potential:
-            for column, amount in zip(*table.vector(pod), strict=True):
-                if column in free:
-                    free[column] += amount
+        free: dict[object, int] = {
+            c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns
+        }
         for column, amount in zip(columns, wanted, strict=True):
             free[column] -= amount
+        if self._quota is not None:
+            limits: dict[object, int] = {**self._quota.room(self._pod, table.name(row))}
+            free |= limits
+        taken = {pod.uid: self._takes(pod, free) for pod in potential}
+        for amounts in taken.values():
+            for limit, amount in amounts:
+                free[limit] += amount
         if min(free.values()) < 0:
             return self._by_trying(row, potential)  # which says what is lacking
 
         def spared(pod: PodInfo) -> bool:
-            taken = [(c, n) for c, n in zip(*table.vector(pod), strict=True) if c in free]
-            if any(free[column] < amount for column, amount in taken):
+            amounts = taken[pod.uid]
+            if any(free[limit] < amount for limit, amount in amounts):
                 return False
-            for column, amount in taken:
-                free[column] -= amount
+            for limit, amount in amounts:
+                free[limit] -= amount
             return True
 
         return self._reprieved(row, potential, spared)
+
+    def _takes(self, pod: PodInfo, limits: dict[object, int]) -> list[tuple[object, int]]:
+        """What a pod takes of the limits that matter."""
+        taken: list[tuple[object, int]] = [*zip(*self._cluster.table.vector(pod), strict=True)]
+        if self._quota is not None:
+            taken += self._quota.frees(pod)
+        return [(limit, amount) for limit, amount in taken if limit in limits]
 
     def _reprieved(
         self, row: int, potential: Sequence[PodInfo], spared: Callable[[PodInfo], bool]
@@ -92,16 +104,25 @@ class VictimSearch:
         protected, free = split(potential, self._budgets)
         broken = [pod for pod in protected if not spared(pod)]
         others = [pod for pod in free if not spared(pod)]
-        alone = sorted([*broken, *others], key=importance)
+        weight = self._what_if.weight
+        alone = in_order([*broken, *others], weight)
         if not alone:
             return ()
         victims = self._what_if.company(alone)
         if len(victims) == len(alone):
-            return Candidate(row, tuple(alone), len(broken))
-        if not all(p.priority < self._pod.priority and self._may_leave(p) for p in victims):
+            if not self._what_if.allows(alone):
+                return GUARANTEED
+            return Candidate(row, tuple(alone), len(broken), weight)
+        if not all(map(self._may_go, victims)):
             return GANGS
-        protected, _ = split(in_order(victims), self._budgets)
-        return Candidate(row, tuple(in_order(victims)), len(protected))
+        ordered = in_order(victims, weight)
+        if not self._what_if.allows(ordered):
+            return GUARANTEED
+        protected, _ = split(ordered, self._budgets)
+        return Candidate(row, tuple(ordered), len(protected), weight)
+
+    def _may_go(self, pod: PodInfo) -> bool:
+        return self._what_if.may_take(self._pod, pod) and self._may_leave(pod)
 
 
 def search(

@@ -15,6 +15,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
+from arranger.api.queues import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine
@@ -26,6 +27,7 @@ from arranger.framework.plugin import Plugin, Queued, Reads
 from arranger.framework.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
+from arranger.queues.policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 
 E = TypeVar("E", bound=Effect)
@@ -65,18 +67,25 @@ def small_profile(*more: Plugin, name: str = "arranger") -> Profile:
 class Core:
     """An engine, what it has asked for, and the time."""
 
-    def __init__(self, *profiles: Profile, gangs: GangPolicy | None = None) -> None:
-        self.engine = Engine(profiles, gangs=gangs)
+    def __init__(
+        self,
+        *profiles: Profile,
+        gangs: GangPolicy | None = None,
+        queues: QueueRules | None = None,
+    ) -> None:
+        self.engine = Engine(profiles, gangs=gangs, queues=queues)
         self.now = 0.0
         self.effects: list[Effect] = []
 
     # --- what happens ------------------------------------------------------------------------
 
-    def see(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
+    def see(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder | Queue) -> None:
         """The watch shows objects, new or edited."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
                 self.engine.node_set(obj.build(), self.now)
+            elif isinstance(obj, Queue):
+                self.engine.queue_set(obj, self.now)
             elif isinstance(obj, PodGroupBuilder):
                 self.engine.pod_group_set(obj.build(), self.now)
             else:

@@ -137,6 +137,30 @@ def test_a_nominee_that_is_deleted_gives_its_room_back(core: Core) -> None:
     assert len(core.engine.cluster) == 0
 
 
+def test_a_nominee_that_is_deleted_wakes_those_who_wait_for_its_room(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0])
+    core.see(a_pod("late").needs(cpu=1))
+    core.run()
+    core.see_gone(running("low", "n"))
+    core.see_gone(a_pod("high"))
+    assert bound(core.at(5)) == {"late"}
+
+
+def test_a_nominee_is_no_victim_itself(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of(DeletePod, core.run())[0])
+    core.see(a_pod("highest").needs(cpu=1).with_priority(20))
+    core.run()
+    core.at(20)
+    assert evicted(core.effects) == {"low"}
+    patches = [(p.pod.name, p.nominated_node) for p in of(PatchPodStatus, core.effects)]
+    assert patches[:3] == [("high", "n"), ("highest", "n"), ("high", "")]
+    assert ("high", None) in patches[3:], "it has looked for another node"
+
+
 def test_a_nomination_of_an_earlier_life_is_honoured(core: Core) -> None:
     core.see(a_node("n").offers(cpu=1))
     core.see(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))

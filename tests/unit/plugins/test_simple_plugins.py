@@ -255,6 +255,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
+        "CapacityCard",
     ]
     weights = {p.name: profile.weights[p.name] for p in profile.at("score")}
     assert weights == {
@@ -263,6 +264,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "NodeResourcesFit": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "CapacityCard": 1,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
         # Ours, silent for pods that do not ask for them.

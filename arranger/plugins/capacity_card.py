@@ -1,0 +1,168 @@
+"""CapacityCard: a pod gets a node only while its queue may use what it asks for (seed 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from arranger.api.queues import queue_of, wanted_cards
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.view import NodeView
+from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.framework.verdicts import Rejection, Verdicts
+from arranger.framework.wakeup import EventKind, WakeUp
+from arranger.queues.cards import Cards, is_card_resource
+from arranger.queues.ledger import QueueLedger, Shortage
+
+NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
+_MI = 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the class of pods asks for."""
+
+    ledger: QueueLedger
+    wanted: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+class CapacityCard(Plugin):
+    """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
+
+    reads = Reads.CLUSTER
+    wake_on = (
+        WakeUp(
+            EventKind.POD_REMOVED
+            | EventKind.POD_SHRUNK
+            | EventKind.NODE_ADDED
+            | EventKind.NODE_LABELS
+            | EventKind.NODE_ALLOCATABLE
+            | EventKind.OWN_UPDATE
+            | EventKind.OTHER
+        ),
+    )
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """The queue and the cards; that of a PodGroup is told by the gang it makes."""
+        meta = pod.pod.metadata
+        group = meta.annotations.get("scheduling.k8s.io/group-name", "")
+        return (
+            queue_of(pod.pod),
+            wanted_cards(pod.pod),
+            f"{meta.namespace}/{group}" if group else "",
+        )
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Refuse pods whose queue takes nothing; skip where there are no queues."""
+        ledger = cluster.companions.get(QueueLedger)
+        if not isinstance(ledger, QueueLedger) or not ledger.active:
+            return SKIP
+        name, queue = ledger.queue_name(pod), ledger.queue_for(pod)
+        if queue is None:
+            return self.reject(f"Queue <{name}> does not exist", resolvable=False)
+        if not queue.open:
+            return self.reject(f"Queue <{name}> is not open", resolvable=False)
+        wanted = wanted_cards(pod.pod)
+        resources = tuple(name for name in pod.requests if is_card_resource(name))
+        if wanted and not resources:
+            text = (
+                f"Get request resource failed, Queue <{name}>, error: "
+                f"<the pod names card {'|'.join(wanted)} and requests none>"
+            )
+            return Status(Code.UNRESOLVABLE, (text,), self.name, "GetTaskRequestResourceFailed")
+        state[self.name] = _Asked(ledger, wanted, resources)
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes with a wanted card that the queue may still use."""
+        asked = state[self.name]
+        assert isinstance(asked, _Asked)
+        kinds = asked.ledger.column.rows()[nodes.rows]
+        passes = nodes.every()
+        found = np.unique(kinds)
+        place_of = np.full(int(found.max(initial=0)) + 1, -1, dtype=np.int64)
+        rejections: list[Rejection] = []
+        for kind in found.tolist():
+            rejection = _judge(asked, pod, asked.ledger.column.kind(kind))
+            if rejection is not None:
+                place_of[kind] = len(rejections)
+                rejections.append(rejection)
+                passes &= kinds != kind
+        return Verdicts(passes, lambda: (rejections, place_of[kinds]))
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that have no choice of cards."""
+        asked = state.get(self.name)
+        return None if isinstance(asked, _Asked) and len(asked.wanted) > 1 else SKIP
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """100 for the card named first, half as much for each one further."""
+        asked = state[self.name]
+        assert isinstance(asked, _Asked)
+        kinds = asked.ledger.column.rows()[nodes.rows]
+        scores = np.zeros(nodes.length, dtype=np.int64)
+        for kind in np.unique(kinds).tolist():
+            got = _got(asked, asked.ledger.column.kind(kind))
+            if got:
+                place = min(asked.wanted.index(card) for card in got)
+                scores[kinds == kind] = int(100 * 0.5**place)
+        return scores
+
+
+def _got(asked: _Asked, cards: Cards) -> list[str]:
+    """The wanted cards that the pod would get."""
+    got = [cards[resource] for resource in asked.resources if resource in cards]
+    return [card for card in got if card in asked.wanted]
+
+
+def _judge(asked: _Asked, pod: PodInfo, cards: Cards) -> Rejection | None:
+    if asked.wanted and not _got(asked, cards):
+        return NO_CARD
+    ledger = asked.ledger
+    demand = ledger.demand(pod, cards)
+    if not demand and (text := _exhausted(ledger, pod)):
+        return Rejection((text,), Code.UNSCHEDULABLE, "EmptyQueueCapability")
+    short = ledger.shortage(pod, demand, cards)
+    return None if short is None else _rejection(short)
+
+
+def _exhausted(ledger: QueueLedger, pod: PodInfo) -> str:
+    """For a pod that asks for nothing: whether its queue is beyond its limits already."""
+    for state in ledger.chain(ledger.queue_name(pod)):
+        limits = {**state.capability, **(state.quota or {})}
+        if any(state.used[name] > limit for name, limit in limits.items()):
+            return f"Queue <{state.name}> capability <{limits}> is empty, deny it to preempt"
+    return ""
+
+
+def _rejection(short: Shortage) -> Rejection:
+    """The seed's text and its event reason."""
+    numbers = (short.requested, short.total, short.limit)
+    match short.resource:
+        case "cpu":
+            what, event = "CPU", "InsufficientCPUQuota"
+        case "memory":
+            what, event = "memory", "InsufficientMemoryQuota"
+        case scalar:
+            what, event = f"<{scalar}>", "InsufficientScalarQuota"
+    unit = " Mi" if short.resource == "memory" else ""
+    shown = [n // _MI if unit else n for n in numbers]
+    text = (
+        f"Queue <{short.queue}> has insufficient {what} quota: requested <{shown[0]}{unit}>, "
+        f"total would be <{shown[1]}{unit}>, but capability is <{shown[2]}{unit}>"
+    )
+    return Rejection((text,), Code.UNSCHEDULABLE, event)

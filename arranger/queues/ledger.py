@@ -1,0 +1,293 @@
+"""Who uses how much: queues, their limits, and what every placed pod is charged.
+
+The ledger hears of every pod that takes or leaves a node, in thought experiments too, so that a
+quota is judged in the same state as everything else. Cards are charged by the node a pod is on: of
+several that it would take, the one it got.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from arranger.api.podgroups import AnyPodGroup
+from arranger.api.quantity import QuantityError
+from arranger.api.queues import (
+    CARD_QUOTA,
+    DEFAULT_QUEUE,
+    Amounts,
+    Queue,
+    queue_of,
+    read_amounts,
+    read_cards,
+    service_type,
+)
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+from arranger.queues.card_column import CardColumn
+from arranger.queues.cards import NO_CARDS, Cards, cards_of
+
+#: Never charged: every pod takes one slot of its node.
+_SLOTS = "pods"
+
+
+@dataclass(slots=True)
+class QueueState:
+    """One queue with its limits and its use.
+
+    Attributes:
+        capability: the most it may use; without limit where silent.
+        quota: cards it may use, none where silent; None for a queue that does not count cards.
+        guarantee: what nobody may take from it.
+        used: what its pods and those of its children use, by resource and by card.
+        problems: what could not be read of it.
+    """
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+    open: bool = True
+    parent: str = ""
+    capability: Amounts = field(default_factory=dict)
+    quota: Amounts | None = None
+    deserved: Amounts = field(default_factory=dict)
+    guarantee: Amounts = field(default_factory=dict)
+    used: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def share(self) -> float:
+        """The largest part of its due, or else of its limits, that it uses (dominant share)."""
+        due = self.deserved or {**self.capability, **(self.quota or {})}
+        return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A limit that a pod would exceed, in the units of the texts: milli of cpu and of scalars."""
+
+    queue: str
+    resource: str
+    requested: int
+    total: int
+    limit: int
+
+
+class QueueLedger:
+    """All queues, and what is charged to them.
+
+    Args:
+        cluster: whose pods are charged.
+        group_of: the PodGroup of a pod, if it has one.
+        by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
+        cards_unlimit: whether pods with cards are free of limits on cpu and memory.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        group_of: Callable[[PodInfo], AnyPodGroup | None] = lambda pod: None,  # noqa: ARG005
+        by_owner: Mapping[str, str] | None = None,
+        cards_unlimit: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._group_of = group_of
+        self._by_owner = by_owner or {}
+        self.cards_unlimit = cards_unlimit
+        self.queues: dict[str, QueueState] = {}
+        #: uid → what it is charged, and to which queue.
+        self._charged: dict[str, tuple[str, Amounts]] = {}
+        self._cards: dict[str, tuple[object, Cards]] = {}
+        self.column = CardColumn(cluster)
+        self._stale = False
+        cluster.watch_pods(self._moved)
+
+    @property
+    def active(self) -> bool:
+        """Whether there are queues at all; without any, nothing is counted."""
+        return bool(self.queues)
+
+    # --- queues ----------------------------------------------------------------------------
+
+    def set_queue(self, queue: Queue) -> list[str]:
+        """A queue appeared or was edited; returns what could not be read of it."""
+        state = _read(queue)
+        self.queues[queue.name] = state
+        self._stale = True
+        return state.problems
+
+    def remove_queue(self, name: str) -> None:
+        """A queue was deleted."""
+        self.queues.pop(name, None)
+        self._stale = True
+
+    def changed(self) -> None:
+        """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
+        self._stale = self.active
+
+    def refresh(self) -> None:
+        """Charge every pod anew if anything has changed that charges depend on."""
+        if self._stale:
+            self._stale = False
+            self._recount()
+
+    def chain(self, name: str) -> Iterator[QueueState]:
+        """A queue and those it is part of, itself first; nothing for one that is not there."""
+        seen: set[str] = set()
+        while (state := self.queues.get(name)) is not None and name not in seen:
+            seen.add(name)
+            yield state
+            name = state.parent
+
+    # --- pods ------------------------------------------------------------------------------
+
+    def queue_name(self, pod: PodInfo) -> str:
+        """The queue of a pod."""
+        return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
+
+    def queue_for(self, pod: PodInfo) -> QueueState | None:
+        """The state of a pod's queue; None if there is no such queue.
+
+        The default queue exists without being made, and without limits.
+        """
+        name = self.queue_name(pod)
+        found = self.queues.get(name)
+        if found is None and name == DEFAULT_QUEUE:
+            return QueueState(DEFAULT_QUEUE)
+        return found
+
+    def service(self, pod: PodInfo) -> str:
+        """``inference``, ``training`` or "" for a pod of which nobody says."""
+        group = self._group_of(pod)
+        notes = group.metadata.annotations if group is not None else {}
+        return service_type(pod.pod, notes, self._by_owner)
+
+    def cards_on(self, node: str) -> Cards:
+        """The cards of a node by resource."""
+        row = self._cluster.table.index.get(node)
+        if row is None:
+            return NO_CARDS
+        known = self._cluster.table.node(row)
+        cached = self._cards.get(node)
+        if cached is None or cached[0] is not known:
+            cached = self._cards[node] = known, cards_of(known)
+        return cached[1]
+
+    def demand(self, pod: PodInfo, cards: Cards) -> Amounts:
+        """What a pod is charged on a node with these cards."""
+        asked = {name: n for name, n in pod.requests.items() if n and name != _SLOTS}
+        for resource, card in cards.items():
+            if resource in asked:
+                asked[card] = asked.get(card, 0) + asked[resource]
+        return asked
+
+    def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> Shortage | None:
+        """The first limit of the pod's queues that it would exceed."""
+        of_cards = set(cards.values())
+        has_cards = any(name in of_cards for name in demand)
+        for state in self.chain(self.queue_name(pod)):
+            for name, n in demand.items():
+                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
+                total = state.used[name] + n
+                if limit is not None and total > limit:
+                    scale = 1 if name in ("cpu", "memory") else 1000
+                    return Shortage(state.name, name, n * scale, total * scale, limit * scale)
+        return None
+
+    def room(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
+        """(queue, resource or card) → what would be left of a limit with the pod on such a node."""
+        demand = self.demand(pod, cards)
+        of_cards = set(cards.values())
+        has_cards = any(name in of_cards for name in demand)
+        left: dict[tuple[str, str], int] = {}
+        for state in self.chain(self.queue_name(pod)):
+            for name, n in demand.items():
+                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
+                if limit is not None:
+                    left[state.name, name] = limit - state.used[name] - n
+        return left
+
+    def frees(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
+        """What a placed pod would give back: (queue, resource or card), amount."""
+        queue, amounts = self._charged.get(pod.uid, ("", {}))
+        for state in self.chain(queue):
+            for name, n in amounts.items():
+                yield (state.name, name), n
+
+    def _limit(self, state: QueueState, name: str, *, is_card: bool, has_cards: bool) -> int | None:
+        if is_card:
+            return None if state.quota is None else state.quota.get(name, 0)
+        if has_cards and self.cards_unlimit and name in ("cpu", "memory"):
+            return None
+        return state.capability.get(name)
+
+    def charge_of(self, uid: str) -> tuple[str, Amounts] | None:
+        """The queue that a placed pod is charged to, and what."""
+        return self._charged.get(uid)
+
+    # --- charging --------------------------------------------------------------------------
+
+    def _moved(self, pod: PodInfo, node: str, sign: int) -> None:
+        if not self.active:
+            return
+        if sign > 0:
+            charge = self.queue_name(pod), self.demand(pod, self.cards_on(node))
+            self._charged[pod.uid] = charge
+        else:
+            known = self._charged.pop(pod.uid, None)
+            if known is None:
+                return
+            charge = known
+        for state in self.chain(charge[0]):
+            for name, n in charge[1].items():
+                state.used[name] += sign * n
+
+    def _recount(self) -> None:
+        self._cluster.objects.touch()
+        self._charged.clear()
+        for state in self.queues.values():
+            state.used.clear()
+        for pod, node in self._cluster.placed():
+            self._moved(pod, node, 1)
+
+    def check_consistent(self) -> None:
+        """Check the use of every queue against the pods.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        self.refresh()
+        used = {name: +state.used for name, state in self.queues.items()}
+        self._recount()
+        assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
+
+
+def _read(queue: Queue) -> QueueState:
+    spec = queue.spec
+    state = QueueState(
+        queue.name,
+        weight=spec.weight,
+        priority=spec.priority,
+        reclaimable=spec.reclaimable,
+        open=queue.status.state not in ("Closed", "Closing"),
+        parent=spec.parent if spec.parent != queue.name else "",
+    )
+    for name, amounts in (
+        ("capability", spec.capability),
+        ("deserved", spec.deserved),
+        ("guarantee", spec.guarantee.resource),
+    ):
+        try:
+            setattr(state, name, read_amounts(amounts))
+        except QuantityError as error:
+            state.problems.append(f"spec.{name}: {error}")
+    if text := queue.metadata.annotations.get(CARD_QUOTA):
+        try:
+            state.quota = read_cards(text)
+        except ValueError as error:
+            # What cannot be read must not be unlimited.
+            state.quota = {}
+            state.problems.append(f"{CARD_QUOTA}: {error}")
+    return state

@@ -1,0 +1,94 @@
+"""Who gives way to whom: preempt inside a queue, reclaim across (seed 004 and the decisions page).
+
+Inside a queue a pod of higher priority takes from a lower one. Across queues inference takes from
+training, and nobody else from anybody: training takes from nobody, inference not from inference,
+and who tells no service type neither takes nor gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from arranger.api.queues import is_preemptable
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.what_if import Limit
+from arranger.queues.ledger import QueueLedger
+
+#: Larger than any priority: the queue's priority counts before the pod's.
+_QUEUE = 2**33
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What about queues can be set.
+
+    Attributes:
+        respect_priority: whether a victim must also be of lower priority than the taker.
+        by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
+        cards_unlimit: whether pods with cards are free of limits on cpu and memory.
+        over_commit: PodGroups are let in while their cards fit into this many times the quota.
+    """
+
+    respect_priority: bool = True
+    by_owner: Mapping[str, str] = field(default_factory=dict)
+    cards_unlimit: bool = False
+    over_commit: float = 1.0
+
+
+class QueuePolicy:
+    """Judges takers and victims by their queues; by priority alone where there are none."""
+
+    def __init__(self, ledger: QueueLedger, rules: QueueRules) -> None:
+        self._ledger = ledger
+        self._rules = rules
+
+    def may_take(self, taker: PodInfo, victim: PodInfo) -> bool:
+        """Whether a pod may take the place of another."""
+        lower = victim.priority < taker.priority
+        ledger = self._ledger
+        if not ledger.active:
+            return lower
+        if not is_preemptable(victim.pod):
+            return False
+        if ledger.queue_name(taker) == ledger.queue_name(victim):
+            return lower
+        mine, theirs = ledger.queue_for(taker), ledger.queue_for(victim)
+        if mine is None or theirs is None or not (mine.open and theirs.reclaimable):
+            return False
+        if not lower and self._rules.respect_priority:
+            return False
+        return ledger.service(taker) == "inference" and ledger.service(victim) == "training"
+
+    def weight(self, pod: PodInfo) -> int:
+        """How important a pod is among victims: by its queue's priority, then by its own."""
+        if not self._ledger.active:
+            return pod.priority
+        state = self._ledger.queue_for(pod)
+        return (state.priority if state is not None else 0) * _QUEUE + pod.priority
+
+    def room(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What would be left of each limit of the pod's queues with it on that node."""
+        return self._ledger.room(pod, self._ledger.cards_on(node)) if self._ledger.active else {}
+
+    def frees(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
+        """What a placed pod would give back to each limit."""
+        return self._ledger.frees(pod)
+
+    def allows(self, victims: Sequence[PodInfo]) -> bool:
+        """Whether no queue would fall below what it is guaranteed."""
+        if not self._ledger.active:
+            return True
+        taken: dict[str, Counter[str]] = {}
+        for pod in victims:
+            charge = self._ledger.charge_of(pod.uid)
+            if charge is not None:
+                for state in self._ledger.chain(charge[0]):
+                    taken.setdefault(state.name, Counter()).update(charge[1])
+        for name, amounts in taken.items():
+            state = self._ledger.queues[name]
+            for resource, least in state.guarantee.items():
+                if amounts[resource] and state.used[resource] - amounts[resource] < least:
+                    return False
+        return True

@@ -1,0 +1,394 @@
+"""Queues: who may use how much, who comes first, and who gives way (seed 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from arranger.api.effects import DeletePod, Effect, PublishEvent
+from arranger.plugins import default_profile
+from arranger.queues.policy import QueueRules
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
+from tests.unit.engine.harness import Core, of, placements
+
+GPU = "nvidia.com/gpu"
+CARD = "NVIDIA-GeForce-RTX-4090"
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(default_profile())
+
+
+def gpu_node(name: str = "n", count: int = 8, card: str = CARD) -> NodeBuilder:
+    labels = {f"{GPU}.product": card, f"{GPU}.count": str(count), f"{GPU}.memory": "24564"}
+    return a_node(name).labelled(labels).offers({GPU: count}, cpu=64)
+
+
+def inference(name: str, cards: int, priority: int = 80000) -> PodBuilder:
+    pod = a_pod(name).needs({GPU: cards}, cpu="100m").with_priority(priority)
+    return pod.in_queue("inference").serving("inference")
+
+
+def training(name: str, cards: int, priority: int = 20000) -> PodBuilder:
+    pod = a_pod(name).needs({GPU: cards}, cpu="100m").with_priority(priority)
+    return pod.in_queue("training").serving("training")
+
+
+def two_queues(quota: int = 8) -> list[Any]:
+    return [
+        a_queue("inference", cards={CARD: quota}, priority=80000, reclaimable=False),
+        a_queue("training", cards={CARD: quota}, priority=20000, reclaimable=True),
+    ]
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+def evicted(effects: Sequence[Effect]) -> set[str]:
+    return {delete.pod.name for delete in of(DeletePod, effects)}
+
+
+def event(effects: Sequence[Effect], reason: str) -> str:
+    (found,) = [e.note for e in of(PublishEvent, effects) if e.reason == reason]
+    return found
+
+
+def gang(name: str, cards: Sequence[int], make: Any, **more: Any) -> list[PodBuilder]:
+    return [
+        make(f"{name}-{n}", count, **more).in_gang(name, len(cards))
+        for n, count in enumerate(cards)
+    ]
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+#: What there is, and who is bound.
+LIMITS: dict[str, tuple[list[Any], set[str]]] = {
+    "without queues nothing is limited": ([gpu_node(), training("a", 8)], {"a"}),
+    "as many cards as the quota": (
+        [gpu_node(), *two_queues(4), training("a", 4), training("b", 1)],
+        {"a"},
+    ),
+    "each queue has its own": (
+        [gpu_node(), *two_queues(4), training("a", 4), inference("b", 4)],
+        {"a", "b"},
+    ),
+    "cards without an entry are not to be had": (
+        [gpu_node(card="NVIDIA-H200"), *two_queues(), training("a", 1)],
+        set(),
+    ),
+    "a queue that does not count cards does not limit them": (
+        [gpu_node(), a_queue("training"), training("a", 8)],
+        {"a"},
+    ),
+    "the capability limits cpu": (
+        [
+            a_node("n").offers(cpu=9),
+            a_queue("q", capability={"cpu": 2}),
+            *(a_pod(f"p{n}").needs(cpu=1).in_queue("q") for n in range(3)),
+        ],
+        {"p0", "p1"},
+    ),
+    "the parent's capability limits its children together": (
+        [
+            a_node("n").offers(cpu=9),
+            a_queue("team", capability={"cpu": 2}),
+            a_queue("a", parent="team"),
+            a_queue("b", parent="team"),
+            a_pod("a0").needs(cpu=1).in_queue("a"),
+            a_pod("b0").needs(cpu=1).in_queue("b"),
+            a_pod("b1").needs(cpu=1).in_queue("b"),
+        ],
+        {"a0", "b0"},
+    ),
+    "a closed queue takes nothing": (
+        [a_node("n"), a_queue("q", state="Closed"), a_pod().needs(cpu=1).in_queue("q")],
+        set(),
+    ),
+    "a queue that is not there takes nothing": (
+        [a_node("n"), a_queue("other"), a_pod().needs(cpu=1).in_queue("q")],
+        set(),
+    ),
+    "the default queue is there without being made": (
+        [a_node("n"), a_queue("other"), a_pod().needs(cpu=1)],
+        {"p"},
+    ),
+    "a pod of one card or another is charged for the one it gets": (
+        [
+            gpu_node("n", 2, "A"),
+            gpu_node("m", 2, "B"),
+            a_queue("training", cards={"A": 1, "B": 1}),
+            *(training(f"p{n}", 1).annotated({"volcano.sh/card.name": "A|B"}) for n in range(3)),
+        ],
+        {"p0", "p1"},
+    ),
+    "a whole gang or nothing": (
+        [gpu_node(), *two_queues(6), *gang("g", (4, 4), training)],
+        set(),
+    ),
+    "what is shared and what is sliced counts apart": (
+        [
+            gpu_node().offers({"nvidia.com/mig-1g.18gb": 2}),
+            a_queue("training", cards={f"{CARD}/mig-1g.18gb-mixed": 1}),
+            training("whole", 1),
+            a_pod("slice").needs({"nvidia.com/mig-1g.18gb": 1}).in_queue("training"),
+            a_pod("z").needs({"nvidia.com/mig-1g.18gb": 1}).in_queue("training"),
+        ],
+        {"slice"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS.values(), ids=LIMITS.keys())
+def test_who_is_bound(case: tuple[list[Any], set[str]], core: Core) -> None:
+    objects, expected = case
+    core.see(*objects)
+    assert bound(core.run()) == expected
+
+
+def test_the_card_named_first_is_preferred(core: Core) -> None:
+    core.see(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
+    core.see(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B|A"}))
+    assert placements(core.run()) == [("p", "m")]
+
+
+def test_a_pod_gets_only_the_card_it_names(core: Core) -> None:
+    core.see(gpu_node("n", 8, "A"), a_queue("other"))
+    core.see(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
+    assert placements(core.run()) == []
+
+
+REASONS: dict[str, tuple[list[Any], str, str]] = {
+    "cards": (
+        [gpu_node(), *two_queues(3), training("p", 5)],
+        "InsufficientScalarQuota",
+        f"Queue <training> has insufficient <{CARD}> quota: requested <5000>, "
+        "total would be <5000>, but capability is <3000>",
+    ),
+    "cpu": (
+        [a_node("n"), a_queue("q", capability={"cpu": 1}), a_pod("p").needs(cpu=2).in_queue("q")],
+        "InsufficientCPUQuota",
+        "Queue <q> has insufficient CPU quota: requested <2000>, total would be <2000>, but "
+        "capability is <1000>",
+    ),
+    "memory": (
+        [
+            a_node("n"),
+            a_queue("q", capability={"memory": "1Gi"}),
+            a_pod("p").needs(memory="2Gi").in_queue("q"),
+        ],
+        "InsufficientMemoryQuota",
+        "Queue <q> has insufficient memory quota: requested <2048 Mi>, total would be <2048 Mi>, "
+        "but capability is <1024 Mi>",
+    ),
+    "a card named and none asked for": (
+        [
+            gpu_node(),
+            *two_queues(),
+            a_pod("p").in_queue("training").annotated({"volcano.sh/card.name": CARD}),
+        ],
+        "GetTaskRequestResourceFailed",
+        "Get request resource failed, Queue <training>, error: <the pod names card "
+        f"{CARD} and requests none>",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REASONS.values(), ids=REASONS.keys())
+def test_the_pod_is_told_what_its_queue_lacks(case: tuple[list[Any], str, str], core: Core) -> None:
+    objects, reason, text = case
+    core.see(*objects)
+    assert event(core.run(), reason) == text
+
+
+def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: Core) -> None:
+    queue = a_queue("training", cards={CARD: 1})
+    queue.metadata.annotations["volcano.sh/card.quota"] = "lots"
+    core.see(gpu_node(), queue, training("p", 1))
+    effects = core.run()
+    assert bound(effects) == set()
+    assert event(effects, "InvalidQueue") == "Ignored: volcano.sh/card.quota: 'lots' is not JSON"
+
+
+def test_a_pod_is_woken_when_its_queue_may_use_more(core: Core) -> None:
+    core.see(gpu_node(), *two_queues(1), training("p", 2))
+    assert bound(core.run()) == set()
+    core.see(*two_queues(2))
+    assert bound(core.at(20)) == {"p"}
+
+
+def test_a_pod_group_is_let_in_while_its_cards_fit() -> None:
+    core = Core(default_profile(), queues=QueueRules(over_commit=2.0))
+    core.see(gpu_node(count=1), a_queue("default", cards={CARD: 1}))
+    for n in range(3):
+        request = {"volcano.sh/card.request": f'{{"{CARD}": 1}}'}
+        core.see(a_pod_group(f"g{n}", least=1).annotated(request))
+        core.see(a_pod(f"p{n}").needs({GPU: 1}).in_pod_group(f"g{n}"))
+    assert bound(core.run()) == {"p0"}
+    core.at(30)
+    waits = [e.note for e in of(PublishEvent, core.effects) if e.regarding.name == "p2"]
+    assert waits[-1].startswith("gang default/g2 waits: Queue <default> has insufficient")
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+
+def test_the_more_important_queue_comes_first(core: Core) -> None:
+    core.see(*two_queues(), training("a", 8, 90000), inference("b", 8, 1), gpu_node())
+    assert bound(core.run()) == {"b"}
+
+
+def test_queues_of_one_priority_take_turns_by_share(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=4))
+    core.see(a_queue("a", deserved={"cpu": 4}), a_queue("b", deserved={"cpu": 4}))
+    core.see(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    core.see(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+    assert bound(core.run()) == {"a0", "a1", "b0", "b1"}
+
+
+def test_by_weight(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=4))
+    core.see(a_queue("a", deserved={"cpu": 4}, weight=3), a_queue("b", deserved={"cpu": 4}))
+    core.see(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    core.see(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+    assert len([name for name in bound(core.run()) if name.startswith("a")]) == 3
+
+
+# --- giving way ----------------------------------------------------------------------------------
+
+
+def on_node(core: Core, *pods: PodBuilder, node: str = "n") -> None:
+    core.see(*(pod.on(node) for pod in pods))
+
+
+#: Running, arriving, and who is evicted.
+TAKES: dict[str, tuple[list[PodBuilder], PodBuilder, set[str]]] = {
+    "inference takes from training": ([training("t", 8)], inference("i", 8), {"t"}),
+    "training takes from nobody": ([inference("i", 8, 1)], training("t", 8, 90000), set()),
+    "inference does not take from inference of another queue": (
+        [inference("i", 8, 1).in_queue("training")],
+        inference("j", 8),
+        set(),
+    ),
+    "training takes from lower training of its own queue": (
+        [training("t", 8, 1)],
+        training("u", 8),
+        {"t"},
+    ),
+    "low inference does not take from high training": (
+        [training("t", 8, 60000)],
+        inference("i", 8, 20000),
+        set(),
+    ),
+    "nobody takes from those who tell no type": (
+        [a_pod("t").needs({GPU: 8}).in_queue("training")],
+        inference("i", 8),
+        set(),
+    ),
+    "nor from those who may not be evicted": (
+        [training("t", 8).annotated({"volcano.sh/preemptable": "false"})],
+        inference("i", 8),
+        set(),
+    ),
+    "the least important first, and no more than needed": (
+        [training("a", 2, 20000), training("b", 2, 20000), training("c", 4, 60000)],
+        inference("i", 4),
+        {"a", "b"},
+    ),
+    "a gang leaves whole": (
+        gang("g", (4, 4), training),
+        inference("i", 4),
+        {"g-0", "g-1"},
+    ),
+    "the type follows from the owner": (
+        [a_pod("t").needs({GPU: 8}).in_queue("training").owned_by("Job", "j")],
+        a_pod("i")
+        .needs({GPU: 8})
+        .with_priority(9)
+        .in_queue("inference")
+        .owned_by("ReplicaSet", "r"),
+        {"t"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TAKES.values(), ids=TAKES.keys())
+def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> None:
+    running, arriving, expected = case
+    owners = {"ReplicaSet": "inference", "Job": "training"}
+    core = Core(default_profile(), queues=QueueRules(by_owner=owners))
+    core.see(gpu_node(), *two_queues())
+    on_node(core, *running)
+    core.see(arriving)
+    assert evicted(core.run()) == expected
+
+
+def test_priority_can_be_left_out_of_it() -> None:
+    core = Core(default_profile(), queues=QueueRules(respect_priority=False))
+    core.see(gpu_node(), *two_queues())
+    on_node(core, training("t", 8, 60000))
+    core.see(inference("i", 8, 20000))
+    assert evicted(core.run()) == {"t"}
+
+
+def test_a_queue_that_is_not_reclaimable_loses_nothing(core: Core) -> None:
+    core.see(gpu_node(), a_queue("inference"), a_queue("training", reclaimable=False))
+    on_node(core, training("t", 8))
+    core.see(inference("i", 8))
+    assert evicted(core.run()) == set()
+
+
+def test_nor_one_below_its_guarantee(core: Core) -> None:
+    core.see(gpu_node(), a_queue("inference"))
+    core.see(a_queue("training", guarantee={"resource": {GPU: 4}}))
+    on_node(core, training("a", 4), training("b", 4))
+    core.see(inference("i", 8))
+    assert evicted(core.run()) == set()
+    core.see(inference("j", 4))
+    assert len(evicted(core.at(20))) == 1
+
+
+def test_a_taker_beyond_its_own_quota_takes_nothing(core: Core) -> None:
+    core.see(gpu_node(), *two_queues(4))
+    on_node(core, training("a", 4), training("b", 4))
+    core.see(inference("i", 8))
+    assert evicted(core.run()) == set()
+
+
+def test_inside_a_full_quota_the_important_take_from_the_others(core: Core) -> None:
+    core.see(gpu_node(), *two_queues(4))
+    on_node(core, training("a", 2, 1), training("b", 2, 2))
+    core.see(training("c", 2, 3))
+    assert evicted(core.run()) == {"a"}
+
+
+def test_what_is_freed_is_held_for_the_taker(core: Core) -> None:
+    core.see(gpu_node(), *two_queues())
+    on_node(core, training("t", 8))
+    core.see(inference("i", 8))
+    assert evicted(core.run()) == {"t"}
+    core.see(training("again", 8, 90000))
+    core.see_gone(training("t", 8))
+    core.at(20)
+    assert bound(core.effects) == {"i"}
+
+
+def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: Core) -> None:
+    core.see(gpu_node("n"), gpu_node("m"), *two_queues(16))
+    on_node(core, *(training(f"t{n}", 8) for n in range(1)), node="n")
+    on_node(core, training("u", 8), node="m")
+    core.see(*gang("g", (8, 8), inference))
+    assert evicted(core.run()) == {"t0", "u"}
+
+
+def test_use_is_counted_and_given_back(core: Core) -> None:
+    core.see(gpu_node(), *two_queues(), training("a", 3))
+    core.settle_all(core.run())
+    used = core.engine.ledger.queues["training"].used
+    assert (used[CARD], used["cpu"]) == (3, 100)
+    core.see_gone(training("a", 3))
+    assert not +used
