@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from arranger.controllers.ledger import GANG_VERSION, GANGS, MANAGED_BY, Change, Key, Ledger
-from arranger.kube.backoff import Backoff
+from arranger.controllers.turns import Turn, Turns
 from arranger.kube.stamps import second_time, utc_now
 from arranger.kube.status import parse_status
 from arranger.kube.transport import Response, Transport, TransportError
@@ -23,8 +23,6 @@ log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 
 _MERGE: Final = "application/merge-patch+json"
-#: Gangs written at a time: few, because the scheduler's bindings go before.
-_WORKERS: Final = 4
 
 
 class Written(Enum):
@@ -43,6 +41,9 @@ class Reconciler:
         quiet: seconds to wait after the first change of a gang for more of them; so a gang costs
             two writes an object in a second at most, however large it is.
         now: the calendar clock.
+
+    Attributes:
+        turns: whose turn it is.
     """
 
     def __init__(
@@ -56,65 +57,26 @@ class Reconciler:
     ) -> None:
         self._transport = transport
         self._ledger = ledger
-        self._quiet = quiet
-        self._rng = rng or random.Random()
         self._now = now
-        self._due: asyncio.Queue[str] = asyncio.Queue()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._busy: set[str] = set()
-        self._failing: dict[str, Backoff] = {}
+        self.turns = Turns(self._reconcile, quiet=quiet, rng=rng or random.Random())
 
     async def run(self, *, after: Iterable[asyncio.Event] = ()) -> None:
         """Write until cancelled, once all these events have come."""
-        events = list(after)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(_WORKERS):
-                    group.create_task(self._work(events), name="gang-writer")
-        finally:
-            for timer in self._timers.values():
-                timer.cancel()
+        await self.turns.run(after=after)
 
     def look_at(self, names: Iterable[str]) -> None:
-        """Look at these gangs soon; those that are waiting already wait no longer for it."""
-        for name in names:
-            if name not in self._timers:
-                self._after(self._quiet, name)
+        """Look at these gangs soon; one whose writes fail waits for its next try."""
+        self.turns.look_at(names)
 
-    def _after(self, delay: float, name: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers[name] = loop.call_later(delay, self._due.put_nowait, name)
-
-    async def _work(self, after: Iterable[asyncio.Event]) -> None:
-        for event in after:
-            await event.wait()
-        while True:
-            name = await self._due.get()
-            self._timers.pop(name, None)
-            if name in self._busy:
-                self.look_at([name])
-                continue
-            self._busy.add(name)
-            try:
-                await self._reconcile(name)
-            finally:
-                self._busy.discard(name)
-
-    async def _reconcile(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> Turn:
         for change in self._ledger.changes(name, second_time(self._now())):
             written = await self._write(change)
             if written is Written.STALE:
-                self.look_at([name])
-                return
+                return Turn.AGAIN
             if written is Written.FAILED:
-                backoff = self._failing.setdefault(name, Backoff(self._rng))
-                # A change that has come meanwhile waits as long: the server is not well.
-                if timer := self._timers.pop(name, None):
-                    timer.cancel()
-                self._after(backoff.next(), name)
-                return
-        self._failing.pop(name, None)
+                return Turn.LATER
         self._ledger.settled(name)
+        return Turn.DONE
 
     # --- writing ---------------------------------------------------------------------------
 

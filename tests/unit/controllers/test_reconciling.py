@@ -294,6 +294,6 @@ async def test_memory_is_given_back(desk: Desk) -> None:
         desk.miss(*pods)
         desk.ledger.not_served(SIGS)
         await asyncio.sleep(1)
-        ledger, reconciler = desk.ledger, desk.reconciler
-        kept = (ledger._members, ledger._seen, ledger._left, ledger.registry.gangs)
-        assert not any((*kept, reconciler._timers, reconciler._busy, reconciler._failing))
+        ledger = desk.ledger
+        assert not any((ledger._members, ledger._seen, ledger._left, ledger.registry.gangs))
+        assert desk.reconciler.turns.idle
