@@ -8,7 +8,8 @@ nodes back at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -149,6 +150,13 @@ class GangCycle:
         more.placed = [*decision.placed, *more.placed]
         return more
 
+    @contextmanager
+    def on_paper(self, entity: Entity) -> Iterator[None]:
+        """Attempts inside are given back, and what the members are promised stays promised."""
+        promised = self._promises(entity)
+        yield
+        self._promise_again(promised)
+
     def _settled(
         self, group: GangGroup, decision: GangDecision, promised: Promises
     ) -> GangDecision:
@@ -195,9 +203,14 @@ class GangCycle:
     # --- placing ---------------------------------------------------------------------------
 
     def attempt(
-        self, entity: Entity, held: Sequence[Member], within: Within | None
+        self,
+        entity: Entity,
+        held: Sequence[Member],
+        within: Within | None,
+        *,
+        surplus: bool = True,
     ) -> GangDecision:
-        """Place what the group needs and, beyond that, what fits; nothing is given back."""
+        """Place what the group needs and, with ``surplus``, what else fits; nothing is given back."""
         group = entity.gang_group
         taken = {member.uid for member in held}
         members = _in_order((m for m in entity.ready() if m.uid not in taken), group)
@@ -213,7 +226,7 @@ class GangCycle:
                 break
             attempt.failed.clear()  # those placed may be what the others wanted to be near
             attempt.blocker, attempt.why = None, ""
-        if complete and not attempt.broken:
+        if complete and surplus and not attempt.broken:
             self._round(attempt, todo, required=False)
         return attempt.decision(complete=complete)
 

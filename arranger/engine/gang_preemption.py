@@ -28,6 +28,8 @@ from arranger.preemption.policy import evicts
 
 #: Where only this plugin looks at pods, room is all that counts.
 ROOM_ONLY: Final = frozenset({"NodeResourcesFit"})
+#: How often a plan is tried with fewer victims: each costs as much as placing the group.
+TRIES: Final = 16
 #: Seconds between two evictions for one group at first, and at most.
 PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 300.0
@@ -39,6 +41,15 @@ class Plan:
 
     places: tuple[tuple[Member, str], ...]
     victims: tuple[PodInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Which group is to fit, with the members that have a node, and within which rows."""
+
+    entity: Entity
+    held: Sequence[Member]
+    within: Within | None
 
 
 class GangPreemption:
@@ -68,11 +79,13 @@ class GangPreemption:
         rows = self._in_order_of_cost(members[0].pod, self._potential(weakest.pod))
         if not rows:
             return None
-        for within in self._cycle.scopes(entity, held):
-            count = self._fewest(entity, held, within, [pods for _, pods in rows])
-            if count is not None:
-                chosen = [pod for _, pods in rows[:count] for pod in pods]
-                return self._on_paper(entity, held, within, chosen)
+        with self._cycle.on_paper(entity):
+            for within in self._cycle.scopes(entity, held):
+                asked = _Question(entity, held, within)
+                count = self._fewest(asked, [pods for _, pods in rows])
+                if count is not None:
+                    chosen = [pod for _, pods in rows[:count] for pod in pods]
+                    return self._best(asked, chosen)
         return None
 
     # --- whom to think away ----------------------------------------------------------------
@@ -123,19 +136,13 @@ class GangPreemption:
 
         return [(row, potential[row]) for row in sorted(potential, key=cost)]
 
-    def _fewest(
-        self,
-        entity: Entity,
-        held: Sequence[Member],
-        within: Within | None,
-        groups: Sequence[list[PodInfo]],
-    ) -> int | None:
+    def _fewest(self, asked: _Question, groups: Sequence[list[PodInfo]]) -> int | None:
         """How many of the nodes must be emptied for the group to fit, roughly; None if all is too
         little."""
 
         def fits(count: int) -> bool:
             with self._cluster.without(pod for pods in groups[:count] for pod in pods):
-                decision = self._cycle.attempt(entity, held, within)
+                decision = self._attempt(asked)
                 self._cycle.give_back(decision)
             return decision.complete
 
@@ -152,16 +159,37 @@ class GangPreemption:
 
     # --- whom to put back ------------------------------------------------------------------
 
-    def _on_paper(
-        self,
-        entity: Entity,
-        held: Sequence[Member],
-        within: Within | None,
-        chosen: Sequence[PodInfo],
-    ) -> Plan | None:
+    def _best(self, asked: _Question, chosen: Sequence[PodInfo]) -> Plan | None:
+        """The plan that needs the fewest of the pods, roughly.
+
+        Where the members go decides who must leave; so they are placed again with half of the
+        victims left alone, with a quarter, and so on, for as long as that is worth its time.
+        """
+        plan, tries = self._on_paper(asked, chosen), TRIES
+        size = 0 if plan is None else len(plan.victims) // 2
+        while plan is not None and size and tries:
+            for start in range(0, len(plan.victims), size):
+                rest = [*plan.victims[:start], *plan.victims[start + size :]]
+                tries -= 1
+                other = self._on_paper(asked, rest) if rest else None
+                if other is not None and len(other.victims) < len(plan.victims):
+                    plan = other
+                    break
+                if not tries:
+                    break
+            else:
+                size //= 2
+            size = min(size, len(plan.victims) // 2)
+        return plan
+
+    def _attempt(self, asked: _Question) -> GangDecision:
+        """Place what the group needs; for members beyond that nobody has to leave."""
+        return self._cycle.attempt(asked.entity, asked.held, asked.within, surplus=False)
+
+    def _on_paper(self, asked: _Question, chosen: Sequence[PodInfo]) -> Plan | None:
         node_of = {pod.uid: str(self._cluster.node_of(pod.uid)) for pod in chosen}
         with self._cluster.without(chosen):
-            decision = self._cycle.attempt(entity, held, within)
+            decision = self._attempt(asked)
             if not decision.complete:
                 self._cycle.give_back(decision)
                 return None
@@ -241,6 +269,8 @@ class GangEviction:
             return False
         plan = self._plans.plan(entity, held)
         if plan is None or not plan.victims:
+            for member in entity.members.values():
+                self._preempting.withdraw(member, now)  # what it was promised is not enough
             return False
         entity.evictions += 1
         entity.evict_after = now + min(PAUSE * 2.0**entity.evictions, LONGEST_PAUSE)

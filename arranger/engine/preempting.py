@@ -50,12 +50,16 @@ class Preempting:
             self.evict(victim, member, node, now)
 
     def break_promise(self, member: Member, now: float) -> None:
-        """Take a promise back, and the nomination with it; the pod looks for another node."""
+        """Withdraw a promise; the pod looks for another node."""
+        self.withdraw(member, now)
+        self._retry(member, now)
+
+    def withdraw(self, member: Member, now: float) -> None:
+        """Take a promise back, and the nomination with it."""
         if self.release(member, now):
             self._desk.outbox.append(
                 PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node="")
             )
-        self._retry(member, now)
 
     def release(self, member: Member, now: float) -> bool:
         """The pod needs no promised room any more, so that others may have it; whether it had."""
