@@ -23,10 +23,17 @@ class Use(NamedTuple):
 
 
 def uses_of(pod: PodInfo) -> Iterator[Use]:
-    """The claims a pod uses, in the order of its volumes."""
+    """The claims a pod uses, in the order of its volumes.
+
+    One that it names twice counts once; upstream may bind it to two volumes.
+    """
+    named: set[str] = set()
     for volume in pod.volumes:
         if volume.persistent_volume_claim is not None:
-            yield Use(volume.persistent_volume_claim.claim_name, ephemeral=False)
+            name = volume.persistent_volume_claim.claim_name
+            if name not in named:
+                named.add(name)
+                yield Use(name, ephemeral=False)
         elif volume.ephemeral is not None:
             yield Use(f"{pod.pod.metadata.name}-{volume.name}", ephemeral=True)
 

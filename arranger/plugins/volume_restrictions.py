@@ -1,4 +1,8 @@
-"""VolumeRestrictions: some disks and claims are used by one pod at a time."""
+"""VolumeRestrictions: some disks and claims are used by one pod at a time.
+
+Upstream, evicting a pod counts as freeing the claims of the same names in all namespaces; here a
+claim is its namespace and its name.
+"""
 
 from __future__ import annotations
 

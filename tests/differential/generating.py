@@ -2,7 +2,7 @@
 
 A cluster is small and its names are few, so that labels, ports, images and priorities often meet.
 Every seed leaves out about half of the features, so that the rest are seen in pairs and alone.
-Volumes and resource claims are not made.
+Every other one has volumes. Resource claims are not made.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.differential.pod_parts import HOST, UNSCHEDULABLE, ZONE, PodParts
+from tests.differential.volumes import add_volumes
 
 Json = dict[str, Any]
 
@@ -45,7 +46,10 @@ def snapshot_of(seed: int) -> Json:
     """The snapshot of a seed, in the format of the conformance corpora."""
     random = Random(seed)
     features = frozenset(f for f in FEATURES if random.random() < 0.5)
-    return Cluster(random, features).snapshot()
+    snapshot = Cluster(random, features).snapshot()
+    if seed % 2:
+        add_volumes(random, snapshot)
+    return snapshot
 
 
 class Cluster:

@@ -194,6 +194,11 @@ REJECTED: dict[str, tuple[PodBuilder, list[Member], dict[str, list[str]]]] = {
         ],
         {"a1": [NO_VOLUME], "b1": [NO_VOLUME]},
     ),
+    "a claim named twice needs one volume": (
+        POD.with_claim("data"),
+        [BY_HAND, BY_HAND_CLAIM, hand_made("v", "a")],
+        {"b1": [NO_VOLUME]},
+    ),
     "two claims need two volumes": (
         POD.with_claim("more"),
         [
