@@ -5,12 +5,16 @@ One component stands for the kubelets of all nodes. Annotations on a pod say wha
 * ``arranger.io/run-seconds``: ends after that time (never, without it);
 * ``arranger.io/exit-code``: ends Failed if it is not ``0``;
 * ``arranger.io/termination-seconds``: how long it takes to go when deleted; 1 by default, and its
-  grace at most.
+  grace at most;
+* ``arranger.io/waiting-reason``: never starts, and says this: ``ImagePullBackOff`` for example.
+
+A pod whose environment refers to a ConfigMap starts when the key is there, as with a real kubelet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -28,6 +32,9 @@ Object = dict[str, Any]
 RUN_SECONDS: Final = "arranger.io/run-seconds"
 EXIT_CODE: Final = "arranger.io/exit-code"
 TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
+WAITING_REASON: Final = "arranger.io/waiting-reason"
+#: Seconds until a container that could not be configured is tried again.
+_CONFIGURE_AGAIN: Final = 1.0
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -48,6 +55,7 @@ class HollowKubelets:
         #: uid → what has been planned for it, so that a watch that starts over plans nothing twice.
         self._planned: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._addresses = itertools.count(1)
 
     @property
     def idle(self) -> bool:
@@ -126,9 +134,41 @@ class HollowKubelets:
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
             await self._transport.request("DELETE", path, body=json.dumps(options).encode())
             return
-        status = self._running(pod) if action == "start" else _ended(pod)
+        if action == "start" and not await self._is_configured(pod):
+            planned = self._planned.get(uid, {"remove"})
+            if "remove" not in planned:  # it has not gone meanwhile
+                planned.discard(action)
+                self._plan(pod, action, _CONFIGURE_AGAIN)
+            return
+        status = self._started(pod) if action == "start" else _ended(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
         await self._transport.request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+
+    async def _is_configured(self, pod: Object) -> bool:
+        """Whether the keys of ConfigMaps that its environment must have are there."""
+        for name, key in _needed_keys(pod):
+            path = f"/api/v1/namespaces/{quote(pod['metadata']['namespace'])}/configmaps/"
+            answer = await self._transport.request("GET", path + quote(name))
+            if answer.status != 200 or key not in json.loads(answer.body).get("data", {}):
+                return False
+        return True
+
+    def _started(self, pod: Object) -> Object:
+        reason = (pod["metadata"].get("annotations") or {}).get(WAITING_REASON)
+        if reason is None:
+            return self._running(pod)
+        waiting = [
+            {
+                "name": container["name"],
+                "image": container.get("image", ""),
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {"waiting": {"reason": reason}},
+            }
+            for container in pod["spec"]["containers"]
+        ]
+        return {"phase": "Pending", "containerStatuses": waiting}
 
     def _running(self, pod: Object) -> Object:
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -146,12 +186,26 @@ class HollowKubelets:
             }
             for container in pod["spec"]["containers"]
         ]
+        number = next(self._addresses)
+        address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
         return {
             "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
             "startTime": stamp,
             "conditions": ready,
             "containerStatuses": containers,
         }
+
+
+def _needed_keys(pod: Object) -> set[tuple[str, str]]:
+    """(ConfigMap, key) of everything that the environment of a container refers to."""
+    sources = (
+        variable.get("valueFrom", {}).get("configMapKeyRef")
+        for container in pod["spec"]["containers"]
+        for variable in container.get("env") or []
+    )
+    return {(ref["name"], ref["key"]) for ref in sources if ref and not ref.get("optional")}
 
 
 def _ended(pod: Object) -> Object:

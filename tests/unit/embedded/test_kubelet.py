@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.server import EmbeddedCluster, Request
 
 pytestmark = pytest.mark.looptime
 
@@ -77,3 +77,59 @@ async def test_a_deleted_pod_takes_its_time_to_go(cluster: EmbeddedCluster) -> N
     assert phase(cluster) == "Running"
     await asyncio.sleep(2)
     assert phase(cluster) is None
+
+
+async def test_running_pods_have_addresses_of_their_own(cluster: EmbeddedCluster) -> None:
+    a_bound_pod(cluster)
+    await asyncio.sleep(1)
+    (pod,) = cluster.objects("pods")
+    assert pod["status"]["podIP"] == "10.0.0.1"
+    assert pod["status"]["podIPs"] == [{"ip": "10.0.0.1"}]
+
+
+async def test_a_pod_whose_image_cannot_be_had(cluster: EmbeddedCluster) -> None:
+    a_bound_pod(cluster, waiting_reason="ImagePullBackOff")
+    await asyncio.sleep(60)
+    (pod,) = cluster.objects("pods")
+    assert pod["status"]["phase"] == "Pending"
+    (container,) = pod["status"]["containerStatuses"]
+    assert container["state"] == {"waiting": {"reason": "ImagePullBackOff"}}
+
+
+async def test_a_pod_starts_when_the_keys_it_needs_are_there(cluster: EmbeddedCluster) -> None:
+    variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "right"}}}
+    optional = {"configMapKeyRef": {"name": "none", "key": "k", "optional": True}}
+    env = [variable, {"name": "B", "valueFrom": optional}, {"name": "C", "value": "c"}]
+    container = {"name": "main", "image": "pause", "env": env}
+    spec = {"nodeName": "n1", "containers": [container]}
+    head = {"apiVersion": "v1", "metadata": {"name": "p"}}
+    cluster.create({**head, "kind": "Pod", "spec": spec})
+    await asyncio.sleep(60)
+    assert phase(cluster) == "Pending"
+    head = {"apiVersion": "v1", "metadata": {"name": "m"}}
+    cluster.create({**head, "kind": "ConfigMap", "data": {"wrong": ""}})
+    await asyncio.sleep(60)
+    assert phase(cluster) == "Pending"
+    path, merge = "/api/v1/namespaces/default/configmaps/m", "application/merge-patch+json"
+    change = b'{"data": {"right": ""}}'
+    assert cluster.handle(Request("PATCH", path, {}, change, merge)).status == 200
+    await asyncio.sleep(2)
+    assert phase(cluster) == "Running"
+
+
+async def test_a_pod_that_goes_before_it_has_what_it_needs_is_forgotten() -> None:
+    cluster = EmbeddedCluster(rng=random.Random(1))
+    kubelets = HollowKubelets(DirectTransport(cluster))
+    running = asyncio.create_task(kubelets.run())
+    variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
+    container = {"name": "main", "image": "pause", "env": [variable]}
+    spec = {"nodeName": "n1", "containers": [container]}
+    cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    await asyncio.sleep(10)
+    busy = [kubelets.idle]
+    assert cluster.handle(Request("DELETE", PATH, {})).status == 200
+    await asyncio.sleep(10)
+    assert phase(cluster) is None
+    assert [*busy, kubelets.idle] == [False, True]
+    running.cancel()
+    await asyncio.wait({running})
