@@ -210,7 +210,7 @@ class GangCycle:
         *,
         surplus: bool = True,
     ) -> GangDecision:
-        """Place what the group needs and, with ``surplus``, what else fits; nothing is given back."""
+        """Place what the group needs and, with ``surplus``, what else fits; all of it is kept."""
         group = entity.gang_group
         taken = {member.uid for member in held}
         members = _in_order((m for m in entity.ready() if m.uid not in taken), group)

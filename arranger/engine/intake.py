@@ -164,7 +164,8 @@ class Intake:
             self._regroup(self.registry.recall(group.name), now)
         gang = self.registry.gangs.get(group.name)
         before = list(gang.problems) if gang is not None else []
-        self.ledger.changed()
+        if self.registry.changes_substance(group):
+            self.ledger.changed()  # its queue or service type may be another
         self._regroup(self.registry.definition_set(group), now)
         if gang is not None and gang.problems != before:
             self._desk.outbox += reports.pod_group_problems(group, gang.problems)

@@ -153,6 +153,11 @@ class GangRegistry:
             changed |= self._drop(gang)
         return changed
 
+    def changes_substance(self, definition: AnyPodGroup) -> bool:
+        """Whether a PodGroup is new, or says something else than before beside its status."""
+        before = self._definitions.get((type(definition), definition.name))
+        return before is None or _substance(before) != _substance(definition)
+
     def definition_set(self, definition: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
         key = type(definition), definition.name
