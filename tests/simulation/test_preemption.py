@@ -278,6 +278,33 @@ async def test_of_two_gangs_that_want_one_place_the_more_important_gets_it(
         assert len(stage.evicted()) == 3, "there was nothing else to gain"
 
 
+async def test_for_members_beyond_the_minimum_nobody_has_to_leave(stage: PreemptionStage) -> None:
+    nodes(stage, 4)
+    stage.create(*(pod(f"low-{n}").on("n0") for n in range(4)))
+    async with stage.scheduler(), stage.kubelets():
+        stage.create(*at(5, *members("g", 4, 2)))
+        await stage.until(lambda: len(stage.evicted()) > 0)
+        assert len(stage.evicted()) == 2
+        await stage.until(lambda: len(stage.placed("g")) >= 2)
+
+
+async def test_a_gang_whose_promised_room_is_not_enough_gives_it_back(
+    stage: PreemptionStage,
+) -> None:
+    nodes(stage, 1, 1)
+    stage.create(*(slow(20, pod(f"low-{n}").on(f"n{n}")) for n in range(2)))
+    async with stage.scheduler(), stage.kubelets():
+        stage.create(*at(5, *members("g", 2)))
+        await stage.until(lambda: len(stage.evicted()) == 2)
+        stage.patch("node", "n1", {"spec": {"unschedulable": True}})
+        stage.create(pod("late", 1))
+        await asyncio.sleep(15)
+        assert stage.nominated("g-0")
+        await until_bound(stage, "late", "n0", within=400)
+        assert not stage.nominated("g-0") + stage.nominated("g-1")
+        assert not stage.placed("g")
+
+
 # --- what fails --------------------------------------------------------------------------------
 
 Case = tuple[list[tuple[Calls, Lose | Reply | Delay, int]], set[str]]
