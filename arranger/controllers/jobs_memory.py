@@ -121,7 +121,7 @@ class Memory:
             task, _, index = rest.partition("/")
             if kind == _SINCE and index.isdecimal():
                 pods[task, int(index)] = _number(text)
-            elif kind == _SINCE and task:
+            elif kind == _SINCE and task and not index:
                 tasks[task] = _number(text)
             elif kind == _SEEN:
                 seen[task] = _numbers(text)

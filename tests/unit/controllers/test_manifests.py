@@ -7,7 +7,6 @@ import yaml
 from arranger.controllers.ledger import KINDS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-_MADE = ("services", "configmaps", "persistentvolumeclaims")
 
 
 def _rights(file: str, role: str) -> set[tuple[str, str, str]]:
@@ -31,13 +30,15 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
     assert writes == {
         *(("arranger.io", "gangs", verb) for verb in ("create", "patch", "delete")),
         ("arranger.io", "gangs/status", "patch"),
+        ("arranger.io", "tyjobs/status", "patch"),
         *((group, "podgroups/status", "patch") for group in KINDS),
         ("batch.volcano.sh", "jobs", "delete"),
         ("batch.volcano.sh", "jobs/status", "patch"),
         ("batch.volcano.sh", "jobs/finalizers", "update"),
         *(("scheduling.volcano.sh", "podgroups", v) for v in ("create", "patch", "delete")),
         *(("", "pods", verb) for verb in ("create", "delete")),
-        *(("", kind, v) for kind in _MADE for v in ("create", "patch")),
+        *(("", kind, v) for kind in ("services", "configmaps") for v in ("create", "patch")),
+        ("", "persistentvolumeclaims", "create"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
     }
 

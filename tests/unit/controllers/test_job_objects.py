@@ -1,0 +1,327 @@
+"""What is made for a Job, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from arranger.api.vcjobs import VolcanoJob
+from arranger.controllers.jobs_memory import Memory
+from arranger.controllers.jobs_objects import group_of, made_for, pod_of
+from arranger.controllers.jobs_plan import difference, plan
+from arranger.controllers.jobs_state import advance, status_of
+from arranger.controllers.jobs_view import JobView
+from tests.unit.controllers.job_views import CONTAINER, a_pod_of, a_task, job_body, on, seen
+
+Object = dict[str, Any]
+
+
+def _pod(place: tuple[str, int] = ("w", 1), **view: Any) -> Object:
+    return pod_of(seen(**view), place, scheduler="arranger")
+
+
+def _env(pod: Object) -> dict[str, Any]:
+    (container,) = pod["spec"]["containers"]
+    return {v["name"]: v.get("value") or v["valueFrom"] for v in container["env"]}
+
+
+# --- pods ----------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_called_as_volcano_calls_it() -> None:
+    pod = _pod(version=3, retries=1, queue="q", memory=Memory(since=2, tasks={"w": 3}))
+    meta = pod["metadata"]
+    assert meta["name"] == "j-w-1"
+    assert meta["labels"] == {
+        "volcano.sh/job-name": "j",
+        "volcano.sh/job-namespace": "default",
+        "volcano.sh/queue-name": "q",
+        "volcano.sh/task-spec": "w",
+        "volcano.sh/task-index": "1",
+    }
+    assert meta["annotations"] == {
+        "volcano.sh/job-name": "j",
+        "volcano.sh/queue-name": "q",
+        "volcano.sh/task-spec": "w",
+        "volcano.sh/task-index": "1",
+        "volcano.sh/job-version": "3",
+        "volcano.sh/job-retry-count": "1",
+        "volcano.sh/template-uid": "j-w",
+        "scheduling.k8s.io/group-name": "j-2",
+        "scheduling.volcano.sh/queue-name": "q",
+    }
+    (owner,) = meta["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", "uid-j", True)
+
+
+def test_a_template_goes_before_the_job() -> None:
+    template = {
+        "metadata": {
+            "labels": {"app": "x", "volcano.sh/task-spec": "lie"},
+            "annotations": {"volcano.sh/preemptable": "false", "note": "n"},
+        },
+        "spec": {
+            "containers": [CONTAINER],
+            "schedulerName": "own",
+            "priorityClassName": "own",
+        },
+    }
+    pod = _pod(
+        tasks=[a_task() | {"template": template}],
+        annotations={
+            "volcano.sh/preemptable": "true",
+            "volcano.sh/card.name": "A",
+            "volcano.sh/card.request": '{"A": 2}',
+        },
+        schedulerName="arranger",
+        priorityClassName="pc",
+    )
+    assert (pod["spec"]["schedulerName"], pod["spec"]["priorityClassName"]) == ("own", "own")
+    assert pod["metadata"]["labels"]["volcano.sh/task-spec"] == "w"
+    notes = pod["metadata"]["annotations"]
+    assert (notes["volcano.sh/preemptable"], notes["note"]) == ("false", "n")
+    assert notes["volcano.sh/card.name"] == "A"
+    # What the job asks for in all is not what each pod asks for.
+    assert "volcano.sh/card.request" not in notes
+
+
+@pytest.mark.parametrize(("named", "used"), [("", "arranger"), ("volcano", "volcano")])
+def test_who_schedules_it(named: str, used: str) -> None:
+    pod = _pod(schedulerName=named, priorityClassName="pc")
+    assert (pod["spec"]["schedulerName"], pod["spec"]["priorityClassName"]) == (used, "pc")
+
+
+def test_the_template_itself_is_not_touched() -> None:
+    view = seen(plugins={"env": [], "svc": []})
+    before = msgspec.to_builtins(view.spec)
+    pod_of(view, ("w", 0), scheduler="arranger")
+    assert msgspec.to_builtins(view.spec) == before
+
+
+def test_plugin_env_tells_the_index() -> None:
+    assert _env(_pod(plugins={"env": []})) == {"VC_TASK_INDEX": "1", "VK_TASK_INDEX": "1"}
+
+
+def test_plugin_svc_names_the_pods_and_tells_their_names() -> None:
+    tasks = [a_task("lead-er", 1), a_task()]
+    pod = _pod(tasks=tasks, plugins={"svc": ["--publish-not-ready-addresses=true"]})
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("j-w-1", "j")
+    names = ("VC_LEAD_ER_HOSTS", "VC_LEAD_ER_NUM", "VC_W_HOSTS", "VC_W_NUM")
+    assert _env(pod) == {
+        name: {"configMapKeyRef": {"name": "j-svc", "key": name}} for name in names
+    }
+    (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
+    assert (mount["name"], mount["mountPath"]) == ("j-svc", "/etc/volcano")
+    body = job_body(tasks=tasks, plugins={"svc": ["--publish-not-ready-addresses=true"]})
+    config, service = made_for(msgspec.convert(body, VolcanoJob))
+    assert config.body["data"] == {
+        "lead_er.host": "j-lead-er-0.j",
+        "VC_LEAD_ER_HOSTS": "j-lead-er-0.j",
+        "VC_LEAD_ER_NUM": "1",
+        "w.host": "j-w-0.j\nj-w-1.j",
+        "VC_W_HOSTS": "j-w-0.j,j-w-1.j",
+        "VC_W_NUM": "2",
+    }
+    assert (service.name, service.collection) == (
+        "services/j",
+        "/api/v1/namespaces/default/services",
+    )
+    assert service.body["spec"]["clusterIP"] == "None"
+    assert service.body["spec"]["publishNotReadyAddresses"] is True
+    labels = pod["metadata"]["labels"]
+    assert service.body["spec"]["selector"].items() <= labels.items()
+
+
+def test_volumes_are_mounted_everywhere() -> None:
+    volumes = [
+        {"mountPath": "/a", "volumeClaimName": "old"},
+        {"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+        {"mountPath": "/c"},
+    ]
+    pod = _pod(volumes=volumes)
+    assert [v.get("persistentVolumeClaim") for v in pod["spec"]["volumes"]] == [
+        {"claimName": "old"},
+        {"claimName": "j-volume-1"},
+        None,
+    ]
+    paths = [m["mountPath"] for m in pod["spec"]["containers"][0]["volumeMounts"]]
+    assert paths == ["/a", "/b", "/c"]
+    (claim,) = made_for(msgspec.convert(job_body(volumes=volumes), VolcanoJob))
+    assert (claim.name, claim.fixed) == ("persistentvolumeclaims/j-volume-1", True)
+
+
+# --- the PodGroup --------------------------------------------------------------------------------
+
+GROUPS: dict[str, tuple[Object, Object]] = {
+    "all pods where nobody says": (
+        {"tasks": [a_task("a", 1), a_task("b", 3)]},
+        {"minMember": 4, "cpu": "4000m"},
+    ),
+    "fewer": (
+        {"tasks": [a_task("a", 1), a_task("b", 3)], "minAvailable": 2},
+        {"minMember": 2, "cpu": "2000m"},
+    ),
+    "some of each": (
+        {"tasks": [a_task("a", 1, minAvailable=1), a_task("b", 3, minAvailable=2)]},
+        {"minMember": 3, "minTaskMember": {"a": 1, "b": 2}, "cpu": "3000m"},
+    ),
+    "some of one and as many as it takes of the others": (
+        {"tasks": [a_task("a", 4), a_task("b", 3, minAvailable=2)], "minAvailable": 3},
+        {"minMember": 3, "minTaskMember": {"b": 2}, "cpu": "3000m"},
+    ),
+    "less than the tasks ask for together": (
+        {"tasks": [a_task("a", 1, minAvailable=1), a_task("b", 2, minAvailable=2)]}
+        | {"minAvailable": 1},
+        {"minMember": 1, "cpu": "1000m"},
+    ),
+    "not those that start later": (
+        {"tasks": [a_task("a", 1), a_task("b", 3, dependsOn={"name": ["a"]})]},
+        {"minMember": 1, "cpu": "1000m"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "spec"), GROUPS.values(), ids=GROUPS.keys())
+def test_what_the_gang_needs(said: Object, spec: Object) -> None:
+    cpu = spec.pop("cpu")
+    group = group_of(seen(**said))
+    assert group["spec"] == {**spec, "queue": "default", "minResources": {"cpu": cpu}}
+
+
+def test_what_is_passed_on_to_the_gang() -> None:
+    annotations = {
+        "volcano.sh/card.request": '{"NVIDIA-H200":2}',
+        "volcano.sh/service.type": "training",
+        "gang.scheduling.koordinator.sh/mode": "NonStrict",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "arranger.io/action": "ResumeJob",
+    }
+    group = group_of(seen(annotations=annotations, queue="q", priorityClassName="pc", version=4))
+    assert group["metadata"]["name"] == "j-4"
+    assert group["metadata"]["annotations"] == dict(list(annotations.items())[:3])
+    assert (group["spec"]["queue"], group["spec"]["priorityClassName"]) == ("q", "pc")
+
+
+@pytest.mark.parametrize(
+    ("resources", "least"),
+    [
+        ({"limits": {"memory": "1Gi"}}, {"memory": "2147483648"}),
+        ({"requests": {"nvidia.com/gpu": 4}}, {"nvidia.com/gpu": "8"}),
+        ({"requests": {"cpu": "a lot"}}, None),
+        ({}, None),
+    ],
+    ids=["limits alone", "cards", "nonsense, which the server will refuse", "nothing"],
+)
+def test_least_resources(resources: Object, least: Object | None) -> None:
+    task = a_task()
+    task["template"] = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+    assert group_of(seen(tasks=[task]))["spec"].get("minResources") == least
+
+
+# --- the order -----------------------------------------------------------------------------------
+
+
+def test_a_status_is_written_before_anything_is_made() -> None:
+    planned = plan(seen(phase=""))
+    assert planned.status["state"]["phase"] == "Pending"
+    assert not any((planned.create, planned.make, planned.group))
+
+
+def test_pods_before_the_pod_group() -> None:
+    memory = Memory().observed([("w", 0)], [])
+    view = seen(phase="Pending", pods={"w/0": "Pending"}, memory=memory)
+    view = _settled(view)
+    planned = plan(view)
+    assert (planned.create, planned.group) == ((("w", 1),), None)
+
+
+def test_the_pod_group_once_its_pods_are_on_record() -> None:
+    view = _settled(seen(phase="Pending", pods={"w/0": "Pending", "w/1": "Pending"}))
+    planned = plan(view)
+    assert planned.create == ()
+    assert planned.group is not None
+
+
+def test_a_decision_is_written_before_a_pod_is_deleted() -> None:
+    view = seen(on("PodFailed", "AbortJob"), pods={"w/0": "Failed", "w/1": "Running"})
+    planned = plan(view)
+    assert (planned.status["state"]["phase"], planned.delete) == ("Aborting", ())
+    assert planned.told == ("Aborting", "pod j-w-0 failed: AbortJob")
+
+
+@pytest.mark.parametrize("phase", ["Aborting", "Aborted", "Terminated", "Failed"])
+def test_what_still_lives_is_deleted_at_an_end_and_what_has_ended_stays(phase: str) -> None:
+    pods = {"w/0": "Failed", "w/1": "Running"}
+    planned = plan(_settled(seen(phase=phase, pods=pods, group="Running")))
+    assert [pod.metadata.name for pod in planned.delete] == ["j-w-1"]
+    assert [group.name for group in planned.drop] == ["j-0"]
+    assert not planned.create
+
+
+def test_a_restart_deletes_the_ended_too_and_makes_nothing() -> None:
+    old = [a_pod_of("w/0", "Failed"), a_pod_of("w/1", "Leaving")]
+    planned = plan(_settled(seen(phase="Restarting", pods=old, version=1)))
+    assert [pod.metadata.name for pod in planned.delete] == ["j-w-0"]
+    assert planned.create == ()
+
+
+def test_a_task_waits_for_those_it_depends_on() -> None:
+    tasks = [a_task("m", 1), a_task("w", 1, dependsOn={"name": ["m"]})]
+    waiting = _settled(seen(tasks=tasks, pods={"m/0": "Pending"}, phase="Pending"))
+    assert plan(waiting).create == ()
+    started = _settled(seen(tasks=tasks, pods={"m/0": "Running"}, phase="Pending"))
+    assert plan(started).create == (("w", 0),)
+
+
+@pytest.mark.parametrize(("iteration", "starts"), [("any", True), ("all", False)])
+def test_a_task_waits_for_one_or_for_all(iteration: str, starts: bool) -> None:
+    needs = {"name": ["a", "b"], "iteration": iteration}
+    tasks = [a_task("a", 1), a_task("b", 1), a_task("w", 1, dependsOn=needs)]
+    pods = {"a/0": "Succeeded", "b/0": "Pending"}
+    view = _settled(seen(tasks=tasks, pods=pods, phase="Pending"))
+    assert bool(plan(view).create) == starts
+
+
+def test_pods_beyond_the_replicas_are_deleted() -> None:
+    planned = plan(_settled(seen(pods={"w/0": "Running", "w/1": "Running", "w/2": "Running"})))
+    assert [pod.metadata.name for pod in planned.delete] == ["j-w-2"]
+
+
+def test_a_job_that_is_being_deleted_is_left_alone() -> None:
+    view = seen(phase="", pods={"w/0": "Failed"})
+    view.job.metadata.deletion_timestamp = view.now
+    assert plan(view).idle
+
+
+def test_what_was_counted_in_the_end_stays_when_pods_are_tidied_up() -> None:
+    view = _settled(seen(phase="Failed", pods={"w/0": "Failed", "w/1": "Succeeded"}))
+    assert plan(replace(seen(phase="Failed"), written=view.written)).idle
+
+
+def test_an_expired_job_is_deleted() -> None:
+    assert plan(_settled(seen(phase="Completed", ttlSecondsAfterFinished=99))).expired
+    assert not plan(_settled(seen(phase="Completed", ttlSecondsAfterFinished=101))).expired
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "patch"),
+    [
+        ({"a": 1, "b": None}, {"a": 1}, {}),
+        ({"a": 2}, {"a": 1, "c": 3}, {"a": 2}),
+        ({"a": None}, {"a": 1}, {"a": None}),
+        ({"m": {"x": 1}}, {"m": {"x": 1, "y": 2}}, {"m": {"y": None}}),
+        ({"m": {"x": {"y": 1}}}, {"m": {"x": {"y": 1, "z": 1}}}, {"m": {"x": {"z": None}}}),
+        ({"m": {"x": 1}}, {}, {"m": {"x": 1}}),
+    ],
+)
+def test_difference(wanted: Object, there: Object, patch: Object) -> None:
+    assert difference(wanted, there) == patch
+
+
+def _settled(view: JobView) -> JobView:
+    """The same view, of a server that has the status already."""
+    status = status_of(view, advance(view))
+    return replace(view, written=status)
