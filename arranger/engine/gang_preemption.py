@@ -283,6 +283,7 @@ class GangEviction:
             node = self._desk.cluster.node_of(victim.uid) or ""
             self._preempting.evict(victim, entity.lead, node, now, group=entity.gang_group.name)
             entity.victims.add(victim.uid)
+        self._desk.outbox.append(reports.preempting(entity.lead, plan.victims))
         return True
 
 

@@ -46,8 +46,11 @@ class Preempting:
             if other.entity is not member.entity and may_take(member.pod, other.pod):
                 self.break_promise(other, now)
         nominations.promise(member, node)
+        victims = list(victims)
         for victim in victims:
             self.evict(victim, member, node, now)
+        if victims:
+            self._desk.outbox.append(reports.preempting(member, victims))
 
     def break_promise(self, member: Member, now: float) -> None:
         """Withdraw a promise; the pod looks for another node."""

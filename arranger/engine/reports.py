@@ -15,10 +15,13 @@ from arranger.api.effects import (
 from arranger.api.objects import Pod
 from arranger.api.podgroups import AnyPodGroup
 from arranger.api.queues import Queue
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+#: Victims that an event names before it only counts.
+_NAMED = 5
 
 
 def pod_ref(pod: Pod) -> PodRef:
@@ -108,6 +111,19 @@ def preempted(victim: Pod, by: Pod, node: str, controller: str, group: str) -> P
         note=f"Preempted by {taker} on node {node}",
         related=object_ref(by),
         controller=controller,
+    )
+
+
+def preempting(member: Member, victims: Sequence[PodInfo]) -> PublishEvent:
+    """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
+    names = ", ".join(victim.key for victim in victims[:_NAMED])
+    more = f" and {len(victims) - _NAMED} more" if len(victims) > _NAMED else ""
+    return PublishEvent(
+        regarding=object_ref(member.pod.pod),
+        reason="Preempting",
+        action="Preempting",
+        note=f"Makes room by evicting {names}{more}",
+        controller=member.profile.scheduler_name,
     )
 
 

@@ -78,6 +78,8 @@ def test_the_less_important_pod_makes_room(core: Core) -> None:
     assert (event.regarding.name, event.type, event.action) == ("low", "Normal", "Preempting")
     assert event.related is not None
     assert event.related.name == "high"
+    (event,) = [e for e in of(PublishEvent, effects) if e.reason == "Preempting"]
+    assert (event.regarding.name, event.note) == ("high", "Makes room by evicting default/low")
     (patch,) = of(PatchPodStatus, effects)
     assert (patch.pod.name, patch.nominated_node) == ("high", "n")
     core.settle(delete)
