@@ -170,6 +170,19 @@ class Engine(Intake):
         """Every pod of ours that is not bound or gone."""
         return list(self._desk.members.values())
 
+    def summary(self) -> dict[str, int]:
+        """How much of everything the core holds."""
+        return {
+            "nodes": self.cluster.table.count,
+            "placed": len(self.cluster),
+            "assumed": len(self.cluster.assumed),
+            "gangs": len(self.registry.gangs),
+            "queues": len(self.ledger.queues),
+            "promises": len(self._desk.cycle.nominations),
+            "waiting": len(self._desk.waiting),
+            **{part.value: count for part, count in self.queue.count().items()},
+        }
+
     def check_consistent(self) -> None:
         """Check every invariant of the core.
 

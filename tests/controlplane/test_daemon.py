@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -103,6 +104,14 @@ async def test_the_events_and_conditions_read_as_kube_schedulers(plane: ControlP
     assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
     assert condition["reason"] == "Unschedulable"
     assert condition["message"].startswith(why)
+
+    daemon.process.send_signal(signal.SIGUSR2)
+
+    async def examined() -> bool:
+        assert "engine.inconsistent" not in daemon.lines(), daemon.lines()
+        return "engine.consistent" in daemon.lines()
+
+    await until(examined, what="the core's report on itself")
 
     await plane.post("/api/v1/nodes", a_node("n2", cpu="4"))
 
