@@ -233,7 +233,11 @@ def test_the_policy_decides_against_the_other_scores(policy: str, expected: str)
         .labelled(app="a")
         .spreads("kubernetes.io/hostname", soft=True, over={"app": "a"})
     )
-    members: Members = [node("idle"), node("busy"), load("busy", 4, "40Gi").in_gang("g").labelled(app="a")]
+    members: Members = [
+        node("idle"),
+        node("busy"),
+        load("busy", 4, "40Gi").in_gang("g").labelled(app="a"),
+    ]
     assert best(pod, *members) == expected
 
 
