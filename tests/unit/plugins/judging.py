@@ -17,17 +17,13 @@ def judged(plugin: Plugin, pod: PodBuilder, *members: Member) -> dict[str, Any]:
     return judge_pod(a_cluster(*members), pod.with_uid("uid-judged").info(), only(plugin))
 
 
-def rejected(
-    plugin: Plugin, pod: PodBuilder, *members: Member
-) -> dict[str, tuple[str, ...]]:
+def rejected(plugin: Plugin, pod: PodBuilder, *members: Member) -> dict[str, tuple[str, ...]]:
     """Node → why it was rejected, for the nodes that were."""
     verdict = judged(plugin, pod, *members)
     return {node: tuple(why["reasons"]) for node, why in verdict["rejected"].items()}
 
 
-def scores(
-    plugin: Plugin, pod: PodBuilder, *members: Member
-) -> dict[str, int | None]:
+def scores(plugin: Plugin, pod: PodBuilder, *members: Member) -> dict[str, int | None]:
     """Node → points, ``None`` where the plugin did not score."""
     verdict = judged(plugin, pod, *members)
     return {node: points.get(plugin.name) for node, points in verdict["scores"].items()}
