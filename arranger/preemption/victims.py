@@ -71,8 +71,8 @@ class VictimSearch:
         for column, amount in zip(columns, wanted, strict=True):
             free[column] -= amount
         if self._quota is not None:
-            limits: dict[object, int] = {**self._quota.room(self._pod, table.name(row))}
-            free |= limits
+            room = self._quota.room(self._pod, table.name(row))
+            free.update((limit, left) for limit, left in room.items())
         taken = {pod.uid: self._takes(pod, free) for pod in potential}
         for amounts in taken.values():
             for limit, amount in amounts:
