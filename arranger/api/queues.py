@@ -23,6 +23,8 @@ CARD_REQUEST: Final = "volcano.sh/card.request"
 CARD_NAME: Final = "volcano.sh/card.name"
 #: ``inference`` or ``training``.
 SERVICE_TYPE: Final = "volcano.sh/service.type"
+#: ``Open`` or ``Closed``: what a queue's user wants it to be (annotation of the queue).
+QUEUE_STATE: Final = "arranger.io/queue-state"
 #: ``"false"`` keeps a pod from being evicted.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 
@@ -74,6 +76,36 @@ def read_amounts(amounts: ResourceList) -> Amounts:
         QuantityError: one is not a quantity.
     """
     return {name: milli(q) if name == "cpu" else value(q) for name, q in amounts.items()}
+
+
+def write_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """The numbers as quantities, which :func:`read_amounts` reads."""
+    return {name: write_amount(name, n) for name, n in sorted(amounts.items())}
+
+
+def write_amount(name: str, amount: int) -> str:
+    """One number as a quantity; that of memory has the largest suffix that keeps it exact."""
+    if name == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if name not in ("memory", "ephemeral-storage") or not amount:
+        return str(amount)
+    for suffix in ("", "Ki", "Mi", "Gi", "Ti"):
+        if amount % 1024 or suffix == "Ti":
+            return f"{amount}{suffix}"
+        amount //= 1024
+    raise AssertionError("the last suffix takes everything")
+
+
+def wanted_state(queue: Queue) -> str:
+    """``Open`` or ``Closed``: what the queue's user wants it to be; "" where nobody has said.
+
+    Raises:
+        ValueError: the annotation says something else.
+    """
+    text = queue.metadata.annotations.get(QUEUE_STATE, "")
+    if text not in ("", "Open", "Closed"):
+        raise ValueError(f"{text!r} is neither Open nor Closed")
+    return text
 
 
 def read_cards(text: str) -> Amounts:

@@ -18,12 +18,14 @@ from arranger.engine.member import Member
 from arranger.engine.notices import Notices
 from arranger.engine.preempting import Preempting
 from arranger.engine.room_keeper import RoomKeeper
-from arranger.framework.status import Status
+from arranger.framework.status import Code, Status
 from arranger.gangs import texts
 from arranger.gangs.registry import GangGroup, GangRegistry, Tally
 
 #: Seconds until the members of an incomplete gang are told; the others are usually on their way.
 QUIET: Final = 2.0
+#: The plugin whose events help a group that its queue does not let in.
+CARDS: Final = "CapacityCard"
 #: Seconds between two rounds of telling, for each member: a round costs the server about 3 ms each.
 TELLING_COSTS: Final = 0.01
 
@@ -113,7 +115,8 @@ class GangUnits:
         if self._is_short(entity, group):
             return refusal(f"{texts.title(group)} waits for members")
         if reason := self._desk.let_in(group):
-            return refusal(f"{texts.title(group)} waits: {reason}")
+            text = f"{texts.title(group)} waits: {reason}"
+            return Status(Code.UNSCHEDULABLE, (text,), CARDS)  # which says what may help
         if not entity.count_ready():
             return refusal(f"{texts.title(group)}: its members are held back")
         return None

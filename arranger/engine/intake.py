@@ -10,7 +10,7 @@ from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
-from arranger.api.queues import Queue
+from arranger.api.queues import SERVICE_TYPE, Queue, queue_of
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
@@ -111,6 +111,7 @@ class Intake:
             self._preempting.break_promise(member, now)
         before = self.cluster.remove_node(name)
         if before is not None:
+            self.ledger.changed()
             self._desk.happened(ClusterEvent(EventKind.NODE_REMOVED, node_before=before), now)
 
     # --- events: what plugins look up ------------------------------------------------------
@@ -141,15 +142,25 @@ class Intake:
     def queue_set(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""
         before = self.ledger.queues.get(queue.name)
-        problems = self.ledger.set_queue(queue)
+        if not self.ledger.set_queue(queue):
+            return
+        problems = self.ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._desk.outbox += reports.queue_problems(queue, problems)
         self._desk.happened(ClusterEvent(EventKind.OTHER, resource="Queue"), now)
 
     def _let_in(self, group: GangGroup) -> str:
-        return self._admission.refusal(
-            gang.definition for gang in group.gangs if gang.definition is not None
-        )
+        # Who has had its minimum has its cards; they count by its pods.
+        asking = [g.definition for g in group.gangs if g.definition and not g.satisfied]
+        refusal = self._admission.refusal(asking)
+        for word in self._admission.news():
+            self._desk.outbox += reports.pod_group_told(word.group, word.reason, word.text)
+        return refusal
+
+    def _leave_inside(self, gang: str, now: float) -> None:
+        """A gang that was let in is gone: others may have what it was to get."""
+        if self._admission.placed(gang):
+            self._desk.happened(ClusterEvent(EventKind.OTHER, resource="PodGroup"), now)
 
     def queue_gone(self, queue: Queue, now: float) -> None:
         """A Queue was deleted."""
@@ -172,7 +183,8 @@ class Intake:
 
     def pod_group_gone(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
-        self._admission.placed(group.name)
+        self._leave_inside(group.name, now)
+        self.ledger.changed()
         self._regroup(self.registry.definition_gone(type(group), group.name), now)
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:
@@ -216,8 +228,11 @@ class Intake:
         """A pod (``namespace/name``) was deleted."""
         uid = self._uid_of.pop(key, None)
         if uid is not None:
+            gang = self.registry.gang_of(uid)
             self._ended(uid, now)
             self._regroup(self.registry.pod_gone(uid), now)
+            if gang is not None and gang.name not in self.registry.gangs:
+                self._leave_inside(gang.name, now)
 
     def _see_claim(self, pod: Pod) -> set[str]:
         """Take the pod up in its gang; returns the gangs that this changes."""
@@ -245,6 +260,8 @@ class Intake:
             reserved = None
         if member is not None and not self._is_ours_to_settle(member, info):
             self._drop(member, now)
+        if before is not None and queue_of(before.pod) != queue_of(info.pod):
+            self.ledger.changed()
         self.cluster.observe(info)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
@@ -331,6 +348,14 @@ class Intake:
         for name in satisfied:
             self._admission.placed(name)
         self._regroup(satisfied, now)
+
+
+def _tells(definition: AnyPodGroup | None) -> tuple[str, str]:
+    """What a PodGroup says about its pods' queue and service."""
+    if definition is None:
+        return "", ""
+    queue = getattr(definition.spec, "queue", "")
+    return queue, definition.metadata.annotations.get(SERVICE_TYPE, "")
 
 
 def _stored_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:

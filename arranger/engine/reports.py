@@ -151,6 +151,13 @@ def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effe
     return [_invalid(about, problems)]
 
 
+def pod_group_told(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
+    """What a PodGroup's owner should know of its queue."""
+    meta = group.metadata
+    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    return [PublishEvent(about, reason, "Scheduling", text, type="Warning")]
+
+
 def queue_problems(queue: Queue, problems: Sequence[str]) -> list[Effect]:
     """What a Queue says cannot be read; the rest of it counts."""
     about = ObjectRef("scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid)

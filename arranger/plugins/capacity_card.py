@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arranger.api import keys
 from arranger.api.queues import queue_of, wanted_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
@@ -51,7 +52,8 @@ class CapacityCard(Plugin):
     def sign(self, pod: PodInfo) -> Hashable | None:
         """The queue and the cards; that of a PodGroup is told by the gang it makes."""
         meta = pod.pod.metadata
-        group = meta.annotations.get("scheduling.k8s.io/group-name", "")
+        notes = meta.annotations
+        group = notes.get(keys.VOLCANO_GROUP) or notes.get(keys.VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
             wanted_cards(pod.pod),
@@ -65,11 +67,11 @@ class CapacityCard(Plugin):
         ledger = cluster.companions.get(QueueLedger)
         if not isinstance(ledger, QueueLedger) or not ledger.active:
             return SKIP
-        name, queue = ledger.queue_name(pod), ledger.queue_for(pod)
-        if queue is None:
+        name = ledger.queue_name(pod)
+        if ledger.queue_for(pod) is None:
             return self.reject(f"Queue <{name}> does not exist", resolvable=False)
-        if not queue.open:
-            return self.reject(f"Queue <{name}> is not open", resolvable=False)
+        if closed := ledger.closed(pod):
+            return self.reject(f"Queue <{closed}> is not open", resolvable=False)
         wanted = wanted_cards(pod.pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
         if wanted and not resources:

@@ -8,11 +8,21 @@ queue uses and what others that were let in still wait for, within the quota tim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from arranger.api.podgroups import AnyPodGroup, VolcanoPodGroup
 from arranger.api.queues import CARD_REQUEST, DEFAULT_QUEUE, Amounts, read_cards
 from arranger.queues.ledger import QueueLedger
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the owner of a PodGroup is to be told: an event's reason and text."""
+
+    group: AnyPodGroup
+    reason: str
+    text: str
 
 
 class Admission:
@@ -23,33 +33,56 @@ class Admission:
         self._over_commit = over_commit
         #: PodGroup → the queue it was let into, and the cards it has asked for.
         self._inside: dict[str, tuple[str, Amounts]] = {}
+        #: PodGroup → what was said of it last.
+        self._said: dict[str, str] = {}
+        self._news: list[Word] = []
 
-    def refusal(self, groups: Iterable[AnyPodGroup]) -> str:
+    def refusal(self, groups: Sequence[AnyPodGroup]) -> str:
         """Why PodGroups that are placed together are not let in; "" if they are."""
         if not self._ledger.active:
             return ""
-        asking = [group for group in groups if CARD_REQUEST in group.metadata.annotations]
-        for group in asking:
-            if group.name not in self._inside and (why := self._check(group)):
+        asking = {
+            group.name: (_queue(group), self._cards(group))
+            for group in groups
+            if CARD_REQUEST in group.metadata.annotations
+        }
+        new = {name: claim for name, claim in asking.items() if name not in self._inside}
+        for group in groups if new else ():
+            if group.name in new and (why := self._short(new[group.name], new)):
+                self._tell(group, "InsufficientScalarQuota", why)
                 return why
-        for group in asking:
-            self._inside[group.name] = _queue(group), _cards(group)
+        for name in new:
+            self._said.pop(name, None)
+        self._inside |= asking
         return ""
 
-    def placed(self, name: str) -> None:
-        """The PodGroup has its cards, or is gone: they count by its pods from now on."""
-        self._inside.pop(name, None)
+    def placed(self, name: str) -> bool:
+        """The PodGroup has its cards, or is gone: they count by its pods from now on.
 
-    def _check(self, group: AnyPodGroup) -> str:
-        queue = _queue(group)
-        waiting: Counter[str] = Counter()
-        for other, cards in self._inside.values():
-            if other == queue:
-                waiting.update(cards)
+        Returns whether it had been let in.
+        """
+        self._said.pop(name, None)
+        return self._inside.pop(name, None) is not None
+
+    def news(self) -> list[Word]:
+        """What is to be told since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _short(self, claim: tuple[str, Amounts], together: dict[str, tuple[str, Amounts]]) -> str:
+        queue, wanted = claim
         for state in self._ledger.chain(queue):
-            for card, n in _cards(group).items() if state.quota is not None else ():
-                limit = int((state.quota or {}).get(card, 0) * self._over_commit)
-                total = state.used[card] + waiting[card] + n
+            if state.quota is None:
+                continue
+            waiting: Counter[str] = Counter()
+            for other, cards in [*self._inside.values(), *together.values()]:
+                if any(each is state for each in self._ledger.chain(other)):
+                    waiting.update(cards)
+            for card, n in wanted.items():
+                # Of several cards that would do, any may be had.
+                names = [part.strip() for part in card.split("|")]
+                limit = sum(int(state.quota.get(name, 0) * self._over_commit) for name in names)
+                total = sum(state.used[name] for name in names) + waiting[card]
                 if total > limit:
                     return (
                         f"Queue <{state.name}> has insufficient <{card}> quota: requested "
@@ -58,15 +91,23 @@ class Admission:
                     )
         return ""
 
+    def _cards(self, group: AnyPodGroup) -> Amounts:
+        try:
+            return read_cards(group.metadata.annotations[CARD_REQUEST])
+        except ValueError as error:
+            # A check beforehand only: the pods are charged what they ask for.
+            queue = _queue(group)
+            text = f"Get request resource failed, Queue <{queue}>, error: <{CARD_REQUEST}: {error}>"
+            self._tell(group, "GetTaskRequestResourceFailed", text)
+            return {}
+
+    def _tell(self, group: AnyPodGroup, reason: str, text: str) -> None:
+        if self._said.get(group.name) != text:
+            self._said[group.name] = text
+            self._news.append(Word(group, reason, text))
+
 
 def _queue(group: AnyPodGroup) -> str:
     return (
         group.spec.queue or DEFAULT_QUEUE if isinstance(group, VolcanoPodGroup) else DEFAULT_QUEUE
     )
-
-
-def _cards(group: AnyPodGroup) -> Amounts:
-    try:
-        return read_cards(group.metadata.annotations[CARD_REQUEST])
-    except ValueError:
-        return {}  # a check beforehand only: the pods are charged what they ask for

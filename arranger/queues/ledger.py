@@ -7,60 +7,16 @@ several that it would take, the one it got.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from arranger.api.podgroups import AnyPodGroup
-from arranger.api.quantity import QuantityError
-from arranger.api.queues import (
-    CARD_QUOTA,
-    DEFAULT_QUEUE,
-    Amounts,
-    Queue,
-    queue_of,
-    read_amounts,
-    read_cards,
-    service_type,
-)
+from arranger.api.queues import DEFAULT_QUEUE, Amounts, Queue, queue_of, service_type
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.queues.card_column import CardColumn
 from arranger.queues.cards import NO_CARDS, Cards, cards_of
-
-#: Never charged: every pod takes one slot of its node.
-_SLOTS = "pods"
-
-
-@dataclass(slots=True)
-class QueueState:
-    """One queue with its limits and its use.
-
-    Attributes:
-        capability: the most it may use; without limit where silent.
-        quota: cards it may use, none where silent; None for a queue that does not count cards.
-        guarantee: what nobody may take from it.
-        used: what its pods and those of its children use, by resource and by card.
-        problems: what could not be read of it.
-    """
-
-    name: str
-    weight: int = 1
-    priority: int = 0
-    reclaimable: bool = True
-    open: bool = True
-    parent: str = ""
-    capability: Amounts = field(default_factory=dict)
-    quota: Amounts | None = None
-    deserved: Amounts = field(default_factory=dict)
-    guarantee: Amounts = field(default_factory=dict)
-    used: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
-
-    def share(self) -> float:
-        """The largest part of its due, or else of its limits, that it uses (dominant share)."""
-        due = self.deserved or {**self.capability, **(self.quota or {})}
-        return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
+from arranger.queues.state import QueueState, chain, demand, read_queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +67,14 @@ class QueueLedger:
 
     # --- queues ----------------------------------------------------------------------------
 
-    def set_queue(self, queue: Queue) -> list[str]:
-        """A queue appeared or was edited; returns what could not be read of it."""
-        state = _read(queue)
+    def set_queue(self, queue: Queue) -> bool:
+        """A queue appeared or was edited; whether that changes anything but its status."""
+        state = read_queue(queue)
+        if self.queues.get(queue.name) == state:
+            return False
         self.queues[queue.name] = state
         self._stale = True
-        return state.problems
+        return True
 
     def remove_queue(self, name: str) -> None:
         """A queue was deleted."""
@@ -125,7 +83,7 @@ class QueueLedger:
 
     def changed(self) -> None:
         """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
-        self._stale = self.active
+        self._stale |= self.active
 
     def refresh(self) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
@@ -135,17 +93,18 @@ class QueueLedger:
 
     def chain(self, name: str) -> Iterator[QueueState]:
         """A queue and those it is part of, itself first; nothing for one that is not there."""
-        seen: set[str] = set()
-        while (state := self.queues.get(name)) is not None and name not in seen:
-            seen.add(name)
-            yield state
-            name = state.parent
+        return chain(self.queues, name)
 
     # --- pods ------------------------------------------------------------------------------
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod."""
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
+
+    def closed(self, pod: PodInfo) -> str:
+        """The first of the pod's queues that takes nothing; "" if all are open."""
+        chained = self.chain(self.queue_name(pod))
+        return next((state.name for state in chained if not state.open), "")
 
     def queue_for(self, pod: PodInfo) -> QueueState | None:
         """The state of a pod's queue; None if there is no such queue.
@@ -168,6 +127,7 @@ class QueueLedger:
         """The cards of a node by resource."""
         row = self._cluster.table.index.get(node)
         if row is None:
+            self._cards.pop(node, None)
             return NO_CARDS
         known = self._cluster.table.node(row)
         cached = self._cards.get(node)
@@ -177,11 +137,7 @@ class QueueLedger:
 
     def demand(self, pod: PodInfo, cards: Cards) -> Amounts:
         """What a pod is charged on a node with these cards."""
-        asked = {name: n for name, n in pod.requests.items() if n and name != _SLOTS}
-        for resource, card in cards.items():
-            if resource in asked:
-                asked[card] = asked.get(card, 0) + asked[resource]
-        return asked
+        return demand(pod.requests, cards)
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> Shortage | None:
         """The first limit of the pod's queues that it would exceed."""
@@ -247,6 +203,7 @@ class QueueLedger:
     def _recount(self) -> None:
         self._cluster.objects.touch()
         self._charged.clear()
+        self._cards.clear()
         for state in self.queues.values():
             state.used.clear()
         for pod, node in self._cluster.placed():
@@ -262,32 +219,3 @@ class QueueLedger:
         used = {name: +state.used for name, state in self.queues.items()}
         self._recount()
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"
-
-
-def _read(queue: Queue) -> QueueState:
-    spec = queue.spec
-    state = QueueState(
-        queue.name,
-        weight=spec.weight,
-        priority=spec.priority,
-        reclaimable=spec.reclaimable,
-        open=queue.status.state not in ("Closed", "Closing"),
-        parent=spec.parent if spec.parent != queue.name else "",
-    )
-    for name, amounts in (
-        ("capability", spec.capability),
-        ("deserved", spec.deserved),
-        ("guarantee", spec.guarantee.resource),
-    ):
-        try:
-            setattr(state, name, read_amounts(amounts))
-        except QuantityError as error:
-            state.problems.append(f"spec.{name}: {error}")
-    if text := queue.metadata.annotations.get(CARD_QUOTA):
-        try:
-            state.quota = read_cards(text)
-        except ValueError as error:
-            # What cannot be read must not be unlimited.
-            state.quota = {}
-            state.problems.append(f"{CARD_QUOTA}: {error}")
-    return state

@@ -55,7 +55,7 @@ class QueuePolicy:
         if ledger.queue_name(taker) == ledger.queue_name(victim):
             return lower
         mine, theirs = ledger.queue_for(taker), ledger.queue_for(victim)
-        if mine is None or theirs is None or not (mine.open and theirs.reclaimable):
+        if mine is None or theirs is None or not theirs.reclaimable or ledger.closed(taker):
             return False
         if not lower and self._rules.respect_priority:
             return False
