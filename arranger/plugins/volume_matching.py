@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from arranger.api.objects import Requirement
 from arranger.api.selectors import Selector
 from arranger.api.storage import (
     NO_PROVISIONER,
@@ -23,12 +25,12 @@ from arranger.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.view import NodeView
 from arranger.framework.status import Code
 from arranger.framework.verdicts import Grouped, Rejection
-from arranger.plugins.volume_places import Places
+from arranger.plugins.volume_places import Places, terms_of
 
 #: Why a node will not do, as bits: there may be several reasons at once, told in this order.
 ELSEWHERE: Final = 1
@@ -44,12 +46,52 @@ REASONS: Final = {
 _NONE: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
 class Wanted:
     """An unbound claim, and the volumes that would do for it, the best first."""
 
-    claim: PersistentVolumeClaim
-    volumes: tuple[PersistentVolume, ...]
+    def __init__(self, claim: PersistentVolumeClaim, volumes: tuple[PersistentVolume, ...]) -> None:
+        self.claim = claim
+        self.volumes = volumes
+
+    @cached_property
+    def ids(self) -> dict[int, int]:
+        """Volume → its place among :attr:`volumes`."""
+        return {id(volume): number for number, volume in enumerate(self.volumes)}
+
+    def best(self, places: Places) -> IntArray:
+        """The best volume on each node, as an index; as many as there are where none is."""
+        best = np.full(places.nodes.length, len(self.volumes), dtype=np.int64)
+        by_value, others = self._index
+        values = places.nodes.table.label_values
+        for key, numbers in by_value.items():
+            column = places.nodes.label(key)  # asked for first: a new column numbers its values
+            # The last place is that of nodes without the label.
+            of_value = np.full(len(values) + 1, len(self.volumes), dtype=np.int64)
+            for value, number in numbers.items():
+                of_value[values.find(value)] = number
+            of_value[ABSENT] = len(self.volumes)
+            np.minimum(best, of_value[column], out=best)
+        for number in others:
+            rows = places.of_volume(self.volumes[number])
+            best[rows] = np.minimum(best[rows], number)
+        return best
+
+    @cached_property
+    def _index(self) -> tuple[dict[str, dict[str, int]], list[int]]:
+        """Label → value → the best volume usable where a node has it; and all other volumes."""
+        by_value: dict[str, dict[str, int]] = {}
+        others: list[int] = []
+        for number, volume in enumerate(self.volumes):
+            terms = terms_of(volume)
+            if terms is not None and len(terms) == 1 and _asks_for_values(terms[0]):
+                first = by_value.setdefault(terms[0][0].key, {})
+                for value in terms[0][0].values:
+                    first.setdefault(value, number)
+            else:
+                others.append(number)
+            if terms is None:
+                break  # it can be used anywhere, and those behind it are no better
+        return by_value, others
 
 
 @dataclass(slots=True)
@@ -103,8 +145,8 @@ class Claims:
         waiting = [c for c in unbound if SELECTED_NODE not in c.metadata.annotations]
         volumes: dict[str, list[PersistentVolume]] = {claim.class_name: [] for claim in waiting}
         for volume in objects.of(PersistentVolume, "") if waiting else ():
-            if volume.class_name in volumes:
-                volumes[volume.class_name].append(volume)
+            if (of_class := volumes.get(volume.class_name)) is not None:
+                of_class.append(volume)
         return cls(
             objects,
             tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
@@ -213,9 +255,12 @@ def _choose(
     places: Places,
 ) -> IntArray:
     """The best volume on each node that no earlier claim of the pod has chosen there."""
+    taken = [(other.ids, at) for other, at in before if not wanted.ids.keys().isdisjoint(other.ids)]
+    if not taken:
+        best = wanted.best(places)
+        return np.where(undecided & (best < len(wanted.volumes)), best, _NONE)
     chosen = np.full(places.nodes.length, _NONE, dtype=np.int64)
     left = int(undecided.sum())
-    taken = [({id(v): n for n, v in enumerate(other.volumes)}, theirs) for other, theirs in before]
     for number, volume in enumerate(wanted.volumes):
         if not left:
             break
@@ -227,6 +272,10 @@ def _choose(
         chosen[rows] = number
         left -= len(rows)
     return chosen
+
+
+def _asks_for_values(term: Sequence[Requirement]) -> bool:
+    return len(term) == 1 and term[0].operator == "In"
 
 
 def _suitable(
