@@ -47,3 +47,16 @@ TOPOLOGY: Final = "arranger.io/topology"
 PLACEMENT: Final = "arranger.io/placement"
 #: ``leader`` or ``worker``, for the policies that tell them apart (annotation or label).
 ROLE: Final = "arranger.io/role"
+
+# --- TYJob (seed 003): what the controller writes on pods ----------------------------------------
+#: Label: the name of the pod's TYJob.
+TYJOB: Final = "arranger.io/tyjob"
+#: Label: its set of workers.
+WORKER_SET: Final = "arranger.io/worker-set"
+#: The uid of the leader that a worker was made for.
+LEADER_UID: Final = "arranger.io/leader-uid"
+#: How often this pod's place in the job had failed before it was made.
+RESTARTS: Final = "arranger.io/restarts"
+#: The job's priority, 1-10, and its order among jobs, ``Priority`` or ``DRF``.
+JOB_PRIORITY: Final = "arranger.io/job-priority"
+JOB_QUEUE_POLICY: Final = "arranger.io/job-queue-policy"

@@ -146,11 +146,11 @@ def volcano_status(gang: Muster, *, before: Mapping[str, Any], now: str) -> Obje
     conditions = list(before.get("conditions") or ())
     if phase in (RUNNING, COMPLETED):
         said = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
-        conditions = _with(conditions, said, now)
+        conditions = with_condition(conditions, said, now)
         conditions = [c for c in conditions if c.get("type") != "Unschedulable"]
     elif gang.message:
         said = ("Unschedulable", "True", "NotEnoughResources", gang.message)
-        conditions = _with(conditions, said, now)
+        conditions = with_condition(conditions, said, now)
     return {
         "phase": phase,
         "running": gang.total.running,
@@ -166,9 +166,9 @@ def native_status(gang: Muster, *, before: Mapping[str, Any], version: str, now:
     conditions = list(before.get("conditions") or ())
     final = any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
     if not final and gang.complete:
-        conditions = _with(conditions, (kind, "True", "Scheduled", ""), now)
+        conditions = with_condition(conditions, (kind, "True", "Scheduled", ""), now)
     elif not final and gang.message:
-        conditions = _with(conditions, (kind, "False", "Unschedulable", gang.message), now)
+        conditions = with_condition(conditions, (kind, "False", "Unschedulable", gang.message), now)
     return {"conditions": conditions or None}
 
 
@@ -211,7 +211,9 @@ def _counts(counts: Counts) -> Object:
     }
 
 
-def _with(conditions: list[Object], said: tuple[str, str, str, str], now: str) -> list[Object]:
+def with_condition(
+    conditions: list[Object], said: tuple[str, str, str, str], now: str
+) -> list[Object]:
     """The conditions with this one; its time changes only with its status."""
     kind, status, reason, message = said
     earlier = next((c for c in conditions if c.get("type") == kind), {})

@@ -1,4 +1,4 @@
-"""``arranger controllers``: kopf, the pods and the writer, in one event loop of their own."""
+"""``arranger controllers``: kopf, the pods and the writers, in one event loop of their own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from arranger.controllers.gangs import PodSink, register
 from arranger.controllers.jobs import JobController
 from arranger.controllers.ledger import Ledger
 from arranger.controllers.reconciling import Reconciler
+from arranger.controllers.tyjobs import TYJobController
 from arranger.kube.access import Access
 from arranger.kube.decoding import Decoder
 from arranger.kube.http import READ_BUFFER, HttpTransport
@@ -40,7 +41,7 @@ async def run_controllers(
     liveness: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Keep Gangs and PodGroups true, and run Jobs, until ``stop``; or until SIGTERM or SIGINT.
+    """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until ``stop`` or a signal.
 
     Needs an event loop to itself: at its end kopf cancels what has been started in it since. Two at
     a time do no harm, because both write the same.
@@ -75,6 +76,10 @@ async def run_controllers(
         transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
     )
     jobs.register(registry)
+    tyjobs = TYJobController(
+        transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
+    )
+    tyjobs.register(registry)
     sessions = _log_in_with(registry, access)
     operator = kopf.operator(
         registry=registry,
@@ -89,7 +94,8 @@ async def run_controllers(
     log.info("controllers.starting", server=access.url, namespaces=list(namespaces) or "all")
     # A gang whose pods have not been read yet looks like one that has lost them.
     writing = reconciler.run(after=[reflector.synced for reflector in reflectors])
-    parts = (writing, *(reflector.run() for reflector in reflectors), *jobs.parts())
+    own = (reflector.run() for reflector in reflectors)
+    parts = (writing, *own, *jobs.parts(), *tyjobs.parts())
     others = [asyncio.create_task(part) for part in parts]
     # kopf waits in vain for the end of every task that is younger than itself.
     await asyncio.sleep(0)

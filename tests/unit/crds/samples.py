@@ -301,6 +301,7 @@ SAMPLES: Final[dict[str, Sample]] = {
             "stage": "Rescheduling",
             "scheduleState": "ScheduledPartly",
             "restarts": 2,
+            "workerRestarts": {"job-actor-0": 1},
             "leaderAddress": "10.0.0.1",
             "totalWorkers": 4,
             "readyWorkers": 3,
