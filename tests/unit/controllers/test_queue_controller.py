@@ -1,0 +1,203 @@
+"""The status of queues as it is written, against the embedded server in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from arranger.api.objects import Pod
+from arranger.controllers.queues import QueueController
+from arranger.embedded.direct import DirectTransport
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.shipped import shipped_definitions
+from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
+from arranger.kube.decoding import Decoder
+from arranger.kube.reflector import Reflector
+from tests.builders import NodeBuilder, PodBuilder
+from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
+
+pytestmark = pytest.mark.looptime
+
+CLOSE = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
+OPEN = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}
+
+
+class Town:
+    """A cluster and the queue controller, without kopf."""
+
+    def __init__(self) -> None:
+        self.cluster = EmbeddedCluster(rng=random.Random(1))
+        self.taps = Taps()
+        self.definitions = {d["metadata"]["name"]: d for d in shipped_definitions()}
+        for manifest in (*self.definitions.values(), *priority_classes()):
+            self.cluster.create(manifest)
+        self.transport = DirectTransport(self.cluster, taps=self.taps)
+
+    @asynccontextmanager
+    async def controller(
+        self, definition: dict[str, Any] | None = None
+    ) -> AsyncIterator[QueueController]:
+        rng = random.Random(1)
+        controller = QueueController(self.transport, rng=rng)
+        controller.defined(definition or self.definitions["queues.scheduling.volcano.sh"])
+        pods = Reflector(self.transport, "/api/v1/pods", Decoder(Pod), controller.pods, rng=rng)
+        parts = [*controller.parts(after=[pods.synced]), pods.run()]
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            yield controller
+            assert not any(task.done() for task in tasks), "a part has ended"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def create(self, *builders: NodeBuilder | PodBuilder) -> None:
+        for builder in builders:
+            manifest = builder.manifest()
+            del manifest["metadata"]["uid"]
+            self.cluster.create(manifest)
+
+    def ask(self, method: str, path: str, body: dict[str, Any]) -> None:
+        encoded = json.dumps(body).encode()
+        merge = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = self.cluster.handle(Request(method, path, {}, encoded, merge))
+        assert answer.status < 300, answer
+
+    def edit(self, change: dict[str, Any], name: str = "training") -> None:
+        self.ask("PATCH", f"{QUEUES}/{name}", change)
+
+    def end(self, name: str) -> None:
+        path = f"/api/v1/namespaces/default/pods/{name}"
+        self.ask("DELETE", path, {"gracePeriodSeconds": 0})
+
+    def status(self, name: str = "training") -> dict[str, Any]:
+        queues = self.cluster.objects("queues", "scheduling.volcano.sh")
+        (found,) = (queue for queue in queues if queue["metadata"]["name"] == name)
+        return dict(found.get("status") or {})
+
+    def notes(self) -> list[str]:
+        return [w.call.json["note"] for w in self.taps.applied(EVENTS)]
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town()
+    town.cluster.create(a_queue_manifest("training", cards={CARD: 8}))
+    return town
+
+
+async def test_many_pods_cost_a_write_and_then_nothing_is_written(town: Town) -> None:
+    town.create(gpu_node())
+    async with town.controller():
+        await asyncio.sleep(5)
+        before = len(town.taps.applied(WRITES))
+        town.create(*(training(f"t{n}").on("n") for n in range(6)))
+        await asyncio.sleep(5)
+        assert town.status()["usage"]["cards"] == f"{CARD}: 6/8"
+        assert town.status()["running"] == 6
+        assert len(town.taps.applied(WRITES)) == before + 1
+        town.edit({"metadata": {"labels": {"new": "label"}}})
+        await asyncio.sleep(60)
+        assert len(town.taps.applied(WRITES)) == before + 1
+    async with town.controller():
+        await asyncio.sleep(60)
+    assert len(town.taps.applied(WRITES)) == before + 1
+
+
+async def test_a_card_that_is_used_no_more_is_shown_no_more(town: Town) -> None:
+    town.create(gpu_node(card="H200"), training("t").on("n"))
+    async with town.controller():
+        await asyncio.sleep(5)
+        assert set(town.status()["cards"]) == {CARD, "H200"}
+        town.end("t")
+        await asyncio.sleep(5)
+        assert set(town.status()["cards"]) == {CARD}
+        assert not town.status()["allocated"]
+
+
+async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(town: Town) -> None:
+    town.create(gpu_node(), training("t").on("n"))
+    async with town.controller():
+        for change, expected in ((CLOSE, "Closing"), (OPEN, "Open"), (CLOSE, "Closing")):
+            town.edit(change)
+            await asyncio.sleep(5)
+            assert town.status()["state"] == expected
+        town.end("t")
+        await asyncio.sleep(5)
+        assert town.status()["state"] == "Closed"
+        town.edit(OPEN)
+        await asyncio.sleep(5)
+        assert town.status()["state"] == "Open"
+
+
+async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(town: Town) -> None:
+    async with town.controller():
+        town.edit({"spec": {"parent": "team", "deserved": {"cpu": 3}, "capability": {"cpu": 2}}})
+        await asyncio.sleep(60)
+        (condition,) = town.status()["conditions"]
+        both = (
+            "spec.deserved is more than spec.capability in cpu; spec.parent: there is no queue team"
+        )
+        assert (condition["status"], condition["message"]) == ("False", both)
+        assert town.notes() == [both]
+        # Another queue mends it in part.
+        town.cluster.create(a_queue_manifest("team"))
+        town.edit({"spec": {"deserved": {"cpu": 2}}})
+        await asyncio.sleep(5)
+        (condition,) = town.status()["conditions"]
+        assert (condition["status"], condition["message"]) == ("True", "")
+
+
+FAULTS: dict[str, Any] = {
+    "refused connections": Lose.REFUSED,
+    "lost writes": Lose.BEFORE,
+    "lost answers": Lose.AFTER,
+    "a server that is not well": Reply(500, "InternalError"),
+    "a server that has too much to do": Reply(429, "TooManyRequests"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+async def test_in_the_end_all_is_written_in_spite_of(fault: Any, town: Town) -> None:
+    town.create(gpu_node(), training("t").on("n"))
+    town.taps.on(WRITES, fault, times=5)
+    async with town.controller():
+        await asyncio.sleep(120)
+        assert town.status()["usage"]["cards"] == f"{CARD}: 1/8"
+
+
+async def test_somebody_else_writes_at_the_same_time(town: Town) -> None:
+    theirs = {"status": {"conditions": [{"type": "Theirs", "status": "True"}]}}
+    write = Meanwhile(lambda: town.ask("PATCH", f"{QUEUES}/training/status", theirs))
+    town.taps.on(WRITES, write, times=1)
+    async with town.controller():
+        await asyncio.sleep(10)
+        assert {c["type"] for c in town.status()["conditions"]} == {"Theirs", "Valid"}
+
+
+async def test_only_fields_that_the_definition_has_are_written(town: Town) -> None:
+    definition = json.loads(json.dumps(town.definitions["queues.scheduling.volcano.sh"]))
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for ours in ("cards", "usage", "conditions"):
+        del schema["properties"]["status"]["properties"][ours]
+    town.create(gpu_node(), training("t").on("n"))
+    async with town.controller(definition):
+        await asyncio.sleep(10)
+        assert town.status()["running"] == 1
+        assert town.status().keys().isdisjoint({"cards", "usage", "conditions"})
+
+
+async def test_nothing_is_written_before_the_definition_is_known(town: Town) -> None:
+    async with town.controller() as controller:
+        controller.defined(None)
+        await asyncio.sleep(10)
+        assert not town.taps.applied(WRITES)
+        controller.defined(town.definitions["queues.scheduling.volcano.sh"])
+        await asyncio.sleep(10)
+        assert town.status()["state"] == "Open"
