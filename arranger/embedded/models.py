@@ -37,6 +37,8 @@ _QUANTITIES: Final = frozenset(
         "sizeLimit",
     }
 )
+#: The path of such a field, or of an entry of it: resources have names with dots.
+_AMOUNT: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(sorted(_QUANTITIES))})(?:\.[^\[]*)?$")
 _SIMPLE: Final[Mapping[str, tuple[type, ...]]] = {
     "str": (str,),
     "int": (int,),
@@ -112,10 +114,9 @@ def _value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
 
 def _scalar(value: Any, kind: str, path: str) -> Any:
     right = isinstance(value, _SIMPLE[kind]) and (kind == "bool" or not isinstance(value, bool))
-    if kind == "str" and not right and isinstance(value, int | float):
-        names = re.findall(r"\w+", path)[-2:]
-        if not isinstance(value, bool) and not _QUANTITIES.isdisjoint(names):
-            return str(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "str" and number and _AMOUNT.search(path):
+        return str(value)
     if not right:
         raise _wrong(value, kind, path)
     if kind == "datetime":

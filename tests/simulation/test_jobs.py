@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from arranger.controllers.jobs import JobController
 from arranger.embedded.taps import WRITES, Lose, Reply, by, of
@@ -16,6 +18,8 @@ from tests.simulation.job_stage import JobStage, task
 from tests.simulation.stage import VIRTUAL_TIME, Object
 
 pytestmark = VIRTUAL_TIME
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 
 
 @pytest.fixture
@@ -89,6 +93,20 @@ async def test_tasks_start_after_those_they_depend_on(stage: JobStage) -> None:
         )
         assert runs < made["j-w-0"]
         await stage.until_phase("j", "Running")
+
+
+async def test_the_examples_run(stage: JobStage) -> None:
+    cards = {"nvidia.com/gpu": 8}
+    notes = {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090", "nvidia.com/gpu.count": "8"}
+    notes["nvidia.com/gpu.memory"] = "24564"
+    stage.create(a_node("n2").offers(cards).labelled(notes))
+    for file in sorted(EXAMPLES.glob("*.yaml")):
+        for manifest in yaml.safe_load_all(file.read_text()):
+            stage.cluster.create(manifest)
+    async with everything(stage):
+        await stage.until_phase("training-low", "Running")
+        await stage.until_phase("mnist", "Running")
+        assert len(stage.pods_of_job("mnist")) == 4
 
 
 # --- evictions (seed 004) ------------------------------------------------------------------------

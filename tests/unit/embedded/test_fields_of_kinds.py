@@ -41,6 +41,10 @@ DECODED: dict[str, tuple[Object, Object]] = {
         a_pod(containers=[{"resources": {"limits": {"cpu": 0.5}}}]),
         {"containers": [{"resources": {"limits": {"cpu": "0.5"}}}]},
     ),
+    "an amount of a resource whose name has dots": (
+        a_pod(containers=[{"resources": {"limits": {"nvidia.com/gpu": 4}}}]),
+        {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}]},
+    ),
     "an amount that is a field of its own": (
         a_pod(volumes=[{"emptyDir": {"sizeLimit": 5}}]),
         {"volumes": [{"emptyDir": {"sizeLimit": "5"}}]},
