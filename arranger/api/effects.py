@@ -1,7 +1,8 @@
-"""What the core asks the edge to do, and the three ways it can end.
+"""What the core asks the edge to do, and the ways it can end.
 
 The engine returns effects and never awaits. The edge carries them out and reports an
-:data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them.
+:data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions to
+extenders are effects, too: their outcome is the answer.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from arranger.api.extenders import Extender
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,15 @@ class PodCondition:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Post a Binding with the pod's uid as precondition; annotations merge into the pod."""
+    """Post a Binding with the pod's uid as precondition; annotations merge into the pod.
+
+    ``by`` is the extender that binds the pod in our place.
+    """
 
     pod: PodRef
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    by: Extender | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,41 @@ class PublishEvent:
     controller: str = "arranger"
 
 
-Effect = Bind | PatchPodStatus | DeletePod | AnnotatePod | PatchObject | PublishEvent
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """Ask extenders, in this order, which of the nodes a pod may have; ends with an Advice."""
+
+    pod: PodRef
+    extenders: tuple[Extender, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVictims:
+    """The pods that would be evicted from a node, and how many of them a budget protects."""
+
+    uids: tuple[str, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsultVictims:
+    """Ask extenders whom a pod may have evicted, by node; ends with a VictimAdvice.
+
+    ``pods`` are all the pods that are named, by uid.
+    """
+
+    pod: PodRef
+    extenders: tuple[Extender, ...]
+    victims: Mapping[str, NodeVictims]
+    pods: Mapping[str, PodRef]
+
+
+#: What is written to the API server, or by an extender in our place.
+Write = Bind | PatchPodStatus | DeletePod | AnnotatePod | PatchObject | PublishEvent
+#: What is asked of extenders; nothing is written.
+Question = Consult | ConsultVictims
+Effect = Write | Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +176,29 @@ class Ambiguous:
     reason: str
 
 
-Outcome = Applied | Refused | Ambiguous
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What extenders say of the nodes they were asked about.
+
+    Attributes:
+        nodes: those the pod may have.
+        scores: node → what is added to its score, weighted and in the scheduler's scale.
+        failed: node → why not, if evicting pods there may help.
+        unresolvable: node → why not, whoever is evicted.
+    """
+
+    nodes: tuple[str, ...]
+    scores: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VictimAdvice:
+    """Whom extenders let a pod have evicted, by node."""
+
+    victims: Mapping[str, NodeVictims]
+
+
+#: Questions end with an advice, or are Refused; everything else ends in one of the other ways.
+Outcome = Applied | Refused | Ambiguous | Advice | VictimAdvice

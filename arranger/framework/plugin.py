@@ -63,6 +63,15 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """The pods that would have to leave a node, and how many of them a budget protects."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Nomination:
     """PostFilter's answer about where the pod shall go.
 
@@ -70,11 +79,14 @@ class Nomination:
         node: it will have room there once the victims are gone; "" takes a nomination back.
         victims: pods to be evicted.
         message: why there is no such node.
+        options: all that might be done instead, where somebody else chooses
+            (:attr:`WhatIf.others_choose`).
     """
 
     node: str
     victims: tuple[PodInfo, ...] = ()
     message: str = ""
+    options: tuple[Eviction, ...] = ()
 
 
 class Queued(NamedTuple):

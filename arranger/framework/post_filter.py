@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.failures import running
-from arranger.framework.plugin import Nomination
+from arranger.framework.plugin import Eviction, Nomination
 from arranger.framework.status import Code
 from arranger.framework.what_if import WhatIf
 
@@ -23,11 +23,13 @@ class PostFiltered:
         nominated: the node that will have room; "" to take a nomination back, None to leave it.
         victims: who must leave it.
         reasons: what the plugins said that made no room.
+        options: what might be done instead, where others choose.
     """
 
     nominated: str | None = None
     victims: tuple[PodInfo, ...] = ()
     reasons: list[str] = field(default_factory=list)
+    options: tuple[Eviction, ...] = ()
 
     def message(self) -> str:
         """The text behind that of the filters (``RunPostFilterPlugins``)."""
@@ -47,6 +49,7 @@ def run_post_filter(what_if: WhatIf, diagnosis: Diagnosis) -> PostFiltered:
         if isinstance(answer, Nomination):
             found.nominated, found.victims = answer.node, answer.victims
             if answer.node:
+                found.options = answer.options
                 break
             if answer.message:
                 found.reasons.append(answer.message)

@@ -59,6 +59,7 @@ class WhatIf:
         weight: how important a pod is among victims, the least of which go first.
         allows: whether these victims may all go together.
         quota: the limits that count beside the room on nodes, if there are any.
+        others_choose: whether a nomination is to name its options, for others to choose among.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class WhatIf:
         weight: Weight = priority,
         allows: Allows = bool,
         quota: Quota | None = None,
+        others_choose: bool = False,
     ) -> None:
         self.profile = profile
         self.cluster = cluster
@@ -87,6 +89,7 @@ class WhatIf:
         self.weight = weight
         self.allows = allows
         self.quota = quota
+        self.others_choose = others_choose
 
     @cached_property
     def _thought(self) -> Evaluation:

@@ -18,12 +18,12 @@ from arranger.api.effects import (
     Applied,
     Bind,
     DeletePod,
-    Effect,
     Outcome,
     PatchObject,
     PatchPodStatus,
     PublishEvent,
     Refused,
+    Write,
 )
 from arranger.kube.binding import BindJob
 from arranger.kube.events import EventRecorder, EventWrite
@@ -107,7 +107,7 @@ class Writer:
                 worker.cancel()
         self._group = None
 
-    def submit(self, effect: Effect, done: Done = ignore) -> None:
+    def submit(self, effect: Write, done: Done = ignore) -> None:
         """Queue ``effect``; ``done`` is called from the event loop, never for an Event."""
         match effect:
             case PublishEvent():

@@ -7,13 +7,14 @@ from collections import Counter
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.plugin import Nomination
+from arranger.framework.plugin import Eviction, Nomination
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.framework.what_if import WhatIf
-from arranger.preemption.order import cheapest
+from arranger.preemption.order import Candidate, cheapest
 from arranger.preemption.victims import Reasons, search
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
@@ -25,7 +26,7 @@ class DefaultPreemptionArgs(BaseModel):
     """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
 
     ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling; all
-    nodes are looked at here, so they are checked and change nothing.
+    nodes are looked at here, and they bound only how many extenders are asked about.
     """
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -44,6 +45,8 @@ class DefaultPreemption(SpecPlugin):
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         args = args or DefaultPreemptionArgs()
         self._schedulers = args.victim_schedulers
+        self._percentage = args.min_candidate_nodes_percentage
+        self._absolute = args.min_candidate_nodes_absolute
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
@@ -59,7 +62,16 @@ class DefaultPreemption(SpecPlugin):
         best = cheapest(candidates)
         if best is None:
             return Nomination("", message=self._no_candidate(table.count, reasons))
-        return Nomination(table.name(best.row), best.victims)
+        options = self._options(candidates, table) if what_if.others_choose else ()
+        return Nomination(table.name(best.row), best.victims, options=options)
+
+    def _options(self, candidates: list[Candidate], table: NodeTable) -> tuple[Eviction, ...]:
+        """The cheapest candidates, so many as upstream would look for."""
+        most = max(table.count * self._percentage // 100, self._absolute)
+        candidates.sort(key=lambda c: (*c.cost(), c.row))
+        return tuple(
+            Eviction(table.name(c.row), c.victims, c.violations) for c in candidates[:most]
+        )
 
     def may_leave(self, victim: PodInfo) -> bool:
         """Whether the pod is of a scheduler whose pods may be evicted."""

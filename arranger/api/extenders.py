@@ -1,0 +1,65 @@
+"""Scheduler extenders: HTTP servers that have a say in placing pods.
+
+The protocol is kube-scheduler's (``k8s.io/kube-scheduler/extender/v1``); the edge speaks it, and
+the core only knows whom to ask about what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+from arranger.api.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderTls:
+    """How to trust an extender, and to be trusted by it; paths of PEM files."""
+
+    insecure: bool = False
+    server_name: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """One extender; a verb that is empty is not spoken.
+
+    Attributes:
+        url: the prefix that verbs are appended to; names the extender in messages.
+        weight: multiplies its scores, which are from 0 to 10.
+        timeout: seconds for one call.
+        node_cache_capable: it knows the nodes, so that it is sent names only.
+        managed: it is asked about pods only that ask for one of these resources; all if empty.
+        ignorable: pods are scheduled without it while it fails.
+        tls: None for plain HTTP, or HTTPS by the usual authorities.
+    """
+
+    url: str
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    preempt_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 1
+    timeout: float = 5.0
+    node_cache_capable: bool = False
+    managed: frozenset[str] = frozenset()
+    ignorable: bool = False
+    tls: ExtenderTls | None = None
+
+    @property
+    def judges_nodes(self) -> bool:
+        """Whether it has a say in where a pod goes."""
+        return bool(self.filter_verb or self.prioritize_verb)
+
+    def minds(self, pod: Pod) -> bool:
+        """Whether the pod is its business (``IsInterested``)."""
+        if not self.managed:
+            return True
+        for container in chain(pod.spec.containers, pod.spec.init_containers):
+            resources = container.resources
+            if not self.managed.isdisjoint(chain(resources.requests, resources.limits)):
+                return True
+        return False
