@@ -19,6 +19,7 @@ from arranger.api.objects import Pod
 from arranger.controllers.gangs import PodSink, register
 from arranger.controllers.jobs import JobController
 from arranger.controllers.ledger import Ledger
+from arranger.controllers.queues import QueueController, ToAll
 from arranger.controllers.reconciling import Reconciler
 from arranger.controllers.tyjobs import TYJobController
 from arranger.kube.access import Access
@@ -58,13 +59,20 @@ async def run_controllers(
     rng = random.Random()
     transport = HttpTransport(access)
     ledger = Ledger(schedulers)
+    # Queues belong to no namespace: who does not see all pods cannot count what they use.
+    queues = None
+    if not namespaces:
+        queues = QueueController(transport, schedulers=schedulers, quiet=quiet, rng=rng)
     reconciler = Reconciler(transport, ledger, quiet=quiet, rng=rng)
     reflectors = [
         Reflector(
             transport,
             f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods",
             Decoder(Pod),
-            PodSink(ledger, reconciler.look_at, namespace=namespace),
+            ToAll(
+                PodSink(ledger, reconciler.look_at, namespace=namespace),
+                *([queues.pods] if queues is not None else []),
+            ),
             rng=rng,
         )
         for namespace in namespaces or [""]
@@ -80,6 +88,8 @@ async def run_controllers(
         transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
     )
     tyjobs.register(registry)
+    if queues is not None:
+        queues.register(registry)
     sessions = _log_in_with(registry, access)
     operator = kopf.operator(
         registry=registry,
@@ -96,6 +106,8 @@ async def run_controllers(
     writing = reconciler.run(after=[reflector.synced for reflector in reflectors])
     own = (reflector.run() for reflector in reflectors)
     parts = (writing, *own, *jobs.parts(), *tyjobs.parts())
+    if queues is not None:
+        parts += tuple(queues.parts(after=[reflector.synced for reflector in reflectors]))
     others = [asyncio.create_task(part) for part in parts]
     # kopf waits in vain for the end of every task that is younger than itself.
     await asyncio.sleep(0)

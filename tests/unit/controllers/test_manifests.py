@@ -39,6 +39,7 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         *(("", "pods", verb) for verb in ("create", "delete")),
         *(("", kind, v) for kind in ("services", "configmaps") for v in ("create", "patch")),
         ("", "persistentvolumeclaims", "create"),
+        ("scheduling.volcano.sh", "queues/status", "patch"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
     }
 
