@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +13,14 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.counsel import Counsel
 from arranger.engine.member import Member
 from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
-from arranger.framework.plugin import Wait
+from arranger.framework.plugin import Eviction, Wait
 from arranger.framework.post_filter import run_post_filter
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status
@@ -61,7 +63,8 @@ class Unplaced:
     """No node, and why; ``rejected_by`` are the plugins whose events may change that.
 
     ``nominated`` is the node it shall have when the ``victims`` are gone; "" takes a nomination
-    back, and None leaves it as it is. ``events`` are (reason, text) of further events.
+    back, and None leaves it as it is. ``events`` are (reason, text) of further events. ``options``
+    are what extenders are to choose among first.
     """
 
     message: str
@@ -69,6 +72,7 @@ class Unplaced:
     nominated: str | None = None
     victims: tuple[PodInfo, ...] = ()
     events: tuple[tuple[str, str], ...] = ()
+    options: tuple[Eviction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,47 @@ class Cycle:
         self.quota: Quota | None = None
         #: Nodes kept for a starving gang.
         self.reservation: Reservation | None = None
+        #: Whether extenders choose among the options of preemption for a pod.
+        self.others_choose: Callable[[PodInfo], bool] = lambda pod: False  # noqa: ARG005
+        self._counsels: Mapping[Hashable, Counsel] = {}
+        self._on_paper = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
+
+    # --- extenders -------------------------------------------------------------------------
+
+    def shortlist(self, member: Member) -> tuple[str, ...]:
+        """The nodes that the pod could be placed on now; none when a plugin raises.
+
+        Placing the pod will then raise as well, and its owner is told.
+        """
+        with self.nominations.aside_for(member, self.may_take):
+            try:
+                evaluation = self.evaluate(member.profile, member.pod, member.sign)
+            except Exception:
+                return ()
+            rows = _all_of(self._bounds(member, None))
+            feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
+            return tuple(self._cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
+
+    @contextmanager
+    def counselled(self, counsels: Mapping[Hashable, Counsel]) -> Iterator[None]:
+        """Let extenders have their say about pods of these kinds inside."""
+        self._counsels = counsels
+        try:
+            yield
+        finally:
+            self._counsels = {}
+
+    @contextmanager
+    def on_paper(self) -> Iterator[None]:
+        """Place pods in thought inside: rows that extenders were not asked about will do, too."""
+        self._on_paper = True
+        try:
+            yield
+        finally:
+            self._on_paper = False
+
+    # --- deciding --------------------------------------------------------------------------
 
     def decide(self, member: Member) -> Decision:
         """Place a lone pod on the best feasible node, or say why it cannot be placed.
@@ -178,9 +222,10 @@ class Cycle:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.sign)
             bounds = self._bounds(member, within)
-            row = self._choose(member, evaluation, bounds)
+            counsel = self._counsels.get(member.kind) if self._counsels else None
+            row = self._choose(member, evaluation, bounds, counsel)
             if row < 0:
-                return NoRoom(evaluation, self._diagnose(evaluation, bounds))
+                return NoRoom(evaluation, self._diagnose(evaluation, bounds, counsel))
             return self._reserve(member, evaluation.state, self._cluster.table.name(row))
         except PluginFailureError as failure:
             return Broken(str(failure))
@@ -220,14 +265,25 @@ class Cycle:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _choose(self, member: Member, evaluation: Evaluation, bounds: list[Within]) -> int:
+    def _choose(
+        self,
+        member: Member,
+        evaluation: Evaluation,
+        bounds: list[Within],
+        counsel: Counsel | None,
+    ) -> int:
         """The best row; the one it has been promised, if that is feasible now."""
         rows = _all_of(bounds)
+        if counsel is not None:
+            agreed = ~counsel.refused if self._on_paper else counsel.allowed
+            rows = agreed if rows is None else rows & agreed
         promised = self._cluster.table.index.get(self.nominations.node_of(member.uid))
         if promised is not None and evaluation.refusal is None:
             allowed = rows is None or bool(rows[promised])
             if allowed and evaluation.feasible[promised]:
                 return promised
+        if counsel is not None and rows is not None and not self._on_paper:
+            return counsel.best(evaluation.feasible & rows, evaluation.ranked)
         return evaluation.best(rows)
 
     def _bounds(self, member: Member, within: Within | None) -> list[Within]:
@@ -238,7 +294,9 @@ class Cycle:
             bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))
         return bounds
 
-    def _diagnose(self, evaluation: Evaluation, bounds: list[Within]) -> Diagnosis:
+    def _diagnose(
+        self, evaluation: Evaluation, bounds: list[Within], counsel: Counsel | None
+    ) -> Diagnosis:
         """Why no row is left, those that are out of bounds included."""
         diagnosis = evaluation.diagnosis()
         if diagnosis.refusal is None:
@@ -247,6 +305,9 @@ class Cycle:
                 outside = alive & (diagnosis.kind_of < 0) & ~bound.rows
                 diagnosis.kind_of = np.where(outside, len(diagnosis.kinds), diagnosis.kind_of)
                 diagnosis.kinds = [*diagnosis.kinds, bound.otherwise]
+            if counsel is not None:
+                alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
+                counsel.explain(diagnosis, alive & (diagnosis.kind_of < 0))
         return diagnosis
 
     def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
@@ -263,6 +324,7 @@ class Cycle:
             weight=self.weight,
             allows=self.allows,
             quota=self.quota,
+            others_choose=self.others_choose(member.pod),
         )
         answer = run_post_filter(what_if, diagnosis)
         diagnosis.post_filter = answer.message()
@@ -272,6 +334,7 @@ class Cycle:
             answer.nominated,
             answer.victims,
             tuple(diagnosis.events()),
+            answer.options,
         )
 
     def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:

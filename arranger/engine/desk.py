@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from arranger.api.effects import Effect
+from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
 from arranger.engine.cycle import Cycle, unreserve_plugins
 from arranger.engine.member import Member
@@ -42,9 +43,13 @@ class Desk:
         waiting: those that a Permit plugin makes wait.
         outbox: what the driver is to do next.
         ask_waiting: whether something has happened that Permit plugins may care about.
+        happenings: how many events there have been.
+        extenders: those that have a say in placing and binding.
     """
 
-    def __init__(self, cluster: Cluster, queue: SchedulingQueue) -> None:
+    def __init__(
+        self, cluster: Cluster, queue: SchedulingQueue, extenders: Sequence[Extender] = ()
+    ) -> None:
         self.cluster = cluster
         self.queue = queue
         self.cycle = Cycle(cluster)
@@ -53,12 +58,15 @@ class Desk:
         self.outbox: list[Effect] = []
         self.stats = Stats()
         self.ask_waiting = False
+        self.happenings = 0
+        self.extenders = tuple(extenders)
         #: Why a complete gang group is not let in yet, "" if it is; the queues say so.
         self.let_in: Callable[[GangGroup], str] = lambda group: ""  # noqa: ARG005
 
     def happened(self, event: ClusterEvent, now: float) -> None:
         """Let everybody know who may be helped by an event."""
         self.ask_waiting = True
+        self.happenings += 1
         self.queue.happened(event, now)
 
     def count(self, member: Member, result: str) -> None:

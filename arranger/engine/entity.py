@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
+from functools import partial
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
@@ -23,6 +24,7 @@ class Part(Enum):
     BACKOFF = "backoff"  # to be tried when its back-off ends
     UNSCHEDULABLE = "unschedulable"  # to be tried when something happens that may help
     GATED = "gated"  # a PreEnqueue plugin holds it back, or its gang is not complete
+    CONSULTING = "consulting"  # to be tried when its extenders have answered
     OUT = "out"  # being tried, or placed
 
 
@@ -159,15 +161,18 @@ class Entity:
         """How many may be placed."""
         return len(self._ready)
 
-    def sorted_as(self) -> Queued:
-        """What the QueueSort plugin is told (seed 000: a gang counts from its own creation)."""
+    def sorted_as(self, share: Callable[[Entity], float]) -> Queued:
+        """What the QueueSort plugin is told (seed 000: a gang counts from its own creation).
+
+        ``share`` works out what the entity asks for in all, as a part of the cluster.
+        """
         lead = self.lead
         created = lead.pod.pod.metadata.creation_timestamp
         when = created.timestamp() if created is not None else 0.0
         if self.group is None:
-            return Queued(lead.pod, when, self.queued_at, lead.pod.key)
+            return Queued(lead.pod, when, self.queued_at, lead.pod.key, partial(share, self))
         when = min((gang.created for gang in self.group.gangs if gang.created), default=when)
-        return Queued(lead.pod, when, self.queued_at, self.group.name)
+        return Queued(lead.pod, when, self.queued_at, self.group.name, partial(share, self))
 
     def __repr__(self) -> str:
         return f"Entity({self.key}, {len(self.members)} pods, {self.part.value})"

@@ -20,6 +20,7 @@ from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_
 from arranger.engine.desk import Desk
 from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.gang_work import GangWork
+from arranger.engine.job_shares import JobShares
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.engine.preempting import Preempting
@@ -67,7 +68,10 @@ class Intake:
         )
         self.cluster.companions[QueueLedger] = self.ledger
         self.queue = SchedulingQueue(
-            settings or QueueSettings(), lambda e: self._gangs.gate(e), QueueLanes(self.ledger)
+            settings or QueueSettings(),
+            lambda entity: self._gangs.gate(entity),
+            QueueLanes(self.ledger),
+            JobShares(self.cluster).of,
         )
         self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
         self._desk = Desk(self.cluster, self.queue)

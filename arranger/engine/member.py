@@ -81,6 +81,11 @@ class Member:
         """The pod's uid."""
         return self.pod.pod.metadata.uid
 
+    @property
+    def kind(self) -> Hashable:
+        """Pods of one kind are judged alike."""
+        return self.sign if self.sign is not None else self.uid
+
     def update(self, pod: PodInfo) -> None:
         """The pod was edited."""
         self.pod = pod

@@ -37,6 +37,11 @@ class QueueSettings:
     flush_after: float = 300.0
 
 
+def _no_share(entity: Entity) -> float:
+    del entity
+    return 0.0
+
+
 class Lanes:
     """One lane for all; queues that share the cluster override this."""
 
@@ -59,8 +64,13 @@ class SchedulingQueue:
         settings: QueueSettings,
         gang_gate: Callable[[Entity], Status | None],
         lanes: Lanes | None = None,
+        share_of: Callable[[Entity], float] = _no_share,
     ) -> None:
-        """``gang_gate`` says what an entity's gang still lacks to be tried."""
+        """``gang_gate`` says what an entity's gang still lacks to be tried.
+
+        ``share_of`` says how much of the cluster an entity asks for.
+        """
+        self._share_of = share_of
         self._lanes = lanes or Lanes()
         self._settings = settings
         self._gang_gate = gang_gate
@@ -86,7 +96,7 @@ class SchedulingQueue:
 
     def count(self) -> dict[Part, int]:
         """How many are in each part."""
-        counts = dict.fromkeys((Part.ACTIVE, Part.BACKOFF, Part.UNSCHEDULABLE, Part.GATED), 0)
+        counts = {part: 0 for part in Part if part is not Part.OUT}
         for entity in self._entities.values():
             counts[entity.part] += 1
         return counts
@@ -120,6 +130,12 @@ class SchedulingQueue:
         """Put back an entity whose attempt broke off: again when its back-off ends."""
         entity.last_attempt = now
         self.add(entity, now)
+
+    def set_aside(self, entity: Entity, until: float) -> None:
+        """Keep an entity that waits for an answer: nothing else wakes it, and nothing later."""
+        self._leave(entity)
+        self._entities[entity.key] = entity
+        self._wait_until(entity, until, Part.CONSULTING)
 
     def remove(self, entity: Entity) -> None:
         """Take an entity out for good."""
@@ -214,7 +230,7 @@ class SchedulingQueue:
             assert entity.part is not Part.OUT, f"{entity} is in no part"
             if entity.part is Part.ACTIVE:
                 assert ticket in active, f"{entity} is not in the heap"
-            if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE):
+            if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE, Part.CONSULTING):
                 assert ticket in timers, f"{entity} has no future wake-up"
             assert (entity.part is Part.UNSCHEDULABLE) == (key in resting), f"{entity} resting"
             assert (entity.part is Part.GATED) == (key in self._gated), f"{entity} gated"
@@ -271,7 +287,7 @@ class SchedulingQueue:
         """
         plugin = entity.profile.queue_sort
         try:
-            return (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as()))
+            return (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as(self._share_of)))
         except Exception as error:
             entity.broken = failure(plugin, "QueueSort", error)
             return (2,)

@@ -10,7 +10,7 @@ from arranger.engine.reservation import RESERVATION, Reservation
 from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs import texts
 
-_WAITING = (Part.UNSCHEDULABLE, Part.ACTIVE, Part.BACKOFF)
+_WAITING = (Part.UNSCHEDULABLE, Part.ACTIVE, Part.BACKOFF, Part.CONSULTING)
 
 
 class RoomKeeper:

@@ -11,7 +11,7 @@ Order in a cycle: ``pre_enqueue`` · ``sort_key`` · ``pre_filter`` · ``filter`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -97,12 +97,14 @@ class Queued(NamedTuple):
         created: when it was created, for a gang when the gang was, in seconds since 1970.
         queued_at: when it arrived here, in seconds of a clock that only runs forward.
         name: ``namespace/name`` of the pod or the gang.
+        share: works out the dominant share of the cluster that it asks for in all (DRF).
     """
 
     pod: PodInfo
     created: float
     queued_at: float
     name: str
+    share: Callable[[], float] = float
 
 
 class Plugin:

@@ -1,0 +1,85 @@
+"""Which job comes first: by its priority, or by the share of the cluster it asks for (seed 003)."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.framework.profile import Profile, Weighted
+from arranger.plugins import DEFAULT_PLUGINS
+from arranger.plugins.priority_sort import PrioritySort, PrioritySortArgs
+from tests.builders import PodBuilder, a_node
+from tests.builders import a_pod as plain
+from tests.unit.engine.harness import Core, placements
+
+
+def profile(policy: str) -> Profile:
+    args = PrioritySortArgs.model_validate({"jobQueuePolicy": policy})
+    plugins = [
+        Weighted(PrioritySort(args) if plugin is PrioritySort else plugin(), weight)
+        for plugin, weight in DEFAULT_PLUGINS
+    ]
+    return Profile("arranger", plugins)
+
+
+def job(name: str, *sizes: tuple[float, float], **notes: str) -> list[PodBuilder]:
+    """A gang whose members ask for (cpu, GB of memory)."""
+    keys = {f"arranger.io/{key.replace('_', '-')}": text for key, text in notes.items()}
+    return [
+        plain(f"{name}-{n}")
+        .needs(cpu=cpu, memory=f"{memory}G")
+        .in_gang(name, len(sizes))
+        .annotated(keys)
+        for n, (cpu, memory) in enumerate(sizes)
+    ]
+
+
+#: The seed's vector: of 10 CPU and 20 GB the first asks for 0.4 at most, the second for 0.5.
+SMALL = ((1, 4), (1, 4))
+LARGE = ((2, 2), (3, 2))
+
+ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
+    "DRF: the smaller dominant share first": (
+        "DRF",
+        [job("a", *LARGE, job_priority="9"), job("b", *SMALL, job_priority="1")],
+        ["b", "a"],
+    ),
+    "Priority: the job of higher priority first": (
+        "Priority",
+        [job("a", *SMALL, job_priority="1"), job("b", *LARGE, job_priority="9")],
+        ["b", "a"],
+    ),
+    "a job may choose for itself": (
+        "Priority",
+        [job("a", *LARGE, job_queue_policy="DRF"), job("b", *SMALL, job_queue_policy="DRF")],
+        ["b", "a"],
+    ),
+    "the pods' own priority goes before": (
+        "DRF",
+        [
+            job("a", *SMALL, job_priority="1"),
+            [pod.with_priority(5) for pod in job("b", *LARGE, job_priority="1")],
+        ],
+        ["b", "a"],
+    ),
+    "what is no number is no priority": (
+        "Priority",
+        [job("a", *SMALL, job_priority="high"), job("b", *LARGE, job_priority="1")],
+        ["b", "a"],
+    ),
+    "without a word from the job it is first come, first served": (
+        "DRF",
+        [job("a", *LARGE), job("b", *SMALL)],
+        ["a", "b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ORDER.values(), ids=ORDER.keys())
+def test_who_comes_first(case: tuple[str, list[list[PodBuilder]], list[str]]) -> None:
+    policy, jobs, expected = case
+    core = Core(profile(policy))
+    core.see(a_node("n").offers(cpu=10, memory="20G"))
+    for pods in jobs:
+        core.see(*pods)
+    order = [name.split("-")[0] for name, _ in placements(core.run())]
+    assert list(dict.fromkeys(order)) == expected
