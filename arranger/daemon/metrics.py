@@ -15,6 +15,7 @@ _QUEUES: Final = {
     Part.BACKOFF: "backoff",
     Part.UNSCHEDULABLE: "unschedulable",
     Part.GATED: "gated",
+    Part.CONSULTING: "consulting",
 }
 _SLI_BUCKETS: Final = tuple(0.01 * 2**n for n in range(20))
 _ALGORITHM_BUCKETS: Final = tuple(0.00001 * 2**n for n in range(16))

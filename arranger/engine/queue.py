@@ -96,7 +96,7 @@ class SchedulingQueue:
 
     def count(self) -> dict[Part, int]:
         """How many are in each part."""
-        counts = {part: 0 for part in Part if part is not Part.OUT}
+        counts: dict[Part, int] = {part: 0 for part in Part if part is not Part.OUT}
         for entity in self._entities.values():
             counts[entity.part] += 1
         return counts

@@ -67,7 +67,7 @@ class DefaultPreemption(SpecPlugin):
 
     def _options(self, candidates: list[Candidate], table: NodeTable) -> tuple[Eviction, ...]:
         """The cheapest candidates, so many as upstream would look for."""
-        most = max(table.count * self._percentage // 100, self._absolute)
+        most = max(table.count * self._percentage // 100, self._absolute, 1)
         candidates.sort(key=lambda c: (*c.cost(), c.row))
         return tuple(
             Eviction(table.name(c.row), c.victims, c.violations) for c in candidates[:most]
