@@ -14,6 +14,8 @@ from arranger.api.objects import ObjectMeta, StatusCondition, Struct
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
 JOB_API: Final = f"{JOB_GROUP}/{JOB_VERSION}"
+#: Of one job.
+MOST_PODS: Final = 100_000
 
 
 class Phase(StrEnum):
@@ -121,7 +123,13 @@ class JobSpec(Struct):
     priority_class_name: str = ""
 
     def __post_init__(self) -> None:
-        """Name what has no name."""
+        """Name what has no name.
+
+        Raises:
+            ValueError: no cluster has so many pods; nobody could even count them.
+        """
+        if self.replicas > MOST_PODS:
+            raise ValueError(f"{self.replicas} pods are more than {MOST_PODS}")
         for index, task in enumerate(self.tasks):
             task.name = task.name or f"default{index}"
 

@@ -1,4 +1,4 @@
-"""``arranger controllers``: keeps Gangs and the status of PodGroups true to the pods."""
+"""``arranger controllers``: keeps Gangs and PodGroups true to the pods, and runs Jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def controllers(
     liveness: str | None,
     log_level: str,
 ) -> None:
-    """Maintain Gang objects and the status of PodGroups until stopped."""
+    """Maintain Gang objects and the status of PodGroups, and run Jobs, until stopped."""
     import asyncio
 
     import aiohttp

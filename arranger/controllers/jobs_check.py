@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from arranger.api.gangs import duration
+from arranger.api.objects import RawQuantity, Struct
 from arranger.api.vcjobs import Action, JobSpec, Policy, Task, Trigger, VolcanoJob
 
 #: Plugin → the flags that it takes.
@@ -20,6 +23,41 @@ PLUGINS: Final = {
 }
 #: What a name must be to be a Service's, and a pod's host name.
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _Resources(Struct):
+    limits: dict[str, RawQuantity] | None = None
+    requests: dict[str, RawQuantity] | None = None
+
+
+class _Container(Struct):
+    name: str
+    env: list[dict[str, Any]] | None = None
+    volume_mounts: list[dict[str, Any]] | None = None
+    resources: _Resources | None = None
+
+
+class _PodSpec(Struct):
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+    volumes: list[dict[str, Any]] | None = None
+    scheduler_name: str | None = None
+    priority_class_name: str | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
+
+
+class _Meta(Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+
+
+class _Template(Struct):
+    """What we read or change of a template; the API server judges the rest, pod by pod."""
+
+    spec: _PodSpec
+    metadata: _Meta | None = None
 
 
 def problem_of(job: VolcanoJob) -> str:
@@ -49,6 +87,10 @@ def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     where = f"spec.tasks[{task.name}]"
     if task.least > task.replicas:
         yield f"{where}.minAvailable: {task.least} is more than its {task.replicas} replicas"
+    try:
+        msgspec.convert(task.template, _Template)
+    except msgspec.ValidationError as error:
+        yield f"{where}.template: {error}"
     for other in task.depends_on.name if task.depends_on else ():
         if spec.task(other) is None:
             yield f"{where}.dependsOn: there is no task {other}"

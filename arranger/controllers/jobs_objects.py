@@ -76,7 +76,7 @@ def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
     job, spec = view.job, view.spec
     task = next(task for task in spec.tasks if task.name == place[0])
     template = deepcopy(task.template)
-    meta, pod_spec = template.get("metadata") or {}, template["spec"]
+    meta, pod_spec = _said(template.get("metadata") or {}), _said(template["spec"])
     name = pod_name(job.metadata.name, place)
     labels = {
         JOB_NAME: job.metadata.name,
@@ -98,7 +98,9 @@ def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
     pod_spec.setdefault("schedulerName", spec.scheduler_name or scheduler)
     if spec.priority_class_name:
         pod_spec.setdefault("priorityClassName", spec.priority_class_name)
-    containers = [*pod_spec["containers"], *pod_spec.get("initContainers", [])]
+    for kind in {"containers", "initContainers"} & pod_spec.keys():
+        pod_spec[kind] = [_said(container) for container in pod_spec[kind]]
+    containers = [*pod_spec["containers"], *pod_spec.get("initContainers", ())]
     _mount(job, pod_spec, containers)
     if "env" in spec.plugins:
         for key in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
@@ -114,12 +116,17 @@ def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
             **{k: v for k, v in meta.items() if k == "finalizers"},
             "name": name,
             "namespace": job.metadata.namespace,
-            "labels": {**(meta.get("labels") or {}), **labels},
-            "annotations": {**said, **(meta.get("annotations") or {}), **annotations},
+            "labels": {**meta.get("labels", {}), **labels},
+            "annotations": {**said, **meta.get("annotations", {}), **annotations},
             "ownerReferences": [_owner(job)],
         },
         "spec": pod_spec,
     }
+
+
+def _said(part: Object) -> Object:
+    """A part of a template without its nulls, which mean what silence means."""
+    return {name: value for name, value in part.items() if value is not None}
 
 
 def _tell(containers: list[Object], variable: Object) -> None:
@@ -210,8 +217,8 @@ def _least_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -
 
 def _as_pod(task: Task) -> Pod:
     """A pod of the task; where it says limits only, these are its requests too."""
-    spec = deepcopy(task.template["spec"])
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+    spec = _said(deepcopy(task.template["spec"]))
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         container["resources"] = {**resources, "requests": requests}

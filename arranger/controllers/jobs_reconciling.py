@@ -348,6 +348,7 @@ class JobReconciler:
         self._events.record(event, asyncio.get_running_loop().time())
 
     async def _publish(self) -> None:
+        self._events.tick(asyncio.get_running_loop().time())
         while write := self._events.next():
             status = 0
             try:

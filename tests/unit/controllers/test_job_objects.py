@@ -94,6 +94,15 @@ def test_who_schedules_it(named: str, used: str) -> None:
     assert (pod["spec"]["schedulerName"], pod["spec"]["priorityClassName"]) == (used, "pc")
 
 
+def test_what_is_null_is_not_said() -> None:
+    nothing = {"env": None, "volumeMounts": None, "resources": None}
+    spec = {"containers": [{"name": "c", **nothing}], "initContainers": None, "volumes": None}
+    template = {"metadata": {"labels": None, "annotations": None}, "spec": spec}
+    view = {"tasks": [a_task() | {"template": template}], "plugins": {"env": [], "svc": []}}
+    assert _env(_pod(**view)).keys() >= {"VC_TASK_INDEX", "VC_W_HOSTS"}
+    assert "minResources" not in group_of(seen(**view))["spec"]
+
+
 def test_the_template_itself_is_not_touched() -> None:
     view = seen(plugins={"env": [], "svc": []})
     before = msgspec.to_builtins(view.spec)

@@ -120,6 +120,11 @@ PROBLEMS: dict[str, tuple[Object, str]] = {
         {"tasks": [a_task(dependsOn={"name": ["m"]})]},
         "spec.tasks[w].dependsOn: there is no task m",
     ),
+    "a template that is none": (
+        {"tasks": [a_task() | {"template": {"spec": {"containers": [{"name": "c", "env": 1}]}}}]},
+        "spec.tasks[w].template: Expected `array | null`, got `int` "
+        "- at `$.spec.containers[0].env`",
+    ),
     "tasks that wait for each other": (
         {
             "tasks": [
@@ -138,6 +143,11 @@ def test_problem(said: Object, problem: str) -> None:
     body = job_body(**{k: v for k, v in said.items() if k != "policies"})
     body["spec"]["policies"] = said.get("policies", [])
     assert problem_of(msgspec.convert(body, VolcanoJob)) == problem
+
+
+def test_no_job_has_more_pods_than_anybody_can_count() -> None:
+    with pytest.raises(msgspec.ValidationError, match="2147483647 pods are more than 100000"):
+        JobLedger().job_set(job_body(tasks=[a_task(replicas=2**31 - 1)]))
 
 
 # --- known ---------------------------------------------------------------------------------------
