@@ -8,6 +8,7 @@ import click
 
 from arranger import __version__
 from arranger.cli.controlling import controllers
+from arranger.cli.queueing import queue
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -18,6 +19,7 @@ def main() -> None:
 
 
 main.add_command(controllers)
+main.add_command(queue)
 
 
 @main.command()

@@ -16,7 +16,7 @@ from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import VolcanoPodGroup
 from arranger.controllers.gangs import status_fields
-from arranger.controllers.queues_book import QueueBook, ShownQueue
+from arranger.controllers.queues_book import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
 from arranger.controllers.queues_status import patch_of, queue_status
 from arranger.controllers.turns import Turn, Turns
 from arranger.kube.decoding import Decoder, KubeObject
@@ -30,14 +30,6 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
-QUEUE_API: Final = "scheduling.volcano.sh/v1beta1"
-QUEUES: Final = f"/apis/{QUEUE_API}/queues"
-#: Where everything comes from but the pods, which are read for all controllers together.
-PATHS: Final[Mapping[type[Any], str]] = {
-    ShownQueue: QUEUES,
-    Node: "/api/v1/nodes",
-    VolcanoPodGroup: f"/apis/{QUEUE_API}/podgroups",
-}
 _DEFINITION: Final = "queues.scheduling.volcano.sh"
 _MERGE: Final = "application/merge-patch+json"
 

@@ -7,7 +7,7 @@ pods are charged as the scheduler does it (:mod:`arranger.queues.state`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,6 +50,16 @@ class ShownQueue(Struct):
     def read(self) -> Queue:
         """The queue as the scheduler sees it."""
         return Queue(self.metadata, self.spec, QueueStatus(str(self.status.get("state") or "")))
+
+
+QUEUE_API: Final = "scheduling.volcano.sh/v1beta1"
+QUEUES: Final = f"/apis/{QUEUE_API}/queues"
+#: Where everything that a book is made of comes from, but the pods.
+PATHS: Final[Mapping[type[Any], str]] = {
+    ShownQueue: QUEUES,
+    Node: "/api/v1/nodes",
+    VolcanoPodGroup: f"/apis/{QUEUE_API}/podgroups",
+}
 
 
 @dataclass(slots=True)
@@ -317,11 +327,13 @@ class QueueBook:
         """What is wrong with a queue's limits and its place; see :func:`faults`."""
         return faults(self.states, name)
 
-    def waiting(self, name: str) -> list[Entry]:
-        """Pods of ours that wait in a queue."""
-        return [
-            e for e in self._pods.values() if (e.queue, e.standing, e.ours) == (name, WAITING, True)
-        ]
+    def waiting(self) -> dict[str, list[Entry]]:
+        """Queue → pods of ours that wait for it, whether or not there is such a queue."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self._pods.values():
+            if entry.ours and entry.standing == WAITING:
+                found.setdefault(entry.queue, []).append(entry)
+        return found
 
 
 def _queue(group: VolcanoPodGroup) -> str:

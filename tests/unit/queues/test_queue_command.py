@@ -1,0 +1,208 @@
+"""``arranger queue``: what people see of queues and of what waits in them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from arranger.cli.main import main
+from arranger.cli.queue_tables import show
+from arranger.cli.queue_views import View, read_book, views_of
+from arranger.controllers.queues_book import QueueBook, ShownQueue
+from arranger.embedded.direct import DirectTransport
+from arranger.embedded.http import serve
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.shipped import shipped_definitions
+from tests.builders import PodBuilder, a_pod
+from tests.queueing import (
+    CARD,
+    a_queue_manifest,
+    gpu_node,
+    inference,
+    priority_classes,
+    training,
+)
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def born(pod: PodBuilder, hour: int) -> PodBuilder:
+    """Created at that hour of the first of January."""
+    return pod.created(f"2026-01-01T{hour:02}:00:00Z")
+
+
+def told(pod: PodBuilder, message: str) -> PodBuilder:
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    return pod.with_status(conditions=[condition])
+
+
+def a_book(queues: Iterable[dict[str, Any]], *pods: PodBuilder) -> QueueBook:
+    book = QueueBook()
+    book.queues_replaced(msgspec.convert(queue, ShownQueue) for queue in queues)
+    book.node_set(gpu_node().build())
+    book.pods_replaced(pod.build() for pod in pods)
+    return book
+
+
+def two_queues() -> list[dict[str, Any]]:
+    return [
+        a_queue_manifest("training", cards={CARD: 8}, priority=20000),
+        a_queue_manifest("inference", cards={CARD: 8}, priority=80000, reclaimable=False),
+    ]
+
+
+def by_name(views: list[View]) -> dict[str, View]:
+    return {view.name: view for view in views}
+
+
+def printed(views: list[View]) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    show(views, console, now=NOW)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words() -> None:
+    book = a_book(
+        two_queues(),
+        born(told(training("late"), "0/1 nodes"), 3),
+        born(training("early"), 1),
+        born(training("important", priority=60000), 5),
+        *(born(told(training(f"g-{n}").in_gang("g", 3), "no room"), 2) for n in range(3)),
+        training("running").on("n"),
+    )
+    waiting = by_name(views_of(book))["training"].waiting
+    assert [(w.position, w.name, w.pods, w.reason) for w in waiting] == [
+        (1, "default/important", 1, "has not been tried yet"),
+        (2, "default/early", 1, "has not been tried yet"),
+        (3, "default/g", 3, "no room"),
+        (4, "default/late", 1, "0/1 nodes"),
+    ]
+
+
+def test_who_has_been_promised_a_node_says_so() -> None:
+    book = a_book(two_queues(), inference("i").with_status(nominatedNodeName="n"))
+    (waits,) = by_name(views_of(book))["inference"].waiting
+    assert waits.reason == "waits for its victims to leave n"
+
+
+def test_the_more_important_queue_is_served_and_shown_first_and_children_under_their_parents() -> (
+    None
+):
+    queues = [
+        a_queue_manifest("a", priority=1),
+        a_queue_manifest("b", priority=2),
+        a_queue_manifest("a2", parent="a"),
+        a_queue_manifest("a1", parent="a", priority=9),
+        a_queue_manifest("lost", parent="nowhere"),
+        a_queue_manifest("x", parent="y"),
+        a_queue_manifest("y", parent="x"),
+    ]
+    names = [view.name for view in views_of(a_book(queues))]
+    assert names == ["b", "a", "a1", "a2", "lost", "x", "y"]
+    assert [view.name for view in views_of(a_book(queues), "a")] == ["a", "a1", "a2"]
+
+
+def test_what_waits_for_a_queue_that_is_not_there_is_shown_too() -> None:
+    book = a_book([], a_pod("p").in_queue("typo"), a_pod("q"))
+    views = by_name(views_of(book))
+    assert views["typo"].phase == "there is no such queue"
+    assert views["default"].phase == "Open"
+    with pytest.raises(LookupError, match="there is no queue other"):
+        views_of(book, "other")
+
+
+def test_bars_say_how_full_a_queue_is() -> None:
+    queue = a_queue_manifest("training", cards={CARD: 8, "H200": 0}, capability={"cpu": 4})
+    view = by_name(views_of(a_book([queue], training("t", 6).on("n"))))["training"]
+    assert list(view.bars()) == [
+        ("cpu", 100, 4000, "100m/4"),
+        ("H200", 0, 0, "0/0"),
+        (CARD, 6, 8, "6/8"),
+        ("nvidia.com/gpu", 6, None, "6/-"),
+    ]
+    text = printed([view])
+    assert f"{CARD} {'█' * 15}{'░' * 5} 6/8" in text
+    assert "training Open, priority 0, weight 1, 1 running" in text
+
+
+def test_the_table_of_what_waits_is_readable() -> None:
+    pod = born(told(training("t"), "0/1 nodes are [available]"), 1)
+    text = printed(views_of(a_book([*two_queues(), a_queue_manifest("bad", parent="gone")], pod)))
+    assert "│ 1 │ default/t │ 1    │ 20000    │ 23h │ 0/1 nodes are [available] │" in text
+    assert "spec.parent: there is no queue gone" in text
+    assert "inference Open, priority 80000, weight 1, not reclaimable" in text
+
+
+def test_nothing_to_show() -> None:
+    assert printed([]) == "no queues, and nothing waits\n"
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def a_cluster(*definitions: dict[str, Any]) -> EmbeddedCluster:
+    cluster = EmbeddedCluster()
+    for manifest in (*definitions, *priority_classes(), gpu_node().manifest()):
+        cluster.create(manifest)
+    return cluster
+
+
+async def run(cluster: EmbeddedCluster, folder: Path, *args: str) -> Result:
+    async with serve(cluster) as url:
+        file = folder / "kubeconfig"
+        named = {"name": "c", "cluster": {"server": url}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [named],
+            "contexts": [context],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        }
+        file.write_text(yaml.safe_dump(content))
+        command = ["queue", f"--kubeconfig={file}", *args]
+        return await asyncio.to_thread(CliRunner().invoke, main, command)
+
+
+async def test_the_command_reads_a_cluster_page_by_page(tmp_path: Path) -> None:
+    cluster = a_cluster(*shipped_definitions())
+    cluster.create(a_queue_manifest("training", cards={CARD: 8}))
+    for n in range(501):
+        manifest = training(f"t{n:03}").manifest()
+        del manifest["metadata"]["uid"]
+        cluster.create(manifest)
+    result = await run(cluster, tmp_path, "training", "-o", "json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.output)["queues"]
+    assert found["use"] == [{"name": CARD, "used": 0, "limit": 8}]
+    assert [each["position"] for each in found["waiting"]] == list(range(1, 502))
+
+
+async def test_the_command_does_without_definitions_and_names_what_is_not_there(
+    tmp_path: Path,
+) -> None:
+    cluster = a_cluster()
+    assert "no queues, and nothing waits" in (await run(cluster, tmp_path)).output
+    result = await run(cluster, tmp_path, "x")
+    assert (result.exit_code, result.output) == (1, "Error: there is no queue x\n")
+
+
+async def test_a_refusal_names_what_may_not_be_read() -> None:
+    class Forbids(DirectTransport):
+        async def request(self, method: str, path: str, **more: Any) -> Any:
+            return await super().request("PUT", path, **more)
+
+    with pytest.raises(LookupError, match=r"^/apis/.*/queues: "):
+        await read_book(Forbids(a_cluster(*shipped_definitions())))
