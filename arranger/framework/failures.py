@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from arranger.framework.plugin import Plugin
 
 
@@ -17,14 +14,25 @@ def failure(plugin: Plugin, point: str, error: Exception) -> str:
     return f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
 
 
-@contextmanager
-def running(plugin: Plugin, point: str) -> Iterator[None]:
+class running:  # noqa: N801 - reads as a word in a with statement
     """Name the plugin in whatever the block raises.
 
     Raises:
         PluginFailureError: the block raised.
     """
-    try:
-        yield
-    except Exception as error:
-        raise PluginFailureError(failure(plugin, point, error)) from error
+
+    __slots__ = ("_plugin", "_point")
+
+    # A class, not a generator: this is entered several times for every placement.
+    def __init__(self, plugin: Plugin, point: str) -> None:
+        self._plugin = plugin
+        self._point = point
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, Exception):
+            raise PluginFailureError(failure(self._plugin, self._point, error)) from error
