@@ -87,7 +87,11 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
     load_manifests(cluster, manifests)
     scheduler = Scheduler(
-        DirectTransport(cluster), config, identity="simulation", rng=random.Random(seed)
+        DirectTransport(cluster),
+        config,
+        identity="simulation",
+        rng=random.Random(seed),
+        wall=lambda: virtual_now().timestamp(),
     )
     work = asyncio.create_task(scheduler.run())
     kubelets = HollowKubelets(DirectTransport(cluster), now=virtual_now)

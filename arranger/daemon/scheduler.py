@@ -46,6 +46,7 @@ class Scheduler:
         identity: unique per process; names it in the lease and in Events.
         hot: a cheaper transport for writes, if there is one.
         rng: spreads retries; pass a seeded one to replay a simulation.
+        wall: the calendar, in seconds since 1970; pass a virtual one to a simulation.
 
     Raises:
         ConfigError: the configured plugins do not load or do not work together.
@@ -59,6 +60,7 @@ class Scheduler:
         identity: str,
         hot: Transport | None = None,
         rng: random.Random | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._transport = transport
         self._config = config
@@ -69,6 +71,7 @@ class Scheduler:
             settings=config.queue_settings(),
             gangs=config.gang_policy(),
             queues=config.queue_rules(),
+            calendar=lambda now: wall() - self._loop_time() + now,
         )
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -142,6 +142,8 @@ class Cycle:
         self.weight: Weight = priority
         self.allows: Allows = bool
         self.quota: Quota | None = None
+        #: The engine's clock at its present run.
+        self.now = 0.0
         #: Nodes kept for a starving gang.
         self.reservation: Reservation | None = None
         #: Whether extenders choose among the options of preemption for a pod.
@@ -165,6 +167,15 @@ class Cycle:
             rows = _all_of(self._bounds(member, None))
             feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
             return tuple(self._cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
+
+    def fits_without(self, member: Member, row: int, victims: Iterable[PodInfo]) -> bool:
+        """Whether the pod would fit on a node if the victims were gone, wherever they are."""
+        with self.nominations.aside_for(member, self.may_take), self._cluster.without(victims):
+            try:
+                evaluation = Evaluation(member.profile, self._cluster, member.pod, scoring=False)
+            except PluginFailureError:
+                return False
+            return bool(evaluation.feasible[row])
 
     @contextmanager
     def counselled(self, counsels: Mapping[Hashable, Counsel]) -> Iterator[None]:
@@ -290,7 +301,7 @@ class Cycle:
         """What leaves only some rows to choose from."""
         bounds = [] if within is None else [within]
         kept = self.reservation
-        if kept is not None and kept.keeps_out(member):
+        if kept is not None and kept.keeps_out(member, self.now):
             bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))
         return bounds
 

@@ -58,6 +58,8 @@ class Desk:
         self.outbox: list[Effect] = []
         self.stats = Stats()
         self.ask_waiting = False
+        #: From the engine's clock to seconds since 1970.
+        self.calendar: Callable[[float], float] = float
         self.happenings = 0
         self.extenders = tuple(extenders)
         #: Why a complete gang group is not let in yet, "" if it is; the queues say so.

@@ -38,6 +38,7 @@ class Engine(Intake):
         """
         self._started = True
         self.ledger.refresh()
+        self._desk.cycle.now = now
         self.queue.advance(now)
         self._gangs.advance(now)
         self._binder.advance(now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.gangs import claim_of
@@ -56,7 +56,9 @@ class Intake:
         settings: QueueSettings | None = None,
         gangs: GangPolicy | None = None,
         queues: QueueRules | None = None,
+        calendar: Callable[[float], float] = float,
     ) -> None:
+        """``calendar`` turns the engine's clock into seconds since 1970."""
         self.cluster = Cluster()
         self.registry = GangRegistry()
         rules = queues or QueueRules()
@@ -75,6 +77,7 @@ class Intake:
         )
         self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
         self._desk = Desk(self.cluster, self.queue)
+        self._desk.calendar = calendar
         self._binder = Binder(
             self._desk, retry=self._retry, reject=self._rejected, bound=self._bound
         )

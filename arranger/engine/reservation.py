@@ -1,13 +1,13 @@
 """Room kept for a gang that has waited too long, so that smaller work does not starve it.
 
 One group at a time, the first in the queue's order, gets the nodes on which it would fit if they
-were empty. Nobody else is placed there but pods of higher priority, which go before it anyway, and
-of lower priority, which it may evict.
+were empty. Nobody else is placed there but pods of higher priority, which go before it anyway, of
+lower priority, which it may evict, and those that will have ended by the time the nodes are free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,8 @@ class Reservation:
     Attributes:
         rank: its place in the queue's order; a group of lower rank takes the reservation over.
         title: how messages call the group.
+        free_at: when the last of the pods there will have ended, in the engine's clock; None when
+            one of them may run for ever.
     """
 
     key: str
@@ -39,12 +41,17 @@ class Reservation:
     title: str
     priority: int
     nodes: frozenset[str]
+    free_at: float | None = None
 
-    def keeps_out(self, member: Member) -> bool:
+    def keeps_out(self, member: Member, now: float) -> bool:
         """Whether a pod must not be placed on these nodes."""
         entity = member.entity
-        mine = entity is not None and entity.key == self.key
-        return not mine and member.pod.priority == self.priority
+        if entity is not None and entity.key == self.key:
+            return False
+        lasts = member.pod.pod.spec.active_deadline_seconds
+        if self.free_at is not None and lasts is not None and now + lasts <= self.free_at:
+            return False  # it has ended before the nodes would be free anyway
+        return member.pod.priority == self.priority
 
     def open_rows(self, cluster: Cluster) -> BoolArray:
         """Row → whether it is not reserved."""
@@ -57,6 +64,21 @@ class Reservation:
         """What pods that are kept out are told of these nodes."""
         reason = f"node(s) reserved for {self.title}"
         return Rejected(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+
+
+def all_ended(cluster: Cluster, nodes: Iterable[str]) -> float | None:
+    """When the pods on these nodes will have ended, in seconds since 1970.
+
+    By ``activeDeadlineSeconds``; None when one of them has none, or has not started.
+    """
+    ends = [0.0]
+    for row in cluster.table.rows(nodes):
+        for pod in cluster.table.pods[row].values():
+            started, lasts = pod.pod.status.start_time, pod.pod.spec.active_deadline_seconds
+            if started is None or lasts is None:
+                return None
+            ends.append(started.timestamp() + lasts)
+    return max(ends)
 
 
 def nodes_for(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity, Part
-from arranger.engine.reservation import RESERVATION, Reservation
+from arranger.engine.reservation import RESERVATION, Reservation, all_ended
 from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs import texts
 
@@ -28,8 +28,15 @@ class RoomKeeper:
             return
         kept, rank = self._desk.cycle.reservation, self._desk.queue.rank(entity)
         if kept is None or kept.key == entity.key or rank < kept.rank:
+            nodes = room()
+            ends = all_ended(self._desk.cluster, nodes)
             self._desk.cycle.reservation = Reservation(
-                entity.key, rank, texts.title(entity.group), entity.lead.pod.priority, room()
+                entity.key,
+                rank,
+                texts.title(entity.group),
+                entity.lead.pod.priority,
+                nodes,
+                None if ends is None else ends - self._desk.calendar(now) + now,
             )
 
     def check(self, entities: Mapping[str, Entity], now: float) -> None:

@@ -301,6 +301,21 @@ def test_a_big_gang_is_not_starved_by_small_pods(core: Core) -> None:
     assert "after" in bound(core.effects), "nothing is kept for a gang that has its nodes"
 
 
+@pytest.mark.parametrize(("lasts", "placed"), [(100, True), (600, False), (None, False)])
+def test_around_a_starving_gang_only_those_are_placed_who_end_in_time(
+    lasts: int | None, placed: bool, core: Core
+) -> None:
+    started = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
+    old = a_pod("old").needs(cpu=1).on("n0").with_status(**started)
+    core.see(*nodes(2), old.with_spec(activeDeadlineSeconds=1500), *gang("big", 2))
+    core.run()
+    core.at(700)
+    core.now = 1000.0
+    small = a_pod("small").needs(cpu=1)
+    core.see(small.with_spec(activeDeadlineSeconds=lasts) if lasts else small)
+    assert bound(core.run()) == ({"small"} if placed else set())
+
+
 def test_every_member_is_told_who_blocks_the_gang(core: Core) -> None:
     core.see(*nodes(2), *gang("g", 3))
     effects = core.run()
