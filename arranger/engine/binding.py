@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
+from arranger.api.extenders import Extender
 from arranger.engine import reports
 from arranger.engine.cycle import refused_node
 from arranger.engine.desk import Desk
@@ -20,7 +21,7 @@ from arranger.framework.wakeup import ClusterEvent, EventKind
 log = logging.getLogger(__name__)
 
 #: Refusals that say nothing about the pod, or that it is not ours to speak about any more.
-_SAYS_NOTHING = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
+SAYS_NOTHING = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "AlreadyBound"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Binder:
         log.error("pod %s: %s", member.pod.key, message)
         desk.count(member, "error")
         if desk.release(member, now):
-            if refused is None or refused.reason not in _SAYS_NOTHING:
+            if refused is None or refused.reason not in SAYS_NOTHING:
                 desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, message)
             self._retry(member, now)
 
@@ -192,6 +193,21 @@ class Binder:
             # The API server would take the Binding: it does not look whether the node exists.
             self.roll_back(member, f'node "{member.node}" not found', now)
             return
+        if (extender := self._binding_extender(member)) is not None:
+            by_extender = Bind(reports.pod_ref(member.pod.pod), member.node, by=extender)
+            member.binding = by_extender
+            self._desk.outbox.append(by_extender)
+        else:
+            self._bind_ourselves(member, now)
+
+    def _binding_extender(self, member: Member) -> Extender | None:
+        """The extender that binds the pod in our place."""
+        for extender in self._desk.extenders:
+            if extender.bind_verb and extender.minds(member.pod.pod):
+                return extender
+        return None
+
+    def _bind_ourselves(self, member: Member, now: float) -> None:
         try:
             for plugin in member.profile.at("bind"):
                 with running(plugin, "Bind"):
@@ -205,6 +221,13 @@ class Binder:
         self.roll_back(member, "no Bind plugin took the pod", now)
 
     def _settle_binding(self, member: Member, outcome: Outcome, now: float) -> None:
+        binding = member.binding
+        if binding is not None and binding.by is not None and binding.by.ignorable:
+            silent = isinstance(outcome, Refused) and outcome.reason in SAYS_NOTHING
+            if not silent and not isinstance(outcome, Applied):
+                # It may be bound by now: the API server then says to which node.
+                self._bind_ourselves(member, now)
+                return
         match outcome:
             case Applied():
                 self._applied(member, now)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 
-from arranger.api.effects import Effect, Outcome
+from arranger.api.effects import Effect, Outcome, Refused
 from arranger.engine import reports
+from arranger.engine.binding import SAYS_NOTHING
+from arranger.engine.consulting import Round
 from arranger.engine.cycle import Broken, Held, Placed, Unplaced
 from arranger.engine.desk import Stats
 from arranger.engine.entity import Entity, Part
 from arranger.engine.intake import Intake
 from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
+from arranger.engine.victim_choice import choose, without_victims
 from arranger.framework.failures import PluginFailureError
 from arranger.framework.status import Code, Status
 
@@ -43,6 +46,8 @@ class Engine(Intake):
         self._gangs.advance(now)
         self._binder.advance(now)
         self._run_waiting(now)
+        for answered in self._consulting.advance(now):
+            self._advised(answered, now)
         while limit > 0:
             entity = self.queue.pop()
             if entity is None:
@@ -56,12 +61,13 @@ class Engine(Intake):
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
         asking = self._desk.ask_waiting and (bool(self._desk.waiting) or self._binder.asking)
+        asking = asking or self._consulting.ready
         return asking or self.queue.ready or bool(self._desk.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
         timers = [member.deadline for member in self._desk.waiting.values()]
-        parts = (self.queue, self._gangs, self._binder)
+        parts = (self.queue, self._gangs, self._binder, self._consulting)
         others = [part.next_timer() for part in parts]
         return min([*timers, *(due for due in others if due is not None)], default=None)
 
@@ -75,10 +81,39 @@ class Engine(Intake):
         entity.last_attempt = now
         if entity.broken:
             self._broken(entity, entity.broken, now)
-        elif entity.group is not None:
+        elif not self._consulting.takes(entity, now):
+            self._place(entity, now)
+
+    def _place(self, entity: Entity, now: float) -> None:
+        if entity.group is not None:
             self._gangs.attempt(entity, now)
         else:
             self._attempt_pod(entity, now)
+
+    def _advised(self, answered: Round, now: float) -> None:
+        """Extenders have answered about an entity, or failed to."""
+        entity, missed = answered.entity, answered.happenings != self._desk.happenings
+        if answered.refused is not None:
+            self._unadvised(answered, answered.refused, now)
+        elif answered.unplaced is not None and answered.victims is not None:
+            decision = choose(self._desk, entity.lead, answered.unplaced, answered.victims)
+            self._unplaced(entity, decision, now)
+        else:
+            with self._desk.cycle.counselled(answered.counsels):
+                self._place(entity, now)
+        if missed and entity.part is Part.UNSCHEDULABLE:
+            # What might have woken it has happened while the extenders were thinking.
+            self.queue.retry(entity, now)
+
+    def _unadvised(self, answered: Round, refused: Refused, now: float) -> None:
+        entity = answered.entity
+        if refused.reason in SAYS_NOTHING:
+            self.queue.retry(entity, now)
+        elif answered.unplaced is None:
+            self._broken(entity, refused.message, now)
+        else:
+            self._unplaced(entity, without_victims(answered.unplaced, refused.message), now)
+            self.queue.retry(entity, now)
 
     def _attempt_pod(self, entity: Entity, now: float) -> None:
         member = entity.lead
@@ -94,22 +129,28 @@ class Engine(Intake):
                 member.held_by, member.held_for = held.plugin, held.timeout
                 member.deadline = now + held.timeout
                 self._desk.waiting[member.uid] = member
+            case Unplaced(options=options) as decision if options:
+                self._consulting.ask_about_victims(entity, decision, now)
             case Unplaced() as decision:
-                self._desk.count(member, "unschedulable")
-                self._desk.outbox += reports.failed(
-                    member,
-                    reports.UNSCHEDULABLE,
-                    decision.message,
-                    self._change_of_nomination(member, decision.nominated),
-                )
-                self._desk.outbox += reports.further(member, decision.events)
-                self.queue.rest(entity, decision.rejected_by, now)
-                if decision.nominated:
-                    self._preempting.nominate(member, decision.nominated, decision.victims, now)
-                elif decision.nominated is not None:
-                    self._preempting.release(member, now)
+                self._unplaced(entity, decision, now)
             case Broken(message=message):
                 self._broken(entity, message, now)
+
+    def _unplaced(self, entity: Entity, decision: Unplaced, now: float) -> None:
+        member = entity.lead
+        self._desk.count(member, "unschedulable")
+        self._desk.outbox += reports.failed(
+            member,
+            reports.UNSCHEDULABLE,
+            decision.message,
+            self._change_of_nomination(member, decision.nominated),
+        )
+        self._desk.outbox += reports.further(member, decision.events)
+        self.queue.rest(entity, decision.rejected_by, now)
+        if decision.nominated:
+            self._preempting.nominate(member, decision.nominated, decision.victims, now)
+        elif decision.nominated is not None:
+            self._preempting.release(member, now)
 
     def _change_of_nomination(self, member: Member, nominated: str | None) -> str | None:
         """What the pod's status must be told of its nomination; None if that is no news."""
@@ -158,12 +199,15 @@ class Engine(Intake):
         """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
         if self._preempting.awaits(effect):
             self._preempting.settle(effect, outcome, now)
+        elif self._consulting.awaits(effect):
+            self._consulting.settle(effect, outcome)
         else:
             self._binder.settle(effect, outcome, now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
-        return self._binder.awaits(effect) or self._preempting.awaits(effect)
+        parts = (self._binder, self._preempting, self._consulting)
+        return any(part.awaits(effect) for part in parts)
 
     # --- for people and tests --------------------------------------------------------------
 
@@ -194,6 +238,7 @@ class Engine(Intake):
         self.ledger.check_consistent()
         self.queue.check_consistent()
         self._binder.check_consistent()
+        self._consulting.check_consistent()
         self._gangs.check_consistent()
         self._desk.cycle.nominations.check_consistent()
         waiting = self._desk.waiting

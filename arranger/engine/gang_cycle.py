@@ -154,7 +154,8 @@ class GangCycle:
     def on_paper(self, entity: Entity) -> Iterator[None]:
         """Attempts inside are given back, and what the members are promised stays promised."""
         promised = self._promises(entity)
-        yield
+        with self._cycle.on_paper():
+            yield
         self._promise_again(promised)
 
     def _settled(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.extenders import Extender
 from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
@@ -17,6 +18,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.binding import Binder
 from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_change
+from arranger.engine.consulting import Consulting
 from arranger.engine.desk import Desk
 from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.gang_work import GangWork
@@ -57,8 +59,13 @@ class Intake:
         gangs: GangPolicy | None = None,
         queues: QueueRules | None = None,
         calendar: Callable[[float], float] = float,
+        extenders: Sequence[Extender] = (),
+        parallel_consultations: int = 1,
     ) -> None:
-        """``calendar`` turns the engine's clock into seconds since 1970."""
+        """``calendar`` turns the engine's clock into seconds since 1970.
+
+        ``parallel_consultations``: see :class:`~arranger.engine.consulting.Consulting`.
+        """
         self.cluster = Cluster()
         self.registry = GangRegistry()
         rules = queues or QueueRules()
@@ -76,7 +83,8 @@ class Intake:
             JobShares(self.cluster).of,
         )
         self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
-        self._desk = Desk(self.cluster, self.queue)
+        self._desk = Desk(self.cluster, self.queue, extenders)
+        self._consulting = Consulting(self._desk, parallel_consultations)
         self._desk.calendar = calendar
         self._binder = Binder(
             self._desk, retry=self._retry, reject=self._rejected, bound=self._bound
@@ -92,6 +100,7 @@ class Intake:
         self._admission = Admission(self.ledger, rules.over_commit)
         self._desk.let_in = self._let_in
         policy, cycle = QueuePolicy(self.ledger, rules), self._desk.cycle
+        cycle.others_choose = lambda pod: bool(self._consulting.minding_victims(pod))
         cycle.company, cycle.may_take = self._gangs.company, policy.may_take
         cycle.weight, cycle.allows, cycle.quota = policy.weight, policy.allows, policy
         self._uid_of: dict[str, str] = {}
