@@ -41,19 +41,17 @@ class Admission:
         """Why PodGroups that are placed together are not let in; "" if they are."""
         if not self._ledger.active:
             return ""
-        asking = {
-            group.name: (_queue(group), self._cards(group))
+        asking = [
+            group
             for group in groups
-            if CARD_REQUEST in group.metadata.annotations
-        }
-        new = {name: claim for name, claim in asking.items() if name not in self._inside}
-        for group in groups if new else ():
-            if group.name in new and (why := self._short(new[group.name], new)):
+            if CARD_REQUEST in group.metadata.annotations and group.name not in self._inside
+        ]
+        new = {group.name: (_queue(group), self._cards(group)) for group in asking}
+        for group in asking:
+            if why := self._short(new[group.name], new):
                 self._tell(group, "InsufficientScalarQuota", why)
                 return why
-        for name in new:
-            self._said.pop(name, None)
-        self._inside |= asking
+        self._inside |= new
         return ""
 
     def placed(self, name: str) -> bool:

@@ -89,6 +89,7 @@ class QueueLedger:
         """Charge every pod anew if anything has changed that charges depend on."""
         if self._stale:
             self._stale = False
+            self._cluster.objects.touch()
             self._recount()
 
     def chain(self, name: str) -> Iterator[QueueState]:
@@ -201,7 +202,6 @@ class QueueLedger:
                 state.used[name] += sign * n
 
     def _recount(self) -> None:
-        self._cluster.objects.touch()
         self._charged.clear()
         self._cards.clear()
         for state in self.queues.values():

@@ -1,0 +1,212 @@
+"""Which PodGroups are let in, by the cards they will want."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from arranger.api.effects import Effect, PublishEvent
+from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.queues import Queue
+from arranger.cluster.cluster import Cluster
+from arranger.plugins import default_profile
+from arranger.queues.admission import Admission
+from arranger.queues.ledger import QueueLedger
+from arranger.queues.policy import QueueRules
+from tests.builders import PodBuilder, a_queue
+from tests.queueing import CARD, GPU, gpu_node, training
+from tests.unit.engine.harness import Core, of, placements
+
+REQUEST = "volcano.sh/card.request"
+
+
+def a_group(name: str, request: object = None, queue: str = "training") -> VolcanoPodGroup:
+    text = request if isinstance(request, str) else json.dumps(request)
+    notes = {} if request is None else {REQUEST: text}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": notes}
+    spec = {"queue": queue, "minMember": 1}
+    return msgspec.convert({"metadata": meta, "spec": spec}, VolcanoPodGroup)
+
+
+def an_admission(
+    *queues: Queue, over_commit: float = 1.0, running: Sequence[PodBuilder] = ()
+) -> Admission:
+    cluster = Cluster()
+    cluster.set_node(gpu_node().build())
+    ledger = QueueLedger(cluster)
+    for queue in queues:
+        ledger.set_queue(queue)
+    for pod in running:
+        cluster.observe(pod.on("n").info())
+    ledger.refresh()
+    return Admission(ledger, over_commit)
+
+
+def let_in(admission: Admission, *groups: VolcanoPodGroup) -> list[str]:
+    """The names of those that are let in one after the other."""
+    return [group.metadata.name for group in groups if not admission.refusal([group])]
+
+
+FOUR = {CARD: 4}
+
+#: Over-commit, what runs, the groups in turn, and who is let in.
+ADMITTED: dict[str, tuple[float, list[PodBuilder], list[VolcanoPodGroup], list[str]]] = {
+    "as many as the quota": (
+        1.0,
+        [],
+        [a_group("a", FOUR), a_group("b", FOUR), a_group("c", FOUR)],
+        ["a", "b"],
+    ),
+    "beside what runs": (1.0, [training("t", 4)], [a_group("a", FOUR), a_group("b", FOUR)], ["a"]),
+    "more when it is over-committed": (
+        1.5,
+        [],
+        [a_group(name, FOUR) for name in "abcd"],
+        ["a", "b", "c"],
+    ),
+    "a smaller one behind one that is too large": (
+        1.0,
+        [],
+        [a_group("a", {CARD: 9}), a_group("b", FOUR)],
+        ["b"],
+    ),
+    "who says nothing": (1.0, [training("t", 8)], [a_group("a")], ["a"]),
+    "what cannot be read": (1.0, [training("t", 8)], [a_group("a", "lots")], ["a"]),
+    "cards without a quota": (1.0, [], [a_group("a", {"H200": 1})], []),
+    "any of several cards": (1.0, [training("t", 8)], [a_group("a", {f"{CARD}|B": 2})], ["a"]),
+    "not more than all of them": (1.0, [training("t", 8)], [a_group("a", {f"{CARD}|B": 3})], []),
+    "another queue's quota": (1.0, [training("t", 8)], [a_group("a", FOUR, queue="free")], ["a"]),
+    "a queue that is not there": (1.0, [], [a_group("a", FOUR, queue="gone")], ["a"]),
+}
+
+
+@pytest.mark.parametrize("case", ADMITTED.values(), ids=ADMITTED.keys())
+def test_who_is_let_in(
+    case: tuple[float, list[PodBuilder], list[VolcanoPodGroup], list[str]],
+) -> None:
+    over_commit, running, groups, expected = case
+    quota = {CARD: 8, "B": 2}
+    queues = [a_queue("training", cards=quota), a_queue("free")]
+    admission = an_admission(*queues, over_commit=over_commit, running=running)
+    assert let_in(admission, *groups) == expected
+
+
+def test_without_queues_everybody() -> None:
+    assert let_in(an_admission(), a_group("a", {CARD: 99})) == ["a"]
+
+
+def test_groups_that_are_placed_together_are_let_in_together() -> None:
+    admission = an_admission(a_queue("training", cards={CARD: 8}))
+    assert admission.refusal([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})])
+    assert let_in(admission, a_group("c", {CARD: 8})) == ["c"], "nothing is held for them"
+
+
+def test_what_waits_in_one_child_counts_in_the_other_s_parent() -> None:
+    admission = an_admission(
+        a_queue("team", cards={CARD: 6}),
+        a_queue("training", parent="team", cards={CARD: 8}),
+        a_queue("b", parent="team", cards={CARD: 8}),
+    )
+    assert let_in(admission, a_group("a", FOUR), a_group("b", FOUR, queue="b")) == ["a"]
+
+
+def test_who_is_placed_or_gone_makes_room_for_another() -> None:
+    admission = an_admission(a_queue("training", cards={CARD: 4}))
+    assert (
+        let_in(admission, a_group("a", FOUR), a_group("a", FOUR), a_group("b", FOUR)) == ["a"] * 2
+    )
+    assert admission.placed("default/a")
+    assert not admission.placed("default/a")
+    assert let_in(admission, a_group("b", FOUR)) == ["b"]
+
+
+def test_its_owner_is_told_once_why() -> None:
+    admission = an_admission(a_queue("training", cards={CARD: 3}))
+    for _ in range(3):
+        admission.refusal([a_group("a", {CARD: 5})])
+        admission.refusal([a_group("b", "many")])
+    told = [(word.group.name, word.reason, word.text) for word in admission.news()]
+    assert told == [
+        (
+            "default/a",
+            "InsufficientScalarQuota",
+            f"Queue <training> has insufficient <{CARD}> quota: requested <5000>, "
+            "total would be <5000>, but capability is <3000>",
+        ),
+        (
+            "default/b",
+            "GetTaskRequestResourceFailed",
+            "Get request resource failed, Queue <training>, "
+            f"error: <{REQUEST}: 'many' is not JSON>",
+        ),
+    ]
+    assert not admission.news()
+
+
+# --- in the engine -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def core() -> Core:
+    core = Core(default_profile(), queues=QueueRules())
+    core.see(gpu_node(), a_queue("training", cards={CARD: 4}))
+    return core
+
+
+def member(gang: str, cards: int = 4) -> PodBuilder:
+    pod = training(f"{gang}-0", cards)
+    return pod.annotated({"scheduling.k8s.io/group-name": gang})
+
+
+def arrive(core: Core, *gangs: str, cards: int = 4) -> None:
+    for gang in gangs:
+        core.engine.pod_group_set(a_group(gang, {CARD: cards}), core.now)
+        core.see(member(gang, cards))
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+def test_a_group_that_was_not_let_in_is_when_the_other_is_gone(core: Core) -> None:
+    arrive(core, "a", "b")
+    effects = core.run()
+    assert bound(effects) == {"a-0"}
+    core.settle_all(effects)
+    told = [
+        (e.regarding.kind, e.regarding.name)
+        for e in of(PublishEvent, core.effects)
+        if e.reason == "InsufficientScalarQuota"
+    ]
+    assert told == [("PodGroup", "b")]
+    core.see_gone(member("a"))
+    assert bound(core.at(5)) == {"b-0"}
+
+
+def test_or_when_the_quota_is_raised(core: Core) -> None:
+    arrive(core, "a", "b")
+    core.settle_all(core.run())
+    core.see(a_queue("training", cards={CARD: 8}))
+    assert bound(core.at(5)) == {"b-0"}
+
+
+def test_or_when_the_other_gives_up_waiting(core: Core) -> None:
+    # It will never fit, for no node has as many.
+    core.see(a_queue("training", cards={CARD: 16}))
+    arrive(core, "a", cards=16)
+    arrive(core, "b", cards=4)
+    assert bound(core.run()) == set()
+    core.see_gone(member("a", 16))
+    assert bound(core.at(5)) == {"b-0"}
+
+
+def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(core: Core) -> None:
+    arrive(core, "a")
+    core.settle_all(core.run())
+    again = training("a-1", 0).annotated({"scheduling.k8s.io/group-name": "a"})
+    core.see(again)
+    assert bound(core.run()) == {"a-1"}
+    assert core.engine.ledger.queues["training"].used[GPU] == 4

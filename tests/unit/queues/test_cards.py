@@ -1,0 +1,110 @@
+"""Which cards a node has, by its labels and what it offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.cluster.cluster import Cluster
+from arranger.queues.card_column import CardColumn
+from arranger.queues.cards import cards_of, is_card_resource
+from tests.builders import NodeBuilder, a_node
+from tests.queueing import CARD, GPU, gpu_node
+
+CARDS: dict[str, tuple[NodeBuilder, dict[str, str]]] = {
+    "a node without cards": (a_node(), {}),
+    "whole cards": (gpu_node(), {GPU: CARD}),
+    "of other vendors": (
+        a_node().labelled({"huawei.com/npu.product": "Ascend910"}).offers({"huawei.com/npu": 8}),
+        {"huawei.com/npu": "Ascend910"},
+    ),
+    "a label without the resource": (a_node().labelled({f"{GPU}.product": CARD}), {}),
+    "a resource without the label": (a_node().offers({GPU: 8}), {}),
+    "none of them healthy": (gpu_node(count=0), {}),
+    "an amount that cannot be read": (gpu_node().offers({GPU: "many"}), {}),
+    "shared cards, named by their memory and how many share one": (
+        gpu_node()
+        .labelled({f"{GPU}.memory": "24576", f"{GPU}.replicas": "4"})
+        .offers({GPU: 0, f"{GPU}.shared": 32}),
+        {f"{GPU}.shared": f"{CARD}/mps-24g*1/4"},
+    ),
+    "shared cards of which nobody says how large they are": (
+        a_node().labelled({f"{GPU}.product": CARD}).offers({f"{GPU}.shared": 32}),
+        {f"{GPU}.shared": f"{CARD}/mps-0g*1/1"},
+    ),
+    "whole cards of which nobody says how large they are": (
+        a_node().labelled({f"{GPU}.product": CARD}).offers({GPU: 8}),
+        {GPU: CARD},
+    ),
+    "memory that cannot be read": (
+        gpu_node().labelled({f"{GPU}.memory": "24 GB"}).offers({GPU: 0, f"{GPU}.shared": 8}),
+        {f"{GPU}.shared": f"{CARD}/mps-0g*1/1"},
+    ),
+    "slices, each size for itself, and what is left whole": (
+        gpu_node().offers({"nvidia.com/mig-1g.18gb": 2, "nvidia.com/mig-2g.35gb": 1}),
+        {
+            GPU: CARD,
+            "nvidia.com/mig-1g.18gb": f"{CARD}/mig-1g.18gb-mixed",
+            "nvidia.com/mig-2g.35gb": f"{CARD}/mig-2g.35gb-mixed",
+        },
+    ),
+    "the product labels of slices name no node's card": (
+        a_node()
+        .labelled({"nvidia.com/mig-1g.18gb.product": f"{CARD}-MIG-1g.18gb"})
+        .offers({"nvidia.com/mig-1g.18gb": 2}),
+        {},
+    ),
+    "of several products the first by the alphabet, whatever their order": (
+        a_node()
+        .labelled({f"{GPU}.product": CARD, "amd.com/gpu.product": "MI300X"})
+        .offers({GPU: 8, "amd.com/gpu": 8}),
+        {"amd.com/gpu": "MI300X"},
+    ),
+    "other resources of the vendor are no cards": (
+        gpu_node().offers({"nvidia.com/rdma": 1}),
+        {GPU: CARD},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CARDS.values(), ids=CARDS.keys())
+def test_cards_of_a_node(case: tuple[NodeBuilder, dict[str, str]]) -> None:
+    node, expected = case
+    assert dict(cards_of(node.build())) == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (GPU, True),
+        ("nvidia.com/mig-1g.18gb", True),
+        ("cpu", False),
+        ("hugepages-2Mi", False),
+        ("storage.kubernetes.io/disk", False),
+        ("kubernetes.io/disk", False),
+    ],
+)
+def test_what_looks_like_a_card(resource: str, expected: bool) -> None:
+    assert is_card_resource(resource) is expected
+
+
+def test_the_column_follows_nodes_that_come_change_and_go() -> None:
+    cluster = Cluster()
+    column = CardColumn(cluster)
+
+    def kinds() -> list[str]:
+        rows = column.rows()
+        alive = cluster.table.alive[: cluster.table.size].nonzero()[0]
+        return [column.kind(int(rows[row])).get(GPU, "") for row in alive]
+
+    assert kinds() == []
+    cluster.set_node(gpu_node("a", card="A").build())
+    cluster.set_node(a_node("b").build())
+    assert kinds() == ["A", ""]
+    before = column.rows()
+    assert column.rows() is before, "nothing has changed"
+    cluster.set_node(gpu_node("b", card="B").build())
+    assert kinds() == ["A", "B"]
+    cluster.remove_node("a")
+    assert kinds() == ["B"]
+    cluster.set_node(gpu_node("c", card="A").build())
+    assert sorted(kinds()) == ["A", "B"]

@@ -1,0 +1,195 @@
+"""Who gives way to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.queues import Queue
+from arranger.cluster.cluster import Cluster
+from arranger.queues.ledger import QueueLedger
+from arranger.queues.policy import QueuePolicy, QueueRules
+from tests.builders import PodBuilder, a_pod, a_queue
+from tests.queueing import inference, training
+
+OWNERS = {"ReplicaSet": "inference", "Job": "training"}
+
+
+def a_policy(*queues: Queue, **rules: Any) -> tuple[QueuePolicy, QueueLedger, Cluster]:
+    cluster = Cluster()
+    ledger = QueueLedger(cluster, by_owner=OWNERS)
+    for queue in queues or (a_queue("inference"), a_queue("training")):
+        ledger.set_queue(queue)
+    ledger.refresh()
+    return QueuePolicy(ledger, QueueRules(by_owner=OWNERS, **rules)), ledger, cluster
+
+
+def owned(pod: PodBuilder, kind: str) -> PodBuilder:
+    """Of no service by its own word."""
+    copy = pod.manifest()
+    copy["metadata"]["annotations"].pop("volcano.sh/service.type", None)
+    return PodBuilder(copy).owned_by(kind, "o")
+
+
+#: Queues (both, plainly, if none are named), taker, victim, and whether it may take.
+MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
+    "inference from lower training": ([], inference("i"), training("t"), True),
+    "not from equal training": ([], inference("i", 1, 20000), training("t", 1, 20000), False),
+    "not from higher training": ([], inference("i", 1, 20000), training("t", 1, 60000), False),
+    "inference not from inference of another queue": (
+        [],
+        inference("i"),
+        inference("j", 1, 0).in_queue("training"),
+        False,
+    ),
+    "training from nobody of another queue": ([], training("t", 1, 90000), inference("i"), False),
+    "training not from training of another queue": (
+        [],
+        training("t", 1, 90000),
+        training("u").in_queue("inference"),
+        False,
+    ),
+    "inside a queue by priority alone": ([], training("t", 1, 60000), training("u"), True),
+    "inside a queue also who tells no type": (
+        [],
+        a_pod("a").with_priority(1).in_queue("training"),
+        a_pod("b").in_queue("training"),
+        True,
+    ),
+    "inside a queue not by equals": ([], training("t"), training("u"), False),
+    "the type by the owner": (
+        [],
+        owned(inference("i"), "ReplicaSet"),
+        owned(training("t"), "Job"),
+        True,
+    ),
+    "an owner that says nothing": ([], owned(inference("i"), "Thing"), training("t"), False),
+    "a type that is none": ([], inference("i"), training("t").serving("batch"), False),
+    "who may not be evicted": (
+        [],
+        inference("i"),
+        training("t").annotated({"volcano.sh/preemptable": "false"}),
+        False,
+    ),
+    "who may not be evicted, by a label": (
+        [],
+        inference("i"),
+        training("t").labelled({"volcano.sh/preemptable": "false"}),
+        False,
+    ),
+    "what cannot be read counts as no": (
+        [],
+        inference("i"),
+        training("t").annotated({"volcano.sh/preemptable": "perhaps"}),
+        False,
+    ),
+    "not from a queue that loses nothing": (
+        [a_queue("inference"), a_queue("training", reclaimable=False)],
+        inference("i"),
+        training("t"),
+        False,
+    ),
+    "not for a closed queue": (
+        [a_queue("inference", state="Closed"), a_queue("training")],
+        inference("i"),
+        training("t"),
+        False,
+    ),
+    "from a closed queue": (
+        [a_queue("inference"), a_queue("training", state="Closing")],
+        inference("i"),
+        training("t"),
+        True,
+    ),
+    "not from a queue that is not there": (
+        [a_queue("inference")],
+        inference("i"),
+        training("t"),
+        False,
+    ),
+    "the default queue gives without being made": (
+        [a_queue("inference")],
+        inference("i"),
+        training("t").in_queue("default"),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MAY.values(), ids=MAY.keys())
+def test_who_may_take(case: tuple[list[Queue], PodBuilder, PodBuilder, bool]) -> None:
+    queues, taker, victim, expected = case
+    policy, _, _ = a_policy(*queues)
+    assert policy.may_take(taker.info(), victim.info()) is expected
+
+
+def test_priority_can_be_left_out_across_queues_and_not_inside() -> None:
+    policy, _, _ = a_policy(respect_priority=False)
+    assert policy.may_take(inference("i", 1, 0).info(), training("t", 1, 90000).info())
+    assert not policy.may_take(training("t", 1, 0).info(), training("u", 1, 1).info())
+
+
+def test_without_queues_priority_alone_decides() -> None:
+    policy, ledger, _ = a_policy()
+    for name in list(ledger.queues):
+        ledger.remove_queue(name)
+    keep = {"volcano.sh/preemptable": "false"}
+    assert policy.may_take(a_pod("a").with_priority(1).info(), a_pod("b").annotated(keep).info())
+    assert policy.weight(a_pod().with_priority(7).info()) == 7
+
+
+def test_a_pod_group_tells_the_type_before_its_pods() -> None:
+    body = {"metadata": {"name": "g", "annotations": {"volcano.sh/service.type": "inference"}}}
+    group = msgspec.convert(body, VolcanoPodGroup)
+    ledger = QueueLedger(Cluster(), group_of=lambda pod: group, by_owner=OWNERS)
+    assert ledger.service(training("t").info()) == "inference"
+
+
+def test_the_less_important_queue_loses_first_whatever_the_priority_of_its_pods() -> None:
+    policy, _, _ = a_policy(a_queue("low", priority=1), a_queue("high", priority=2))
+    low, high = (a_pod().in_queue(queue) for queue in ("low", "high"))
+    weights = [
+        policy.weight(pod.info())
+        for pod in (
+            a_pod().in_queue("nowhere"),
+            low.with_priority(-5),
+            low.with_priority(2_000_000_000),
+            high.with_priority(-5),
+            high,
+        )
+    ]
+    assert weights == sorted(weights)
+
+
+GUARANTEES: dict[str, tuple[list[Queue], int, bool]] = {
+    "none": ([a_queue("training")], 3, True),
+    "above it": ([a_queue("training", guarantee={"resource": {"cpu": 1}})], 2, True),
+    "below it": ([a_queue("training", guarantee={"resource": {"cpu": 1}})], 3, False),
+    "of what the victims do not use": (
+        [a_queue("training", guarantee={"resource": {"memory": 1}})],
+        3,
+        True,
+    ),
+    "a parent's": (
+        [a_queue("team", guarantee={"resource": {"cpu": 2}}), a_queue("training", parent="team")],
+        2,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GUARANTEES.values(), ids=GUARANTEES.keys())
+def test_no_queue_falls_below_its_guarantee(case: tuple[list[Queue], int, bool]) -> None:
+    """Three pods of one cpu run; so many are to go."""
+    queues, count, expected = case
+    policy, _, cluster = a_policy(*queues)
+    pods = [a_pod(f"p{n}").in_queue("training").needs(cpu=1).on("n").info() for n in range(3)]
+    for pod in pods:
+        cluster.observe(pod)
+    assert policy.allows(pods[:count]) is expected
+    with cluster.without(pods[:count]):
+        pass
+    assert policy.allows(pods[:count]) is expected
