@@ -64,6 +64,27 @@ class Daemon:
             )
         return cls(process, log)
 
+    @classmethod
+    async def controllers(cls, plane: ControlPlane, name: str = "controllers") -> Daemon:
+        """``arranger controllers`` instead, with the service account of ``manifests/``."""
+        token = await plane.service_account_token("arranger-system", "arranger-controllers")
+        kubeconfig = plane.kubeconfig(name, token)
+        log = plane.folder / f"{name}.log"
+        with log.open("ab") as out:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "arranger.cli.main",
+                "controllers",
+                f"--kubeconfig={kubeconfig}",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": str(REPO)},
+            )
+        return cls(process, log)
+
     def lines(self) -> str:
         """All it has logged."""
         return self.log.read_text(errors="replace")

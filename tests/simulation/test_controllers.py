@@ -24,6 +24,7 @@ from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.taps import Calls, Reply, Taps
 from arranger.kube.access import Access, Credentials, Identity
 from tests.builders import a_pod
+from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
 
@@ -245,6 +246,28 @@ async def test_only_the_namespaces_that_were_named(town: Town) -> None:
         town.arrive("b", labels={"scheduling.x-k8s.io/pod-group": "h"}, namespace="near")
         await until(lambda: len(_gangs(town)) == 3, lambda: _gangs(town))
         assert _homes(town) == {"near", "default"}
+
+
+async def test_a_tyjob_is_run_and_nothing_is_kept_on_it(town: Town) -> None:
+    town.install("tyjobs.arranger.io")
+    town.cluster.create(a_tyjob(workers=2))
+    path = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs/job"
+
+    def job() -> Object:
+        (found,) = town.cluster.objects("tyjobs", "arranger.io")
+        return dict(found)
+
+    def pods() -> set[str]:
+        return {pod["metadata"]["name"] for pod in town.cluster.objects("pods")}
+
+    async with town.controllers():
+        await until(lambda: pods() == {"job-learner-0", "job-actor-0", "job-actor-1"}, pods)
+        town.ask("PATCH", path, {"spec": {"terminating": True}})
+        await until(lambda: job()["status"]["stage"] == "Succeeded" and not pods(), job)
+        assert job()["metadata"].keys().isdisjoint({"finalizers", "annotations"})
+        town.ask("DELETE", path)
+    for write in town.taps.log:
+        assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
 
 
 async def test_kopf_logs_in_again_when_its_token_has_been_rejected(town: Town) -> None:
