@@ -14,6 +14,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from arranger.daemon import extender_config
+from arranger.daemon.extender_config import ExtenderConfig
 from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.queue import QueueSettings
 from arranger.framework.plugin import Plugin
@@ -21,6 +23,7 @@ from arranger.framework.profile import Profile, ProfileError, Weighted
 from arranger.framework.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
+from arranger.plugins.node_resources_fit import NodeResourcesFit
 from arranger.queues.policy import QueueRules
 
 API_VERSION: Final = "arranger.io/v1alpha1"
@@ -126,6 +129,8 @@ class Config(_Section):
     server: ServerConfig = ServerConfig()
     gangs: GangConfig = GangConfig()
     queues: QueueConfig = QueueConfig()
+    extenders: list[ExtenderConfig] = []
+    extender_parallelism: Annotated[int, Field(ge=1)] = 1
     pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
 
@@ -134,6 +139,11 @@ class Config(_Section):
         names = [profile.scheduler_name for profile in self.profiles]
         if len(set(names)) != len(names):
             raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _extenders_go_together(self) -> Config:
+        extender_config.check(self.extenders)
         return self
 
     def queue_settings(self) -> QueueSettings:
@@ -204,7 +214,9 @@ def build_profiles(config: Config) -> list[Profile]:
         raise ConfigError(f"pluginFiles: {error}") from error
     ours = [profile.scheduler_name for profile in config.profiles]
     profiles = [
-        _build_profile(profile, registry, f"profiles.{n}", ours)
+        _build_profile(
+            profile, registry, f"profiles.{n}", ours, extender_config.ignored(config.extenders)
+        )
         for n, profile in enumerate(config.profiles)
     ]
     sorting = {type(profile.queue_sort) for profile in profiles}
@@ -214,7 +226,11 @@ def build_profiles(config: Config) -> list[Profile]:
 
 
 def _build_profile(
-    config: ProfileConfig, registry: Registry, where: str, ours: list[str]
+    config: ProfileConfig,
+    registry: Registry,
+    where: str,
+    ours: list[str],
+    ignored: list[str],
 ) -> Profile:
     weights: dict[str, int] = {}
     if "*" not in config.plugins.disabled:
@@ -230,6 +246,10 @@ def _build_profile(
         # Nobody else's pods are evicted unless we are told so.
         given = arguments.get(DefaultPreemption.name, {})
         arguments[DefaultPreemption.name] = {"victimSchedulers": ours, **given}
+    if ignored and NodeResourcesFit.name in weights:
+        given = arguments.get(NodeResourcesFit.name, {})
+        both = [*given.get("ignoredResources", []), *ignored]
+        arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
     for n, entry in enumerate(config.plugin_config):
         if entry.name not in weights:
             raise ConfigError(f"{where}.pluginConfig.{n}.name: {entry.name!r} is not enabled")

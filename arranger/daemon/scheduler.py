@@ -14,14 +14,21 @@ from functools import partial
 
 import structlog
 
-from arranger.api.effects import Effect, Outcome
+from arranger.api.effects import Bind, Consult, ConsultVictims, Effect, Outcome
+from arranger.api.objects import Node
 from arranger.daemon.config import Config, build_profiles
+from arranger.daemon.extender_config import in_order
 from arranger.daemon.metrics import Metrics
-from arranger.daemon.reading import Reading
+from arranger.daemon.reading import PATHS, Reading
 from arranger.engine.engine import Engine
 from arranger.kube.effects import Writer
+from arranger.kube.extender_http import HttpExtenders
+from arranger.kube.extenders import Consultant, ExtenderPort
+from arranger.kube.jobs import Done
 from arranger.kube.lease import LeaderElection, LeaseConfig
+from arranger.kube.reflector import Reflector
 from arranger.kube.transport import Transport
+from arranger.kube.whole import Whole, WholeDecoder, WholeObjects
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +53,7 @@ class Scheduler:
         identity: unique per process; names it in the lease and in Events.
         hot: a cheaper transport for writes, if there is one.
         rng: spreads retries; pass a seeded one to replay a simulation.
+        port: where extenders are, if not at the other end of HTTP.
         wall: the calendar, in seconds since 1970; pass a virtual one to a simulation.
 
     Raises:
@@ -61,16 +69,20 @@ class Scheduler:
         hot: Transport | None = None,
         rng: random.Random | None = None,
         wall: Callable[[], float] = time.time,
+        port: ExtenderPort | None = None,
     ) -> None:
         self._transport = transport
         self._config = config
         self._rng = rng or random.Random()
         self.metrics = Metrics()
+        extenders = in_order(config.extenders)
         self.engine = Engine(
             build_profiles(config),
             settings=config.queue_settings(),
             gangs=config.gang_policy(),
             queues=config.queue_rules(),
+            extenders=extenders,
+            parallel_consultations=config.extender_parallelism,
             calendar=lambda now: wall() - self._loop_time() + now,
         )
         self._wake = asyncio.Event()
@@ -87,6 +99,19 @@ class Scheduler:
             meter=self.metrics,
         )
 
+        #: The nodes as extenders want them, if one does.
+        self._nodes: WholeObjects | None = None
+        if any(e.judges_nodes and not e.node_cache_capable for e in extenders):
+            self._nodes = WholeObjects()
+        self._consultant = Consultant(
+            port or HttpExtenders(),
+            transport,
+            self._nodes or WholeObjects(),
+            may_write=self.may_write,
+            rng=self._rng,
+            meter=self.metrics,
+        )
+
     # --- what others may ask ---------------------------------------------------------------
 
     def may_write(self) -> bool:
@@ -96,7 +121,7 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return self._reading.synced
+        return self._reading.synced and (self._nodes is None or self._nodes.synced)
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
@@ -138,6 +163,9 @@ class Scheduler:
         writer = asyncio.create_task(self._writer.run(), name="writer")
         reading = self._reading.reflectors(self._transport, rng=self._rng, meter=self.metrics)
         reflectors = [asyncio.create_task(each.run(), name="reflector") for each in reading]
+        if self._nodes is not None:
+            nodes = self._whole_nodes(self._nodes)
+            reflectors.append(asyncio.create_task(nodes.run(), name="reflector"))
         deciding = asyncio.create_task(self._decide(), name="decide")
         parts = {writer, deciding, *reflectors}
         try:
@@ -148,12 +176,23 @@ class Scheduler:
                 if part.done() and not part.cancelled():
                     part.result()  # none of them ends by itself, except by raising
             await _cancelled(deciding)
-            if not await self._writer.drain():
-                log.warning("scheduler.stopped_with_writes_open", backlog=self._writer.backlog)
+            bound = await self._consultant.drain()
+            if not await self._writer.drain() or not bound:
+                log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
         finally:
+            await self._consultant.close()
             self._writer.close()
             for part in parts:
                 await _cancelled(part)
+
+    def _whole_nodes(self, into: WholeObjects) -> Reflector[Whole]:
+        return Reflector(
+            self._transport, PATHS[Node], WholeDecoder(), into, rng=self._rng, meter=self.metrics
+        )
+
+    @property
+    def _backlog(self) -> int:
+        return self._writer.backlog + self._consultant.backlog
 
     async def _decide(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
@@ -173,7 +212,7 @@ class Scheduler:
         Not leading for a moment (the loop had stalled), we still take events in: the renewal that
         follows, or the end of the process, decides what comes next.
         """
-        return self.may_write() and self._writer.backlog < MAX_BACKLOG
+        return self.may_write() and self._backlog < MAX_BACKLOG
 
     def _step(self) -> None:
         # Wall time only measures; the engine is given the loop's clock.
@@ -181,7 +220,16 @@ class Scheduler:
         effects = self.engine.run(self._loop_time(), limit=SLICE)
         self.metrics.collect(self.engine, seconds=time.perf_counter() - before)
         for effect in effects:
-            self._writer.submit(effect, self._on_outcome(effect))
+            self._carry_out(effect, self._on_outcome(effect))
+
+    def _carry_out(self, effect: Effect, done: Done) -> None:
+        match effect:
+            case Consult() | ConsultVictims():
+                self._consultant.submit(effect, done)
+            case Bind(by=extender) if extender is not None:
+                self._consultant.submit(effect, done)
+            case _:
+                self._writer.submit(effect, done)
 
     def _on_outcome(self, effect: Effect) -> Callable[[Outcome], None]:
         if self.engine.awaits(effect):

@@ -129,3 +129,11 @@ class BindJob(Job):
         if conflict is None:
             return self.doubt("NotLeader")
         return Refused(409, conflict.reason or "Conflict", conflict.message)
+
+
+def pod_node(pod: bytes) -> str:
+    """The node that a pod (JSON) is bound to; "" if it is not, or cannot be read."""
+    try:
+        return _pod.decode(pod).spec.node_name
+    except msgspec.DecodeError:
+        return ""
