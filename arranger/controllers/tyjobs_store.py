@@ -48,15 +48,16 @@ class TYJobStore:
         known = self._jobs.get(job.key)
         if known is not None and _older(job.metadata, known.metadata):
             return set()
+        if known is not None and known.metadata.uid != job.metadata.uid:
+            self.job_gone(job.key)
         self._jobs[job.key] = job
         return {job.key}
 
-    def job_gone(self, key: str) -> set[str]:
-        """A job was deleted."""
+    def job_gone(self, key: str) -> None:
+        """A job was deleted; the garbage collector removes the rest."""
         job = self._jobs.pop(key, None)
         if job is not None:
             self._refusals.pop(job.metadata.uid, None)
-        return set()  # the garbage collector removes the rest
 
     def job(self, key: str) -> TYJob | None:
         """The job of a key."""
@@ -86,14 +87,15 @@ class TYJobStore:
     def replaced(self, plural: str, parts: Iterable[Part], *, namespace: str = "") -> set[str]:
         """These are all the parts there are of a resource (in one namespace)."""
         now: dict[str, Part] = {part.metadata.uid: part for part in parts}
-        keys: set[str] = set()
-        for (_, resource), there in list(self._parts.items()):
-            for part in list(there.values()):
-                if resource == plural and namespace in ("", part.metadata.namespace):
-                    keys |= set() if part.metadata.uid in now else self.part_gone(plural, part)
-        for part in now.values():
-            keys |= self.part_set(plural, part)
-        return keys
+        known = [
+            part
+            for (_, resource), there in self._parts.items()
+            for part in there.values()
+            if resource == plural and namespace in ("", part.metadata.namespace)
+        ]
+        gone = (self.part_gone(plural, part) for part in known if part.metadata.uid not in now)
+        there = (self.part_set(plural, part) for part in now.values())
+        return set().union(*gone, *there)
 
     def part_set(self, plural: str, part: Part) -> set[str]:
         """A part was added or edited, or is the answer to a write of ours."""

@@ -10,16 +10,21 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile
+from arranger.embedded.taps import EVENTS, WRITES, Calls, Lose, Meanwhile, Reply
 from tests.builders import a_pod
-from tests.simulation.tyjob_stage import POD_CREATES, TYJobStage
+from tests.simulation.tyjob_stage import JOBS, POD_CREATES, TYJobStage
 from tests.tyjobs import a_template
 
 pytestmark = pytest.mark.looptime
 
 LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
+
+
+#: Requests with the leader's pod in the body.
+ABOUT_LEADER = Calls(lambda call: bool(call.body) and LEADER in str(call.json["metadata"]))
 
 
 @pytest.fixture
@@ -399,6 +404,52 @@ async def test_somebody_elses_pod_has_the_name(stage: TYJobStage) -> None:
         stage.delete("pod", FIRST)
         await stage.until_stage("Running", within=120)
         assert valid()["status"] == "True"
+
+
+async def test_a_quota_lets_no_pods_in_for_a_while(stage: TYJobStage) -> None:
+    stage.nodes("n1")
+    stage.submit(workers=8)
+    full = Reply(403, "Forbidden", "exceeded quota: pods")
+    async with stage.at_work():
+        with stage.hands.on(POD_CREATES & ~ABOUT_LEADER, full) as rule:
+            await asyncio.sleep(60)
+            assert len(rule.hits) < 10, "it asks ever more rarely, and for one pod only"
+            conditions = {c["type"]: c for c in stage.status()["conditions"]}
+            assert conditions["Valid"]["message"] == f"pods {FIRST}: exceeded quota: pods"
+            assert stage.told().count("RefusedTYJob") == 1
+        await stage.until_stage("Running", within=120)
+        await stage.until(lambda: stage.status()["readyWorkers"] == 3)
+        conditions = {c["type"]: c for c in stage.status()["conditions"]}
+        assert conditions["Valid"]["status"] == "True"
+
+
+async def test_a_job_that_has_gone_unseen_is_not_started_again(stage: TYJobStage) -> None:
+    stage.nodes("n1")
+    stage.submit()
+    async with stage.scheduler(), stage.kubelets(), stage.controller() as controller:
+        await stage.until_stage("Running")
+        job = controller.store.job("default/job")
+        assert job is not None
+        stage.ask("DELETE", f"{JOBS}/job")
+        await asyncio.sleep(30)
+        # As kopf leaves it when a watch was broken as the job went.
+        controller.store.job_set(msgspec.to_builtins(job))
+        before = len(stage.hands.applied(POD_CREATES))
+        controller.writer.turns.look_at({"default/job"})
+        await asyncio.sleep(30)
+        assert len(stage.hands.applied(POD_CREATES)) == before
+        assert controller.store.job("default/job") is None
+
+
+async def test_two_controllers_at_a_time_do_no_harm(stage: TYJobStage) -> None:
+    stage.nodes("n1")
+    stage.submit()
+    async with stage.scheduler(), stage.kubelets(), stage.controller(), stage.controller():
+        await _script(stage)
+    status = stage.status()
+    assert (status["restarts"], status["workerRestarts"]) == (1, {SECOND: 1})
+    created = [w.call.json["metadata"]["name"] for w in stage.hands.applied(POD_CREATES)]
+    assert sorted(map(created.count, (LEADER, FIRST, SECOND))) == [2, 3, 3]
 
 
 # --- deaths ------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from tests.tyjobs import a_tyjob
 
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
 MERGE = "application/merge-patch+json"
-POD_DELETES = of("pods") & Calls(lambda call: call.method == "DELETE")
 POD_CREATES = of("pods") & Calls(lambda call: call.method == "POST")
 
 _OPEN = ("Pending", "Starting", "Running", "Rescheduling")
