@@ -9,6 +9,7 @@ answer that comes when it has left that part is about a pod that is no more, and
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -86,7 +87,7 @@ class Consulting:
         self._rounds: dict[int, Round] = {}
         #: Identity of a question → its round.
         self._asked: dict[int, Round] = {}
-        self._answered: list[Round] = []
+        self._answered: deque[Round] = deque()
         #: (place in the queue's order, ticket, entity) of those that wait for a turn.
         self._line: list[tuple[tuple[Any, ...], int, Entity]] = []
 
@@ -96,7 +97,7 @@ class Consulting:
         """Whether extenders are to be asked about an entity first; if so, it is taken care of."""
         if not self._desk.extenders or not self._subjects(entity):
             return False
-        if len(self._rounds) >= self._parallel:
+        if self._line or len(self._rounds) >= self._parallel:
             self._desk.queue.set_aside(entity, now + LONGEST_TURN)
             heapq.heappush(self._line, (self._desk.queue.rank(entity), entity.ticket, entity))
         else:
@@ -195,7 +196,7 @@ class Consulting:
             self._answered.append(round_)
 
     def advance(self, now: float) -> Iterator[Round]:
-        """End the rounds that have lasted too long, and give the turn to those in line.
+        """End the rounds that have lasted too long.
 
         Yields the rounds that have ended and still count; their entities are out of the queue.
         """
@@ -203,18 +204,20 @@ class Consulting:
             round_.refused = Refused(0, "Timeout", "extenders did not answer in time")
             self._close(round_)
             self._answered.append(round_)
-        turns = TURNS
-        while self._answered or (self._has_turn and turns):
-            if self._answered:
-                round_ = self._answered.pop(0)
-                if round_.counts:
-                    self._desk.queue.remove(round_.entity)
-                    table = self._desk.cluster.table
-                    for kind, (question, advice) in round_.answers.items():
-                        round_.counsels[kind] = Counsel(table, question.nodes, advice)
-                    yield round_
-                continue
-            turns -= 1
+        while self._answered:
+            round_ = self._answered.popleft()
+            if round_.counts:
+                self._desk.queue.remove(round_.entity)
+                table = self._desk.cluster.table
+                for kind, (question, advice) in round_.answers.items():
+                    round_.counsels[kind] = Counsel(table, question.nodes, advice)
+                yield round_
+
+    def give_turns(self, now: float) -> None:
+        """Ask about those that are first in line, as many as there are turns."""
+        for _ in range(TURNS):
+            if not self._has_turn:
+                break
             _, ticket, entity = heapq.heappop(self._line)
             if entity.part is Part.CONSULTING and entity.ticket == ticket:
                 self._desk.queue.remove(entity)
@@ -222,7 +225,7 @@ class Consulting:
 
     @property
     def ready(self) -> bool:
-        """Whether :meth:`advance` has something to do."""
+        """Whether :meth:`advance` or :meth:`give_turns` has something to do."""
         return bool(self._answered) or self._has_turn
 
     @property

@@ -42,18 +42,19 @@ class Engine(Intake):
         self._started = True
         self.ledger.refresh()
         self._desk.cycle.now = now
+        for answered in self._consulting.advance(now):
+            self._advised(answered, now)
         self.queue.advance(now)
         self._gangs.advance(now)
         self._binder.advance(now)
         self._run_waiting(now)
-        for answered in self._consulting.advance(now):
-            self._advised(answered, now)
         while limit > 0:
             entity = self.queue.pop()
             if entity is None:
                 break
             limit -= len(entity.members)
             self._attempt(entity, now)
+        self._consulting.give_turns(now)
         effects, self._desk.outbox = self._desk.outbox, []
         return effects
 

@@ -15,6 +15,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
+from arranger.api.extenders import Extender
 from arranger.api.queues import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
@@ -72,8 +73,16 @@ class Core:
         *profiles: Profile,
         gangs: GangPolicy | None = None,
         queues: QueueRules | None = None,
+        extenders: Sequence[Extender] = (),
+        parallel: int = 1,
     ) -> None:
-        self.engine = Engine(profiles, gangs=gangs, queues=queues)
+        self.engine = Engine(
+            profiles,
+            gangs=gangs,
+            queues=queues,
+            extenders=extenders,
+            parallel_consultations=parallel,
+        )
         self.now = 0.0
         self.effects: list[Effect] = []
 
