@@ -29,7 +29,7 @@ def controllers(
     liveness: str | None,
     log_level: str,
 ) -> None:
-    """Maintain Gang objects and the status of PodGroups, and run Jobs, until stopped."""
+    """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
     import asyncio
 
     import aiohttp
