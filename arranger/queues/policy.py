@@ -8,7 +8,7 @@ and who tells no service type neither takes nor gives.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from arranger.api.queues import is_preemptable
@@ -38,11 +38,23 @@ class QueueRules:
 
 
 class QueuePolicy:
-    """Judges takers and victims by their queues; by priority alone where there are none."""
+    """Judges takers and victims by their queues; by priority alone where there are none.
 
-    def __init__(self, ledger: QueueLedger, rules: QueueRules) -> None:
+    Args:
+        leaving: uids of pods that are being evicted: still charged, and no more to be counted on.
+    """
+
+    def __init__(
+        self, ledger: QueueLedger, rules: QueueRules, leaving: Collection[str] = ()
+    ) -> None:
         self._ledger = ledger
         self._rules = rules
+        self._leaving = leaving
+
+    @property
+    def active(self) -> bool:
+        """Whether there are queues."""
+        return self._ledger.active
 
     def may_take(self, taker: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another."""
@@ -78,17 +90,20 @@ class QueuePolicy:
 
     def allows(self, victims: Sequence[PodInfo]) -> bool:
         """Whether no queue would fall below what it is guaranteed."""
-        if not self._ledger.active:
+        ledger = self._ledger
+        if not any(state.guarantee for state in ledger.queues.values()):
             return True
+        going = {pod.uid for pod in victims}
         taken: dict[str, Counter[str]] = {}
-        for pod in victims:
-            charge = self._ledger.charge_of(pod.uid)
-            if charge is not None:
-                for state in self._ledger.chain(charge[0]):
-                    taken.setdefault(state.name, Counter()).update(charge[1])
-        for name, amounts in taken.items():
-            state = self._ledger.queues[name]
-            for resource, least in state.guarantee.items():
-                if amounts[resource] and state.used[resource] - amounts[resource] < least:
-                    return False
-        return True
+        left: dict[str, Counter[str]] = {}
+        for uid in going.union(self._leaving):
+            queue, amounts = ledger.charge_of(uid) or ("", {})
+            for state in ledger.chain(queue):
+                left.setdefault(state.name, Counter(state.used)).subtract(amounts)
+                if uid in going:
+                    taken.setdefault(state.name, Counter()).update(amounts)
+        return not any(
+            amounts[resource] and left[name][resource] < least
+            for name, amounts in taken.items()
+            for resource, least in ledger.queues[name].guarantee.items()
+        )

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from arranger.api.effects import Effect
+from arranger.api.effects import DeletePod, Effect
 from arranger.api.podgroups import VolcanoPodGroup
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod, a_queue
-from tests.queueing import CARD, gpu_node, training
-from tests.unit.engine.harness import Core, placements
+from tests.queueing import CARD, GPU, gpu_node, inference, training
+from tests.unit.engine.harness import Core, of, placements
 
 
 @pytest.fixture
@@ -99,3 +99,12 @@ def test_a_queue_closed_by_its_user_or_above_it_takes_nothing_until_it_is_opened
     assert bound(core.run()) == set()
     team("Open")
     assert bound(core.at(20)) == {"p"}
+
+
+def test_two_takers_at_once_do_not_undercut_a_guarantee_that_one_would_not(core: Core) -> None:
+    guarantee = {"resource": {GPU: 3}}
+    core.see(a_queue("inference"), a_queue("training", guarantee=guarantee))
+    for node in ("n", "m"):
+        core.see(gpu_node(node, 2), *(training(f"{node}{n}").on(node) for n in range(2)))
+    core.see(inference("i"), inference("j"))
+    assert len(of(DeletePod, core.run())) == 1
