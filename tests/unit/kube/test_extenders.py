@@ -1,0 +1,493 @@
+"""The extender protocol on the wire, and what becomes of answers, errors and silence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
+
+from arranger.api.effects import (
+    Advice,
+    Ambiguous,
+    Applied,
+    Bind,
+    Consult,
+    ConsultVictims,
+    NodeVictims,
+    Outcome,
+    PodRef,
+    Question,
+    Refused,
+    VictimAdvice,
+)
+from arranger.api.extenders import Extender, ExtenderTls
+from arranger.kube.decoding import BareMeta
+from arranger.kube.extender_http import HttpExtenders
+from arranger.kube.extenders import Consultant, ExtenderPort
+from arranger.kube.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.whole import Whole, WholeDecoder, WholeObjects
+from tests.builders import a_node, a_pod
+
+POD = PodRef("default", "p", "uid-default-p")
+VICTIM = PodRef("default", "v", "uid-default-v")
+NODES = ("n0", "n1", "n2")
+
+
+class Said:
+    """An answer of the test's extender: a body as JSON, bytes, or an HTTP status."""
+
+    def __init__(self, body: Any = None, status: int = 200) -> None:
+        self.status = status
+        self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+class FakeExtender:
+    """Answers verbs as told, and keeps what it has been sent: (path, content type, JSON)."""
+
+    def __init__(self, answers: Mapping[str, Said]) -> None:
+        self.answers = answers
+        self.calls: list[tuple[str, str, Any]] = []
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        kind = request.headers["Content-Type"]
+        self.calls.append((request.path, kind, await request.json()))
+        said = self.answers[request.path.rsplit("/", 1)[-1]]
+        return web.Response(status=said.status, body=said.body)
+
+
+class Cluster:
+    """The API server, as far as it is read: pods by name."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.pods = {pod["metadata"]["name"]: pod for pod in pods}
+        self.lost = False
+
+    async def request(self, method: str, path: str, **_: Any) -> Response:
+        assert method == "GET", method
+        if self.lost:
+            raise TransportError("lost")
+        pod = self.pods.get(path.removeprefix("/api/v1/namespaces/default/pods/"))
+        return Response(404, b"{}") if pod is None else Response(200, json.dumps(pod).encode())
+
+
+def whole_nodes() -> WholeObjects:
+    nodes = WholeObjects()
+    for name in NODES:
+        manifest = a_node(name).labelled(hidden="yes").manifest()
+        nodes.applied(Whole(BareMeta(name), json.dumps(manifest).encode()))
+    return nodes
+
+
+def consultant(
+    port: ExtenderPort, cluster: Cluster | None = None, *, may_write: bool = True
+) -> Consultant:
+    cluster = cluster or Cluster(a_pod().manifest(), a_pod("v").manifest())
+    return Consultant(
+        port,
+        cluster,  # type: ignore[arg-type]  # it is only ever read from
+        whole_nodes(),
+        may_write=lambda: may_write,
+        rng=random.Random(1),
+    )
+
+
+@asynccontextmanager
+async def serving(*fakes: FakeExtender, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
+    servers = []
+    for fake in fakes:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", fake.handle)
+        server = TestServer(app, host="localhost" if tls else "127.0.0.1")
+        await server.start_server(ssl=tls)
+        fake.url = str(server.make_url("/scheduler"))
+        servers.append(server)
+    try:
+        yield
+    finally:
+        for server in servers:
+            await server.close()
+
+
+async def outcomes(asker: Consultant, effect: Question | Bind) -> list[Outcome]:
+    """Everything that an effect ends with."""
+    told: list[Outcome] = []
+    final = asyncio.Event()
+
+    def done(outcome: Outcome) -> None:
+        told.append(outcome)
+        if not isinstance(outcome, Ambiguous):
+            final.set()
+
+    asker.submit(effect, done)
+    await final.wait()
+    return told
+
+
+async def ask(effect: Question | Bind, cluster: Cluster | None = None) -> Outcome:
+    asker = consultant(HttpExtenders(), cluster)
+    try:
+        (outcome,) = await outcomes(asker, effect)
+    finally:
+        await asker.close()
+    return outcome
+
+
+# --- what is sent -------------------------------------------------------------------------------
+
+
+async def test_what_filter_and_prioritize_are_sent() -> None:
+    by_name = FakeExtender({"filter": Said({"NodeNames": ["n0", "n1"]}), "prioritize": Said([])})
+    whole = FakeExtender(
+        {
+            "filter": Said({"Nodes": {"items": [{"metadata": {"name": "n1"}}]}}),
+            "prioritize": Said([]),
+        }
+    )
+    async with serving(by_name, whole):
+        extenders = (
+            Extender(by_name.url, "filter", "prioritize", node_cache_capable=True),
+            Extender(whole.url + "/", "filter", "prioritize"),
+        )
+        advice = await ask(Consult(POD, extenders, NODES))
+    pod = a_pod().manifest()
+    named = lambda *names: {"Pod": pod, "Nodes": None, "NodeNames": list(names)}  # noqa: E731
+    listed = lambda *names: {  # noqa: E731
+        "Pod": pod,
+        "Nodes": {
+            "metadata": {},
+            "items": [a_node(n).labelled(hidden="yes").manifest() for n in names],
+        },
+        "NodeNames": None,
+    }
+    assert by_name.calls == [
+        ("/scheduler/filter", "application/json", named(*NODES)),
+        ("/scheduler/prioritize", "application/json", named("n1")),
+    ]
+    assert whole.calls == [
+        ("/scheduler/filter", "application/json", listed("n0", "n1")),
+        ("/scheduler/prioritize", "application/json", listed("n1")),
+    ]
+    assert advice == Advice(("n1",))
+
+
+async def test_what_preempt_is_sent() -> None:
+    kept = {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": VICTIM.uid}], "NumPDBViolations": 1}}}
+    by_uid, whole = FakeExtender({"preempt": Said(kept)}), FakeExtender({"preempt": Said(kept)})
+    async with serving(by_uid, whole):
+        extenders = (
+            Extender(by_uid.url, preempt_verb="preempt", node_cache_capable=True),
+            Extender(whole.url, preempt_verb="preempt"),
+        )
+        victims = {node: NodeVictims((VICTIM.uid,), 1) for node in ("n0", "n1")}
+        question = ConsultVictims(POD, extenders, victims, {VICTIM.uid: VICTIM})
+        advice = await ask(question)
+    pod = a_pod().manifest()
+    meta = {"Pods": [{"UID": VICTIM.uid}], "NumPDBViolations": 1}
+    ((_, _, first),), ((_, _, second),) = by_uid.calls, whole.calls
+    assert first == {
+        "Pod": pod,
+        "NodeNameToVictims": None,
+        "NodeNameToMetaVictims": {"n0": meta, "n1": meta},
+    }
+    assert second == {
+        "Pod": pod,
+        "NodeNameToVictims": {"n0": {"Pods": [a_pod("v").manifest()], "NumPDBViolations": 1}},
+        "NodeNameToMetaVictims": None,
+    }
+    assert advice == VictimAdvice({"n0": NodeVictims((VICTIM.uid,), 1)})
+
+
+async def test_what_bind_is_sent() -> None:
+    fake = FakeExtender({"bind": Said({"Error": ""})})
+    async with serving(fake):
+        extender = Extender(fake.url, bind_verb="bind")
+        assert await ask(Bind(POD, "n1", by=extender)) == Applied()
+    sent = {"PodName": "p", "PodNamespace": "default", "PodUID": POD.uid, "Node": "n1"}
+    assert fake.calls == [("/scheduler/bind", "application/json", sent)]
+
+
+# --- what is answered ---------------------------------------------------------------------------
+
+#: name → (nodeCacheCapable, filter's answer, priorities, the advice or a part of the error).
+ANSWERS: dict[str, tuple[bool, Said, Said, Advice | str]] = {
+    "names": (True, Said({"NodeNames": ["n2"]}), Said([]), Advice(("n2",))),
+    "names in lower case, as before v1": (
+        True,
+        Said({"nodenames": ["n2"], "failedNodes": {"n0": "full"}, "error": ""}),
+        Said([{"host": "n2", "score": 3}]),
+        Advice(("n2",), {"n2": 60}, {"n0": "full"}),
+    ),
+    "names from one that should list nodes count as none": (
+        False,
+        Said({"NodeNames": ["n2"]}),
+        Said([]),
+        Advice(()),
+    ),
+    "nodes from one that knows them count": (
+        True,
+        Said({"Nodes": {"items": [{"metadata": {"name": "n2"}}]}}),
+        Said([]),
+        Advice(("n2",)),
+    ),
+    "reasons of both kinds": (
+        True,
+        Said(
+            {
+                "NodeNames": ["n0"],
+                "FailedNodes": {"n1": "full", "n2": "full"},
+                "FailedAndUnresolvableNodes": {"n2": "broken"},
+            }
+        ),
+        Said([]),
+        Advice(("n0",), {}, {"n1": "full", "n2": "full"}, {"n2": "broken"}),
+    ),
+    "scores are weighted and scaled": (
+        True,
+        Said({"NodeNames": ["n0", "n1"]}),
+        Said([{"Host": "n0", "Score": 10}, {"Host": "n1", "Score": 1}]),
+        Advice(("n0", "n1"), {"n0": 200, "n1": 20}),
+    ),
+    "no scores when it cannot prioritize": (
+        True,
+        Said({"NodeNames": ["n0"]}),
+        Said(status=500),
+        Advice(("n0",)),
+    ),
+    "no scores when they cannot be read": (
+        True,
+        Said({"NodeNames": ["n0"]}),
+        Said([{"Host": "n0", "Score": "ten"}]),
+        Advice(("n0",)),
+    ),
+    "nothing at all": (True, Said(None), Said([]), Advice(())),
+    "an error": (True, Said({"Error": "boom"}), Said([]), "boom"),
+    "a status": (True, Said({}, status=503), Said([]), "filter answered with status 503"),
+    "no JSON": (True, Said(b"<html>"), Said([]), "unreadable answer"),
+    "a node that it was not asked about": (
+        True,
+        Said({"NodeNames": ["n9"]}),
+        Said([]),
+        'claims a filtered node "n9" which is not found in the input node list',
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("capable", "filters", "scores", "expected"), ANSWERS.values(), ids=ANSWERS
+)
+async def test_what_is_made_of_an_answer(
+    capable: bool,
+    filters: Said,
+    scores: Said,
+    expected: Advice | str,
+) -> None:
+    fake = FakeExtender({"filter": filters, "prioritize": scores})
+    async with serving(fake):
+        extender = Extender(fake.url, "filter", "prioritize", weight=2, node_cache_capable=capable)
+        outcome = await ask(Consult(POD, (extender,), NODES))
+    if isinstance(expected, Advice):
+        assert outcome == expected
+    else:
+        assert isinstance(outcome, Refused)
+        assert outcome.message.startswith(f'running extender "{fake.url}": ')
+        assert expected in outcome.message
+
+
+async def test_an_ignorable_extender_that_fails_is_skipped() -> None:
+    bad, good = (
+        FakeExtender({"filter": Said(status=500)}),
+        FakeExtender({"filter": Said({"NodeNames": ["n1"]})}),
+    )
+    async with serving(bad, good):
+        extenders = tuple(
+            Extender(fake.url, "filter", node_cache_capable=True, ignorable=True)
+            for fake in (bad, good)
+        )
+        assert await ask(Consult(POD, extenders, NODES)) == Advice(("n1",))
+    assert good.calls[0][2]["NodeNames"] == list(NODES)
+
+
+NO_VICTIMS = {"NodeNameToMetaVictims": {"n0": {"Pods": []}}}
+
+
+async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorable() -> None:
+    fake = FakeExtender({"preempt": Said(NO_VICTIMS)})
+    victims = {"n0": NodeVictims((VICTIM.uid,))}
+    told = []
+    async with serving(fake):
+        for ignorable in (False, True):
+            extender = Extender(
+                fake.url, preempt_verb="preempt", node_cache_capable=True, ignorable=ignorable
+            )
+            told.append(await ask(ConsultVictims(POD, (extender,), victims, {VICTIM.uid: VICTIM})))
+    refused, advice = told
+    assert isinstance(refused, Refused)
+    assert 'expected at least one victim pod on node "n0"' in refused.message
+    assert advice == VictimAdvice({})
+
+
+GONE = {
+    "gone": (Cluster(), "NotFound"),
+    "recreated": (Cluster(a_pod().with_uid("other").manifest()), "Replaced"),
+}
+
+
+@pytest.mark.parametrize(("cluster", "reason"), GONE.values(), ids=GONE.keys())
+async def test_nobody_is_asked_about_a_pod_that_is_gone(cluster: Cluster, reason: str) -> None:
+    outcome = await ask(Consult(POD, (Extender("http://127.0.0.1:1", "filter"),), NODES), cluster)
+    assert isinstance(outcome, Refused)
+    assert outcome.reason == reason
+
+
+async def test_extenders_that_cannot_be_reached_have_failed() -> None:
+    extender = Extender(f"http://127.0.0.1:{unused_port()}", "filter", bind_verb="bind")
+    for effect in (Consult(POD, (extender,), NODES), Bind(POD, "n0", by=extender)):
+        outcome = await ask(effect)
+        assert isinstance(outcome, Refused)
+        assert outcome.reason == "Extender"
+
+
+async def test_tls_from_files(throwaway_certificate: tuple[Path, Path]) -> None:
+    cert, key = throwaway_certificate
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(cert))
+    server.load_cert_chain(cert, key)
+    server.verify_mode = ssl.CERT_REQUIRED
+    fake = FakeExtender({"filter": Said({"NodeNames": ["n0"]})})
+    trusting = ExtenderTls(ca_file=str(cert), cert_file=str(cert), key_file=str(key))
+    kinds = {
+        "both trust each other": (trusting, True),
+        "its authority is unknown": (ExtenderTls(cert_file=str(cert), key_file=str(key)), False),
+        "we show no certificate": (ExtenderTls(ca_file=str(cert)), False),
+        "the files are missing": (ExtenderTls(ca_file="missing.pem"), False),
+    }
+    async with serving(fake, tls=server):
+        for name, (tls, works) in kinds.items():
+            extender = Extender(fake.url, "filter", node_cache_capable=True, tls=tls)
+            outcome = await ask(Consult(POD, (extender,), NODES))
+            assert isinstance(outcome, Advice) == works, (name, outcome)
+
+
+# --- bindings and silence, in virtual time ------------------------------------------------------
+
+
+class Silent:
+    """A port that does something and answers nothing, or something else."""
+
+    def __init__(self, act: Callable[[], Awaitable[tuple[int, bytes]]]) -> None:
+        self._act = act
+
+    async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
+        return await self._act()
+
+    async def close(self) -> None:
+        pass
+
+
+BINDER = Extender("http://binder", bind_verb="bind", timeout=5.0)
+
+
+@pytest.mark.looptime(noop_cycles=0)
+async def test_a_question_without_an_answer_ends_with_the_time_out() -> None:
+    async def hang() -> tuple[int, bytes]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asker = consultant(Silent(hang))
+    (outcome,) = await outcomes(asker, Consult(POD, (Extender("http://x", "filter"),), NODES))
+    assert outcome == Refused(0, "Extender", 'running extender "http://x": no answer within 5s')
+    assert asyncio.get_running_loop().time() == pytest.approx(5.0, abs=0.1)
+
+
+#: name → (where the pod is 3 s after the call, the call's end, what it comes to).
+BINDINGS: dict[str, tuple[str, TransportError | Said, list[Outcome | type[Outcome]]]] = {
+    "no answer, bound": ("n1", TransportError("lost"), [Ambiguous("lost"), Applied()]),
+    "no answer, bound elsewhere": (
+        "n9",
+        TransportError("lost"),
+        [Ambiguous("lost"), Refused(409, "AlreadyBound", "the pod is bound to n9")],
+    ),
+    "no answer, and never bound": (
+        "",
+        TransportError("lost"),
+        [
+            Ambiguous("lost"),
+            Refused(
+                0,
+                "Extender",
+                'running extender "http://binder": lost; and the pod is not bound',
+            ),
+        ],
+    ),
+    "never sent": (
+        "",
+        RefusedConnectionError("refused"),
+        [Refused(0, "Extender", 'running extender "http://binder": refused')],
+    ),
+    "an error": (
+        "",
+        Said({"Error": "boom"}),
+        [Refused(0, "Extender", 'running extender "http://binder": boom')],
+    ),
+}
+
+
+@pytest.mark.looptime(noop_cycles=0)
+@pytest.mark.parametrize(("node", "end", "expected"), BINDINGS.values(), ids=BINDINGS.keys())
+async def test_what_becomes_of_a_binding_is_known_in_the_end(
+    node: str, end: TransportError | Said, expected: list[Outcome]
+) -> None:
+    cluster = Cluster(a_pod().manifest())
+
+    def bind() -> None:
+        if node:
+            cluster.pods["p"] = a_pod().on(node).manifest()
+
+    async def act() -> tuple[int, bytes]:
+        asyncio.get_running_loop().call_later(3, bind)
+        if isinstance(end, Said):
+            return end.status, end.body
+        raise end
+
+    assert await outcomes(consultant(Silent(act), cluster), Bind(POD, "n1", by=BINDER)) == expected
+
+
+@pytest.mark.looptime(noop_cycles=0)
+async def test_an_extender_that_binds_and_then_fails_has_bound() -> None:
+    cluster = Cluster(a_pod().on("n1").manifest())
+
+    async def act() -> tuple[int, bytes]:
+        return 200, b'{"Error": "could not say so"}'
+
+    asker = consultant(Silent(act), cluster)
+    assert await outcomes(asker, Bind(POD, "n1", by=BINDER)) == [Applied()]
+
+
+async def test_nothing_is_bound_while_we_may_not_write() -> None:
+    asker = consultant(HttpExtenders(), may_write=False)
+    assert await outcomes(asker, Bind(POD, "n1", by=BINDER)) == [Refused(0, "NotLeader")]
+
+
+# --- whole objects ------------------------------------------------------------------------------
+
+
+def test_objects_are_kept_byte_for_byte() -> None:
+    raw = b'{"metadata":{"name":"n", "x": [1,  2]},"odd":true}'
+    decoder, kept = WholeDecoder(), WholeObjects()
+    _, objects, bad = decoder.page(b'{"metadata":{},"items":[' + raw + b"]}")
+    assert bad == []
+    kept.replaced(objects, "1")
+    assert kept["n"] == raw
+    event = decoder.event(b'{"type":"DELETED","object":' + raw + b"}")
+    assert isinstance(event.object, Whole)  # type: ignore[union-attr]
+    kept.deleted(event.object)  # type: ignore[union-attr]
+    assert "n" not in kept
