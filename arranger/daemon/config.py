@@ -116,6 +116,7 @@ class QueueConfig(_Section):
         "Job": "training",
     }
     respect_priority: bool = True
+    preempt_within_queue: bool = True
 
 
 class Config(_Section):
@@ -158,6 +159,7 @@ class Config(_Section):
         queues = self.queues
         return QueueRules(
             respect_priority=queues.respect_priority,
+            preempt_inside=queues.preempt_within_queue,
             by_owner=queues.pod_owner_reference_to_service_type,
             cards_unlimit=queues.card_unlimited_cpu_memory,
             over_commit=queues.over_commit_factor,

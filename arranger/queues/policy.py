@@ -26,12 +26,14 @@ class QueueRules:
 
     Attributes:
         respect_priority: whether a victim must also be of lower priority than the taker.
+        preempt_inside: whether a pod may take from a lower one of its own queue.
         by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
         cards_unlimit: whether pods with cards are free of limits on cpu and memory.
         over_commit: PodGroups are let in while their cards fit into this many times the quota.
     """
 
     respect_priority: bool = True
+    preempt_inside: bool = True
     by_owner: Mapping[str, str] = field(default_factory=dict)
     cards_unlimit: bool = False
     over_commit: float = 1.0
@@ -65,7 +67,7 @@ class QueuePolicy:
         if not is_preemptable(victim.pod):
             return False
         if ledger.queue_name(taker) == ledger.queue_name(victim):
-            return lower
+            return lower and self._rules.preempt_inside
         mine, theirs = ledger.queue_for(taker), ledger.queue_for(victim)
         if mine is None or theirs is None or not theirs.reclaimable or ledger.closed(taker):
             return False

@@ -132,6 +132,12 @@ def test_priority_can_be_left_out_across_queues_and_not_inside() -> None:
     assert not policy.may_take(training("t", 1, 0).info(), training("u", 1, 1).info())
 
 
+def test_inside_a_queue_nobody_need_take_from_anybody() -> None:
+    policy, _, _ = a_policy(preempt_inside=False)
+    assert not policy.may_take(training("t", 1, 60000).info(), training("u").info())
+    assert policy.may_take(inference("i").info(), training("u").info())
+
+
 def test_without_queues_priority_alone_decides() -> None:
     policy, ledger, _ = a_policy()
     for name in list(ledger.queues):
