@@ -1,4 +1,4 @@
-"""``arranger demo``: the embedded cluster over HTTP, hollow kubelets, and the daemon against it."""
+"""``arranger demo``: the embedded cluster over HTTP, hollow kubelets, scheduler and controllers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from arranger.cli.simulating import Outcome, load_manifests, outcome_of
+from arranger.controllers.process import controllers_beside
 from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.http import serve
@@ -59,6 +60,8 @@ async def demonstrate(
         work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
         try:
             load_manifests(cluster, manifests)
+            # When the definitions are there, so that nobody has to wait for them to be found.
+            await stack.enter_async_context(controllers_beside(Access(url), quiet=0.2))
             await _until_still(cluster, kubelets, work, keep=keep, progress=progress)
         finally:
             scheduler.stop()
@@ -85,8 +88,8 @@ async def _until_still(
         # The lease is renewed every two seconds, which is no change that anybody waits for.
         version = sum(
             int(obj["metadata"]["resourceVersion"])
-            for plural in ("pods", "nodes")
-            for obj in cluster.objects(plural)
+            for plural, group in (("pods", ""), ("nodes", ""), ("tyjobs", "arranger.io"))
+            for obj in cluster.objects(plural, group)
         )
         if version != seen or not kubelets.idle:
             seen, changed = version, loop.time()

@@ -41,6 +41,7 @@ class Outcome:
     pending: list[Object] = field(default_factory=list)
     evictions: list[Object] = field(default_factory=list)
     events: list[Object] = field(default_factory=list)
+    stages: dict[str, str] = field(default_factory=dict)
     virtual_seconds: float = 0.0
 
     def as_json(self) -> Object:
@@ -49,6 +50,7 @@ class Outcome:
             "placements": self.placements,
             "pending": self.pending,
             "evictions": self.evictions,
+            "stages": self.stages,
             "events": self.events,
             "virtualSeconds": self.virtual_seconds,
         }
@@ -169,9 +171,23 @@ def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
         if event["reason"] == "Preempted":
             evicted = f"{about.get('namespace', '')}/{about['name']}"
             outcome.evictions.append({"pod": evicted, "note": event["note"]})
+    outcome.stages = _stages(cluster)
     outcome.evictions.sort(key=lambda eviction: str(eviction["pod"]))
     outcome.events.sort(key=lambda event: (event["object"], event["reason"]))
     return outcome
+
+
+def _stages(cluster: EmbeddedCluster) -> dict[str, str]:
+    """TYJob → its stage; what no controller has seen yet has none."""
+    try:
+        jobs = cluster.objects("tyjobs", "arranger.io")
+    except KeyError:
+        return {}
+    return {
+        f"{job['metadata']['namespace']}/{job['metadata']['name']}": job["status"]["stage"]
+        for job in jobs
+        if (job.get("status") or {}).get("stage")
+    }
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

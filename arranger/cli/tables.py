@@ -38,6 +38,8 @@ class LiveOutcome:
         phases = Counter(placement["phase"] for placement in outcome.placements)
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
         line = f"{counts or 'nothing placed yet'}; {len(outcome.pending)} waiting"
+        for job, stage in outcome.stages.items():
+            line += f"; TYJob {job} {stage}"
         if self._console.is_terminal:
             self._live.update(line, refresh=True)
         elif line != self._last:
@@ -58,6 +60,11 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
         shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
         table.add_row(node, str(count), shown)
     console.print(table)
+    if outcome.stages:
+        jobs = Table("TYJob", "stage")
+        for job, stage in sorted(outcome.stages.items()):
+            jobs.add_row(job, stage)
+        console.print(jobs)
     if outcome.evictions:
         gone = Table("evicted", "why")
         for eviction in outcome.evictions:
