@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ from arranger.framework.what_if import (
     Quota,
     Weight,
     WhatIf,
+    alone,
     outranks,
     priority,
 )
@@ -137,6 +138,7 @@ class Cycle:
         self.nominations = Nominations(cluster)
         #: Who must leave together; the engine's gangs say so.
         self.company: Company = tuple
+        self.in_gang: Callable[[PodInfo], bool] = alone
         #: Who may take whose place, and who goes first; the engine's queues say so.
         self.may_take: MayTake = outranks
         self.weight: Weight = priority
@@ -159,7 +161,7 @@ class Cycle:
 
         Placing the pod will then raise as well, and its owner is told.
         """
-        with self.nominations.aside_for(member, self.may_take):
+        with self._aside(member):
             try:
                 evaluation = self.evaluate(member.profile, member.pod, member.sign)
             except Exception:
@@ -170,7 +172,7 @@ class Cycle:
 
     def fits_without(self, member: Member, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""
-        with self.nominations.aside_for(member, self.may_take), self._cluster.without(victims):
+        with self._aside(member), self._cluster.without(victims):
             try:
                 evaluation = Evaluation(member.profile, self._cluster, member.pod, scoring=False)
             except PluginFailureError:
@@ -207,8 +209,12 @@ class Cycle:
             return self._decide(member)
         # Also while victims are sought: a pod that only has a promise can be no victim, and the
         # room that the pod has been promised itself is not taken.
-        with self.nominations.aside_for(member, self.may_take):
+        with self._aside(member):
             return self._decide(member)
+
+    def _aside(self, member: Member) -> AbstractContextManager[None]:
+        plain = self.quota is None or not self.quota.active
+        return self.nominations.aside_for(member, self.may_take, by_priority=plain)
 
     def _decide(self, member: Member) -> Decision:
         decision = self._place(member, None)
@@ -226,7 +232,7 @@ class Cycle:
         """
         if not self.nominations:
             return self._place(member, within)
-        with self.nominations.aside_for(member, self.may_take):
+        with self._aside(member):
             return self._place(member, within)
 
     def _place(self, member: Member, within: Within | None) -> Decision | NoRoom:
@@ -331,6 +337,7 @@ class Cycle:
             nominated=self.nominations.node_of(member.uid),
             leaving=self.nominations.leaving,
             company=self.company,
+            in_gang=self.in_gang,
             may_take=self.may_take,
             weight=self.weight,
             allows=self.allows,

@@ -99,9 +99,11 @@ class Intake:
         )
         self._admission = Admission(self.ledger, rules.over_commit)
         self._desk.let_in = self._let_in
-        policy, cycle = QueuePolicy(self.ledger, rules), self._desk.cycle
+        cycle = self._desk.cycle
+        policy = QueuePolicy(self.ledger, rules, cycle.nominations.leaving)
         cycle.others_choose = lambda pod: bool(self._consulting.minding_victims(pod))
         cycle.company, cycle.may_take = self._gangs.company, policy.may_take
+        cycle.in_gang = lambda pod: self.registry.gang_of(pod.uid) is not None
         cycle.weight, cycle.allows, cycle.quota = policy.weight, policy.allows, policy
         self._uid_of: dict[str, str] = {}
         self._started = False

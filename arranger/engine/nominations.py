@@ -26,6 +26,8 @@ class Nominations:
         self._cluster = cluster
         self._members: dict[str, Member] = {}
         self._nodes: dict[str, str] = {}
+        #: Priority → the pods of it, by uid.
+        self._ranks: dict[int, dict[str, Member]] = {}
         self.leaving: set[str] = set()
 
     def __len__(self) -> int:
@@ -46,13 +48,14 @@ class Nominations:
         """Promise a node to a pod that has none, in place of an earlier promise."""
         self.take_back(member.uid)
         self._members[member.uid], self._nodes[member.uid] = member, node
+        self._ranks.setdefault(member.pod.priority, {})[member.uid] = member
         self._cluster.assume(member.pod, node)
 
     def take_back(self, uid: str) -> bool:
         """Withdraw a promise; whether there was one."""
-        if self._nodes.pop(uid, None) is None:
+        if uid not in self._nodes:
             return False
-        del self._members[uid]
+        self._drop(uid)
         self._cluster.remove(uid)
         return True
 
@@ -63,16 +66,15 @@ class Nominations:
             self.promise(member, node)
 
     @contextmanager
-    def aside_for(self, member: Member, may_take: MayTake) -> Iterator[None]:
+    def aside_for(
+        self, member: Member, may_take: MayTake, *, by_priority: bool = False
+    ) -> Iterator[None]:
         """Leave out the promises that do not count for a pod: its own, and those it may break.
 
-        A pod that gets a node inside keeps it, and its promise is fulfilled.
+        A pod that gets a node inside keeps it, and its promise is fulfilled. ``by_priority`` says
+        that ``may_take`` looks at nothing else.
         """
-        aside = [
-            other
-            for other in self._members.values()
-            if other is member or may_take(member.pod, other.pod)
-        ]
+        aside = self._aside(member, may_take, by_priority=by_priority)
         for other in aside:
             self._cluster.remove(other.uid)
         try:
@@ -80,9 +82,27 @@ class Nominations:
         finally:
             for other in aside:
                 if other.uid in self._cluster:
-                    del self._nodes[other.uid], self._members[other.uid]
+                    self._drop(other.uid)
                 else:
                     self._cluster.assume(other.pod, self._nodes[other.uid])
+
+    def _aside(self, member: Member, may_take: MayTake, *, by_priority: bool) -> list[Member]:
+        aside = [member] if member.uid in self._nodes else []
+        for rank in self._ranks.values():
+            if by_priority and not may_take(member.pod, next(iter(rank.values())).pod):
+                continue
+            aside += [o for o in rank.values() if o is not member and may_take(member.pod, o.pod)]
+        return aside
+
+    def _drop(self, uid: str) -> None:
+        """The promise is over, whatever room there is for it."""
+        member = self._members.pop(uid)
+        del self._nodes[uid]
+        for priority, rank in list(self._ranks.items()):
+            if rank.get(uid) is member:
+                del rank[uid]
+                if not rank:
+                    del self._ranks[priority]
 
     def check_consistent(self) -> None:
         """Check the promises against the cluster.

@@ -26,6 +26,11 @@ Allows = Callable[[Sequence[PodInfo]], bool]
 class Quota(Protocol):
     """Limits on what pods use together, wherever they are."""
 
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        ...
+
     def room(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit with the pod on that node; less than 0 is too little."""
         ...
@@ -38,6 +43,12 @@ class Quota(Protocol):
 def outranks(taker: PodInfo, victim: PodInfo) -> bool:
     """Whether a pod is of higher priority than another."""
     return victim.priority < taker.priority
+
+
+def alone(pod: PodInfo) -> bool:
+    """Whether a pod is in a gang, where there are none."""
+    del pod
+    return False
 
 
 def priority(pod: PodInfo) -> int:
@@ -55,6 +66,7 @@ class WhatIf:
         nominated: the node it has been promised, "" for none.
         leaving: uids of pods that are being evicted already.
         company: for pods that leave together, these and all that must then leave with them.
+        in_gang: whether a pod may have such company at all.
         may_take: whether one pod may take the place of another.
         weight: how important a pod is among victims, the least of which go first.
         allows: whether these victims may all go together.
@@ -72,6 +84,7 @@ class WhatIf:
         nominated: str = "",
         leaving: Collection[str] = (),
         company: Company = tuple,
+        in_gang: Callable[[PodInfo], bool] = alone,
         may_take: MayTake = outranks,
         weight: Weight = priority,
         allows: Allows = bool,
@@ -85,6 +98,7 @@ class WhatIf:
         self.nominated = nominated
         self.leaving = leaving
         self.company = company
+        self.in_gang = in_gang
         self.may_take = may_take
         self.weight = weight
         self.allows = allows

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import islice
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.plugin import Eviction, Nomination
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.framework.what_if import WhatIf
-from arranger.preemption.order import Candidate, cheapest
-from arranger.preemption.victims import Reasons, search
+from arranger.preemption.survey import Survey
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
-UNHELPFUL: Reasons = ("Preemption is not helpful for scheduling",)
+UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemptionArgs(BaseModel):
     """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
 
-    ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling; all
-    nodes are looked at here, and they bound only how many extenders are asked about.
+    ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling.
+    Here all nodes are looked at where only room counts; they bound how many candidates are sought
+    for pods that look at other pods, and how many extenders are asked about.
     """
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -55,23 +55,23 @@ class DefaultPreemption(SpecPlugin):
         if why := self._not_eligible(pod, what_if, diagnosis):
             return Status(Code.UNSCHEDULABLE, (why,), self.name)
         table = what_if.cluster.table
-        rows = diagnosis.resolvable_rows().tolist()
+        rows = diagnosis.resolvable_rows()
         if diagnosis.refusal is not None and diagnosis.refusal.code is Code.UNSCHEDULABLE:
-            rows = table.alive[: table.size].nonzero()[0].tolist()
-        candidates, reasons = search(what_if, rows, self.may_leave)
-        best = cheapest(candidates)
-        if best is None:
-            return Nomination("", message=self._no_candidate(table.count, reasons))
-        options = self._options(candidates, table) if what_if.others_choose else ()
-        return Nomination(table.name(best.row), best.victims, options=options)
-
-    def _options(self, candidates: list[Candidate], table: NodeTable) -> tuple[Eviction, ...]:
-        """The cheapest candidates, so many as upstream would look for."""
+            rows = np.flatnonzero(table.alive[: table.size])
+        # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
-        candidates.sort(key=lambda c: (*c.cost(), c.row))
-        return tuple(
-            Eviction(table.name(c.row), c.victims, c.violations) for c in candidates[:most]
-        )
+        survey: Survey = state.setdefault(f"{self.name}/{pod.priority}", Survey())
+        survey.look(what_if, rows, self.may_leave, most)
+        best = survey.best()
+        if best is None:
+            return Nomination("", message=_no_candidate(table.count, survey))
+        options: tuple[Eviction, ...] = ()
+        if what_if.others_choose:
+            options = tuple(
+                Eviction(table.name(each.row), each.victims, each.violations)
+                for each in islice(survey.candidates(), most)
+            )
+        return Nomination(table.name(best.row), best.victims, options=options)
 
     def may_leave(self, victim: PodInfo) -> bool:
         """Whether the pod is of a scheduler whose pods may be evicted."""
@@ -93,12 +93,13 @@ class DefaultPreemption(SpecPlugin):
                 return LEAVING
         return ""
 
-    def _no_candidate(self, nodes: int, reasons: dict[int, Reasons]) -> str:
-        counts: Counter[str] = Counter(reason for each in reasons.values() for reason in each)
-        if nodes > len(reasons):
-            counts[UNHELPFUL[0]] += nodes - len(reasons)
-        texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"preemption: 0/{nodes} nodes are available: {texts}."
+
+def _no_candidate(nodes: int, survey: Survey) -> str:
+    counts, looked_at = survey.reasons()
+    if nodes > looked_at:
+        counts[UNHELPFUL] += nodes - looked_at
+    texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"preemption: 0/{nodes} nodes are available: {texts}."
 
 
 def _is_leaving(pod: PodInfo) -> bool:

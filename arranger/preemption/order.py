@@ -52,8 +52,3 @@ class Candidate:
         oldest = min(started(pod) for pod, weight in pairs if weight == top)
         total = sum(weight + _OFFSET for weight in weights)
         return self.violations, top, total, len(self.victims), -oldest
-
-
-def cheapest(candidates: Iterable[Candidate]) -> Candidate | None:
-    """The candidate of the least cost, the lowest row of equals."""
-    return min(candidates, key=lambda c: (*c.cost(), c.row), default=None)

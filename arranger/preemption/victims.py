@@ -1,8 +1,8 @@
-"""Finds, node by node, the fewest and least important pods whose leaving makes room for one."""
+"""Finds, for one node, the fewest and least important pods whose leaving makes room for a pod."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.what_if import WhatIf
@@ -23,26 +23,39 @@ COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
 
 
 class VictimSearch:
-    """Looks for victims on behalf of one pod (``SelectVictimsOnNode``)."""
+    """Looks for victims on behalf of one pod (``SelectVictimsOnNode``).
 
-    def __init__(self, what_if: WhatIf, may_leave: MayLeave) -> None:
+    Attributes:
+        counts: whether the victims of a node can be told by counting, without asking plugins; they
+            depend on nothing then but the node, its pods, budgets, gangs and quotas.
+    """
+
+    def __init__(
+        self,
+        what_if: WhatIf,
+        may_leave: MayLeave,
+        words: dict[tuple[object, ...], Reasons] | None = None,
+    ) -> None:
+        """``words`` remembers what plugins said about pods of the class that lack something."""
         self._what_if = what_if
         self._cluster = what_if.cluster
         self._pod = what_if.pod
         self._may_leave = may_leave
         self._budgets = tuple(what_if.cluster.budgets.values())
-        self._quota = what_if.quota
-        self._counts = what_if.evaluation.reads_pods <= COUNTED
+        self._quota = what_if.quota if what_if.quota is not None and what_if.quota.active else None
+        self._words = {} if words is None else words
+        self.counts = what_if.evaluation.reads_pods <= COUNTED
 
-    def on(self, row: int) -> Candidate | Reasons:
-        """The victims on a node, or why evicting pods there does not help."""
-        table = self._cluster.table
-        potential = in_order(
-            (pod for pod in table.pods[row].values() if self._may_go(pod)), self._what_if.weight
-        )
+    def potential(self, row: int) -> list[PodInfo]:
+        """The pods on a node that may go, the most important first."""
+        pods = [pod for pod in self._cluster.table.pods[row].values() if self._may_go(pod)]
+        return in_order(pods, self._what_if.weight)
+
+    def among(self, row: int, potential: Sequence[PodInfo]) -> Candidate | Reasons:
+        """Who of them must go, or why evicting them does not help."""
         if not potential:
             return NO_VICTIMS
-        if self._counts and self._what_if.evaluation.suitable[row]:
+        if self.counts and self._what_if.evaluation.suitable[row]:
             return self._by_counting(row, potential)
         return self._by_trying(row, potential)
 
@@ -65,47 +78,67 @@ class VictimSearch:
         """The same where only resources decide: no plugin needs to be asked."""
         table = self._cluster.table
         columns, wanted = table.vector(self._pod)
-        free: dict[object, int] = {
-            c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns
-        }
-        for column, amount in zip(columns, wanted, strict=True):
-            free[column] -= amount
+        slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
+        left = dict[object, int](
+            (column, free - amount)
+            for column, free, amount in zip(columns, slack, wanted, strict=True)
+        )
         if self._quota is not None:
-            room = self._quota.room(self._pod, table.name(row))
-            free.update((limit, left) for limit, left in room.items())
-        taken = {pod.uid: self._takes(pod, free) for pod in potential}
+            left.update(self._quota.room(self._pod, table.name(row)).items())
+        taken = {pod.uid: self._takes(pod, left) for pod in potential}
         for amounts in taken.values():
             for limit, amount in amounts:
-                free[limit] += amount
-        if min(free.values()) < 0:
-            return self._by_trying(row, potential)  # which says what is lacking
+                left[limit] += amount
+        if min(left.values()) < 0:
+            return self._lacking(row, potential, left)
 
         def spared(pod: PodInfo) -> bool:
             amounts = taken[pod.uid]
-            if any(free[limit] < amount for limit, amount in amounts):
-                return False
             for limit, amount in amounts:
-                free[limit] -= amount
+                if left[limit] < amount:
+                    return False
+            for limit, amount in amounts:
+                left[limit] -= amount
             return True
 
         return self._reprieved(row, potential, spared)
 
+    def _lacking(
+        self, row: int, potential: Sequence[PodInfo], left: dict[object, int]
+    ) -> Candidate | Reasons:
+        """What would still be too little, in the words of plugins, asked once for each set."""
+        lacking = tuple(limit for limit, amount in left.items() if amount < 0)
+        known = self._words.get(lacking)
+        if known is not None:
+            return known
+        found = self._by_trying(row, potential)
+        if self._quota is None and not isinstance(found, Candidate):
+            self._words[lacking] = found
+        return found
+
     def _takes(self, pod: PodInfo, limits: dict[object, int]) -> list[tuple[object, int]]:
         """What a pod takes of the limits that matter."""
-        taken: list[tuple[object, int]] = [*zip(*self._cluster.table.vector(pod), strict=True)]
+        columns, amounts = self._cluster.table.vector(pod)
+        taken: list[tuple[object, int]] = [
+            pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits
+        ]
         if self._quota is not None:
-            taken += self._quota.frees(pod)
-        return [(limit, amount) for limit, amount in taken if limit in limits]
+            taken += [pair for pair in self._quota.frees(pod) if pair[0] in limits]
+        return taken
 
     def _reprieved(
         self, row: int, potential: Sequence[PodInfo], spared: Callable[[PodInfo], bool]
     ) -> Candidate | Reasons:
         """Spare whom the pod can do without: first the protected, the most important first."""
-        protected, free = split(potential, self._budgets)
-        broken = [pod for pod in protected if not spared(pod)]
-        others = [pod for pod in free if not spared(pod)]
         weight = self._what_if.weight
-        alone = in_order([*broken, *others], weight)
+        protected: list[PodInfo] = []
+        free = potential
+        if self._budgets:
+            protected, free = split(potential, self._budgets)
+        broken = [pod for pod in protected if not spared(pod)]
+        alone = [pod for pod in free if not spared(pod)]
+        if broken:
+            alone = in_order([*broken, *alone], weight)
         if not alone:
             return ()
         victims = self._what_if.company(alone)
@@ -123,19 +156,3 @@ class VictimSearch:
 
     def _may_go(self, pod: PodInfo) -> bool:
         return self._what_if.may_take(self._pod, pod) and self._may_leave(pod)
-
-
-def search(
-    what_if: WhatIf, rows: Iterable[int], may_leave: MayLeave
-) -> tuple[list[Candidate], dict[int, Reasons]]:
-    """(candidates, row → why not) for the nodes where evictions might help."""
-    finder = VictimSearch(what_if, may_leave)
-    candidates: list[Candidate] = []
-    reasons: dict[int, Reasons] = {}
-    for row in rows:
-        found = finder.on(row)
-        if isinstance(found, Candidate):
-            candidates.append(found)
-        else:
-            reasons[row] = found
-    return candidates, reasons

@@ -1,0 +1,120 @@
+"""What preemption costs: ``python -m tests.benchmarks.bench_preemption [--real] [--nodes 1000]``.
+
+Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
+have to make three of them leave. Without ``--real`` the core alone is measured: CPU a preemptor
+from the first attempt to the Binding. With it, contenders on a control plane of their own each:
+the rate counts from the first binding seen to the last, the victims go as soon as they are deleted
+(their grace is 0) and come to no kubelet. Compare ratios within one run only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from arranger.api.effects import Applied, Bind, DeletePod
+from arranger.engine.engine import Engine
+from arranger.plugins import default_profile
+from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, measure, verdict
+from tests.builders import a_node, a_pod
+from tests.controlplane import harness
+
+EACH = 4
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def drain(nodes: int) -> tuple[float, int]:
+    """(microseconds of the core's CPU a preemptor, number of evictions)."""
+    engine = Engine([default_profile()])
+    pods = {}
+    for n in range(nodes):
+        engine.node_set(a_node(f"n{n}").offers(cpu=4).in_zone(f"z{n % 3}").build(), 0.0)
+        for i in range(EACH):
+            low = a_pod(f"low-{n}-{i}").needs(cpu="900m", memory="500Mi").on(f"n{n}")
+            engine.pod_set(low.build(), 0.0)
+    for n in range(nodes):
+        high = a_pod(f"high-{n}").needs(cpu=3, memory="500Mi").with_priority(10)
+        pods[f"high-{n}"] = high
+        engine.pod_set(high.build(), 0.0)
+    gc.collect()
+    now, bound, evicted = 0.0, 0, 0
+    start = time.process_time()
+    while bound < nodes:
+        for effect in engine.run(now, limit=64):
+            if isinstance(effect, Bind):
+                bound += 1
+                engine.settle(effect, Applied(), now)
+            elif isinstance(effect, DeletePod):
+                evicted += 1
+                engine.settle(effect, Applied(), now)
+                engine.pod_gone(f"default/{effect.pod.name}", now)
+        if not engine.ready:
+            now = max(now, engine.next_timer() or now)
+    return (time.process_time() - start) / nodes * 1e6, evicted
+
+
+# --- on the real control plane -----------------------------------------------------------------
+
+
+def victims(nodes: int, scheduler: str) -> Iterator[dict[str, Any]]:
+    """Running pods that go at once when they are deleted."""
+    for n in range(nodes):
+        for i in range(EACH):
+            pod = harness.a_pod(f"low-{n}-{i}", scheduler=scheduler, cpu="900m")
+            pod["spec"] |= {"nodeName": f"n{n}", "terminationGracePeriodSeconds": 0}
+            yield pod
+
+
+def preemptors(nodes: int, scheduler: str) -> Iterator[dict[str, Any]]:
+    """Pods that fit nowhere, and are more important."""
+    for n in range(nodes):
+        pod = harness.a_pod(f"high-{n}", scheduler=scheduler, cpu="3")
+        pod["spec"]["priorityClassName"] = "high"
+        yield pod
+
+
+async def main_real(nodes: int, only: str | None) -> None:
+    """Run both contenders and print a table."""
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    high = {**head, "metadata": {"name": "high"}, "value": 1000}
+    results = {}
+    print(f"{nodes} nodes, {nodes} preemptors of three victims each\n{HEADING}")
+    for name, (start, scheduler) in CONTENDERS.items():
+        if only not in (None, name):
+            continue
+        results[name] = await measure(
+            name,
+            start,
+            nodes=(harness.a_node(f"n{n}") for n in range(nodes)),
+            pods={
+                CLASSES: [high],
+                PODS: chain(victims(nodes, scheduler), preemptors(nodes, scheduler)),
+            },
+            seen="high-",
+            count=nodes,
+        )
+        print(results[name].row(), flush=True)
+    print(verdict(results))
+
+
+def main() -> None:
+    """Measure the core, or with ``--real`` both contenders."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--real", action="store_true")
+    parser.add_argument("--only", choices=list(CONTENDERS))
+    args = parser.parse_args()
+    if args.real:
+        asyncio.run(main_real(args.nodes, args.only))
+        return
+    cost, evicted = drain(args.nodes)
+    print(f"{args.nodes} nodes: {cost:.0f} µs of CPU a preemptor, {evicted} evictions")
+
+
+if __name__ == "__main__":
+    main()

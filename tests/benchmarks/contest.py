@@ -1,0 +1,144 @@
+"""Schedulers measured one after the other, each on a real control plane of its own.
+
+The rate counts from the first Binding seen to the last, by a watch; start-up is the time from
+starting the process to the first Binding. Compare ratios within one run only.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+
+from tests.controlplane.daemon import Daemon, install_rbac
+from tests.controlplane.harness import ControlPlane, cpu_seconds
+
+PODS: Final = "/api/v1/namespaces/default/pods"
+HEADING: Final = "contender        pods/s   start-up s   CPU ms/pod   apiserver CPU ms/pod"
+
+Object = dict[str, Any]
+#: Starts a contender; returns its process id, None for one that runs in this process.
+Starter = Callable[[ControlPlane], Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One contender's run: CPU of the scheduler and of the API server in seconds."""
+
+    name: str
+    pods: int
+    start_up: float
+    seconds: float
+    scheduler_cpu: float
+    server_cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Bindings a second."""
+        return (self.pods - 1) / self.seconds
+
+    def row(self) -> str:
+        """The result under :data:`HEADING`."""
+        return (
+            f"{self.name:15} {self.rate:7.0f} {self.start_up:12.2f}"
+            f" {1000 * self.scheduler_cpu / self.pods:12.2f}"
+            f" {1000 * self.server_cpu / self.pods:22.2f}"
+        )
+
+
+async def measure(
+    name: str,
+    start: Starter,
+    *,
+    nodes: Iterable[Object],
+    pods: Mapping[str, Iterable[Object]],
+    seen: str,
+    count: int,
+) -> Result:
+    """Fill a new cluster, start the contender, and watch it bind.
+
+    Args:
+        pods: what else there is, by the path of its collection; created in this order.
+        seen: what the names of the pods that count begin with.
+        count: how many of these there are.
+    """
+    async with ControlPlane() as plane:
+        await install_rbac(plane)
+        await plane.post_all("/api/v1/nodes", nodes)
+        for path, objects in pods.items():
+            await plane.post_all(path, objects)
+        async with _bindings(plane, seen) as bindings:
+            server = plane.components["kube-apiserver"]
+            before = server.cpu_seconds()
+            started = time.perf_counter()
+            pid = await start(plane)
+            first = last = await anext(bindings)
+            for _ in range(count - 1):
+                last = await anext(bindings)
+            return Result(
+                name,
+                count,
+                first - started,
+                last - first,
+                0.0 if pid is None else cpu_seconds(pid),
+                server.cpu_seconds() - before,
+            )
+
+
+@asynccontextmanager
+async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncIterator[float]]:
+    """When each pod of such a name is seen bound; metadata only, to cost little."""
+    url = f"{plane.url}{PODS}?watch=1&fieldSelector=spec.nodeName!=&timeoutSeconds=3000"
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    headers = {"Authorization": f"Bearer {plane.token}", "Accept": accept}
+    connector = aiohttp.TCPConnector(ssl=plane.ssl_context())
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+        session.get(url, headers=headers) as answer,
+    ):
+
+        async def seen() -> AsyncIterator[float]:
+            async for line in answer.content:
+                event = json.loads(line)
+                if event["type"] == "ADDED" and event["object"]["metadata"]["name"].startswith(
+                    names
+                ):
+                    yield time.perf_counter()
+
+        yield seen()
+
+
+async def start_arranger(plane: ControlPlane) -> int:
+    """Our daemon, with Events on and the rights of ``manifests/``."""
+    daemon = await Daemon.start(plane, config={"leaderElection": {"leaderElect": False}})
+    return daemon.process.pid
+
+
+async def start_kube_scheduler(plane: ControlPlane) -> int:
+    """The same binary's kube-scheduler, QPS 5000."""
+    await plane.start_scheduler()
+    return plane.components["kube-scheduler"].process.pid
+
+
+#: Name → how it is started, and the ``schedulerName`` it answers to.
+CONTENDERS: Final[Mapping[str, tuple[Starter, str]]] = {
+    "arranger": (start_arranger, "arranger"),
+    "kube-scheduler": (start_kube_scheduler, "default-scheduler"),
+}
+
+
+def verdict(results: Mapping[str, Result]) -> str:
+    """How the two compare, in words; "" unless both have run."""
+    if not CONTENDERS.keys() <= results.keys():
+        return ""
+    ours, theirs = results["arranger"], results["kube-scheduler"]
+    return (
+        f"arranger is {ours.rate / theirs.rate:.2f} times as fast as kube-scheduler,"
+        f" with 1/{theirs.scheduler_cpu / ours.scheduler_cpu:.1f} of its CPU"
+    )

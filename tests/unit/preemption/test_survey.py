@@ -1,0 +1,147 @@
+"""A survey that is kept current says the same as one made anew, whatever has happened."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+
+from arranger.api.budgets import PodDisruptionBudget
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.evaluation import Evaluation
+from arranger.framework.what_if import WhatIf
+from arranger.plugins import default_profile
+from arranger.preemption.survey import Survey
+from tests.builders import PodBuilder, a_node, a_pod
+
+PROFILE = default_profile()
+APPS = ("a", "b", "c")
+
+
+def budget(app: str, allowed: int, namespace: str = "default") -> PodDisruptionBudget:
+    manifest = {
+        "metadata": {"name": f"budget-{app}", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    return msgspec.convert(manifest, PodDisruptionBudget)
+
+
+def victim(rng: random.Random, number: int) -> PodBuilder:
+    pod = a_pod(f"v{number}").needs(cpu=rng.randint(1, 3)).with_priority(rng.randint(0, 12))
+    return pod.labelled(app=rng.choice(APPS)).in_namespace(rng.choice(["default", "other"]))
+
+
+class World:
+    """A cluster to which things happen, and a survey that is kept."""
+
+    def __init__(self, seed: int, wanted: PodBuilder) -> None:
+        self.rng = random.Random(seed)
+        self.cluster = Cluster()
+        self.pod = wanted.info()
+        self.evaluation = Evaluation(PROFILE, self.cluster, self.pod)
+        self.kept = Survey()
+        self.placed: list[PodInfo] = []
+        #: Pods that, as members of a gang, take another with them.
+        self.partners: dict[str, PodInfo] = {}
+
+    def company(self, pods: object) -> list[PodInfo]:
+        leaving = {pod.uid: pod for pod in pods}  # type: ignore[attr-defined]
+        for uid in list(leaving):
+            other = self.partners.get(uid)
+            if other is not None and other.uid in self.cluster:
+                leaving[other.uid] = other
+        return list(leaving.values())
+
+    def happen(self, number: int) -> None:
+        rng = self.rng
+        match rng.randrange(8):
+            case 0:
+                node = a_node(f"n{rng.randrange(8)}").offers(cpu=rng.randint(2, 8))
+                self.cluster.set_node((node.tainted("x") if rng.random() < 0.2 else node).build())
+            case 1 if self.placed:
+                self.cluster.remove(self.placed.pop(rng.randrange(len(self.placed))).uid)
+            case 2:
+                self.cluster.set_budget(budget(rng.choice(APPS), rng.randrange(3)))
+            case 3:
+                namespace = rng.choice(["default", "other"])
+                self.cluster.remove_budget(budget(rng.choice(APPS), 0, namespace))
+            case 4:
+                one, other = (victim(rng, 1000 * n + number).info() for n in (1, 2))
+                self.partners[one.uid], self.partners[other.uid] = other, one
+                self.place(one)
+                self.place(other)
+            case _:
+                self.place(victim(rng, number).info())
+
+    def place(self, pod: PodInfo) -> None:
+        self.cluster.assume(pod, f"n{self.rng.randrange(8)}")
+        self.placed.append(pod)
+
+    def look(self, survey: Survey) -> tuple[object, ...]:
+        self.evaluation.refresh()
+        what_if = WhatIf(
+            PROFILE,
+            self.cluster,
+            self.pod,
+            self.evaluation,
+            company=self.company,
+            in_gang=lambda pod: pod.uid in self.partners,
+        )
+        rows = self.evaluation.diagnosis().resolvable_rows()
+        assert not np.isin(rows, np.flatnonzero(self.evaluation.feasible)).any()
+        survey.look(what_if, rows, lambda pod: pod.pod.metadata.labels["app"] != "c", 10**6)
+        found = [(each.row, each.victims, each.violations) for each in survey.candidates()]
+        return found, survey.reasons()
+
+
+WANTED = {
+    "by room alone": a_pod("high").needs(cpu=3).with_priority(10),
+    "by what runs there, too": a_pod("high")
+    .needs(cpu=2)
+    .with_priority(10)
+    .apart("kubernetes.io/hostname", {"app": "a"}),
+}
+
+
+@pytest.mark.parametrize("wanted", WANTED.values(), ids=WANTED.keys())
+def test_what_is_kept_is_what_would_be_found_anew(wanted: PodBuilder) -> None:
+    found = 0
+    for seed in range(15):
+        world = World(seed, wanted)
+        for number in range(120):
+            world.happen(number)
+            if world.rng.random() < 0.4:
+                kept = world.look(world.kept)
+                assert kept == world.look(Survey()), seed
+                found += bool(kept[0])
+    assert found > 50, "somebody could have been evicted at some time"
+
+
+def test_who_has_joined_a_gang_since_does_not_leave_alone() -> None:
+    world = World(1, WANTED["by room alone"])
+    pods = [a_pod(f"v{n}").needs(cpu=4).labelled(app="b").info() for n in range(2)]
+    for n, pod in enumerate(pods):
+        world.cluster.set_node(a_node(f"n{n}").offers(cpu=4).build())
+        world.cluster.assume(pod, f"n{n}")
+    (first, _), _ = world.look(world.kept)
+    assert first == (0, (pods[0],), 0)
+    world.partners = {pods[0].uid: pods[1], pods[1].uid: pods[0]}
+    (first, _), _ = world.look(world.kept)
+    assert set(first[1]) == set(pods)
+
+
+def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
+    world = World(1, WANTED["by what runs there, too"])
+    for n in range(20):
+        world.cluster.set_node(a_node(f"n{n}").offers(cpu=2).build())
+        pod = a_pod(f"v{n}").needs(cpu=2).labelled(app="b").in_namespace("other")
+        world.cluster.assume(pod.info(), f"n{n}")
+    world.evaluation.refresh()
+    what_if = WhatIf(PROFILE, world.cluster, world.pod, world.evaluation)
+    survey = Survey()
+    survey.look(what_if, np.arange(20), lambda _: True, 5)
+    assert len(list(survey.candidates())) == 5
