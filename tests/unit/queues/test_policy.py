@@ -37,7 +37,7 @@ def owned(pod: PodBuilder, kind: str) -> PodBuilder:
 #: Queues (both, plainly, if none are named), taker, victim, and whether it may take.
 MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
     "inference from lower training": ([], inference("i"), training("t"), True),
-    "not from equal training": ([], inference("i", 1, 20000), training("t", 1, 20000), False),
+    "and from equal training": ([], inference("i", 1, 20000), training("t", 1, 20000), True),
     "not from higher training": ([], inference("i", 1, 20000), training("t", 1, 60000), False),
     "inference not from inference of another queue": (
         [],

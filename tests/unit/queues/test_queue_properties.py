@@ -224,9 +224,9 @@ class World:
             inside = taker.queue == job.queue
             limits = self.limits[job.queue]
             safe = any(self.limits[queue].guarantee for queue in self.chain(job.queue))
-            lower = job.size == 1 and job.preemptable and job.priority < taker.priority
-            gives = not safe and (inside or (reclaims and limits.reclaimable))
-            if at == node and lower and gives:
+            above = taker.priority - job.priority
+            gives = above > 0 if inside else above >= 0 and reclaims and limits.reclaimable
+            if at == node and job.size == 1 and job.preemptable and gives and not safe:
                 yield job.cards
 
 
