@@ -34,6 +34,7 @@ from arranger.embedded.taps import (
     by,
 )
 from arranger.embedded.virtual import EPOCH, virtual_now
+from arranger.kube.extenders import ExtenderPort
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]
@@ -123,11 +124,11 @@ class Stage:
 
     @asynccontextmanager
     async def scheduler(
-        self, name: str = "one", config: Config = CONFIG
+        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderPort | None = None
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
         transport = DirectTransport(self.cluster, taps=self.taps, user=name)
-        scheduler = Scheduler(transport, config, identity=name, rng=random.Random(1))
+        scheduler = Scheduler(transport, config, identity=name, rng=random.Random(1), port=port)
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
         self._transports[name] = transport
