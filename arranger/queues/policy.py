@@ -1,8 +1,8 @@
 """Who gives way to whom: preempt inside a queue, reclaim across (seed 004 and the decisions page).
 
 Inside a queue a pod of higher priority takes from a lower one. Across queues inference takes from
-training that is not of higher priority, and nobody else from anybody: training takes from nobody,
-inference not from inference, and who tells no service type neither takes nor gives.
+training of lower priority, and nobody else from anybody: training takes from nobody, inference not
+from inference, and who tells no service type neither takes nor gives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class QueueRules:
     """What about queues can be set.
 
     Attributes:
-        respect_priority: whether a pod of another queue is safe from takers of lower priority.
+        respect_priority: whether a victim must also be of lower priority than the taker; not where
+            neither has any.
         preempt_inside: whether a pod may take from a lower one of its own queue.
         by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
         cards_unlimit: whether pods with cards are free of limits on cpu and memory.
@@ -71,7 +72,9 @@ class QueuePolicy:
         mine, theirs = ledger.queue_for(taker), ledger.queue_for(victim)
         if mine is None or theirs is None or not theirs.reclaimable or ledger.closed(taker):
             return False
-        if self._rules.respect_priority and victim.priority > taker.priority:
+        # Who has no priority at all is judged by its service alone (seed 004, case 5).
+        none = taker.priority == victim.priority == 0
+        if self._rules.respect_priority and not (lower or none):
             return False
         return ledger.service(taker) == "inference" and ledger.service(victim) == "training"
 

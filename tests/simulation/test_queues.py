@@ -1,7 +1,7 @@
 """Tidal scheduling (seed 004) through the whole scheduler, in virtual time, with kubelets.
 
 After every test: no queue was ever over its quota at a Binding, only inference has taken and only
-from training that was not more important, every victim knew why (:mod:`.queue_stage`).
+from less important training, every victim knew why (:mod:`.queue_stage`).
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def owned(pod: PodBuilder, kind: str) -> PodBuilder:
 #: Queues (both, plainly, if none are named), taker, victim, and whether it may take.
 MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
     "inference from lower training": ([], inference("i"), training("t"), True),
-    "and from equal training": ([], inference("i", 1, 20000), training("t", 1, 20000), True),
+    "not from equal training": ([], inference("i", 1, 20000), training("t", 1, 20000), False),
+    "without any priorities from training": ([], inference("i", 1, 0), training("t", 1, 0), True),
+    "but not inside a queue": ([], training("t", 1, 0), training("u", 1, 0), False),
     "not from higher training": ([], inference("i", 1, 20000), training("t", 1, 60000), False),
     "inference not from inference of another queue": (
         [],

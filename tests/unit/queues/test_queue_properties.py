@@ -225,7 +225,7 @@ class World:
             limits = self.limits[job.queue]
             safe = any(self.limits[queue].guarantee for queue in self.chain(job.queue))
             above = taker.priority - job.priority
-            gives = above > 0 if inside else above >= 0 and reclaims and limits.reclaimable
+            gives = above > 0 and (inside or (reclaims and limits.reclaimable))
             if at == node and job.size == 1 and job.preemptable and gives and not safe:
                 yield job.cards
 
