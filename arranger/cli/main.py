@@ -68,14 +68,92 @@ def run(
     "files",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    required=True,
     help="Manifests: YAML or JSON files, or folders of them. May be repeated.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, path_type=Path),
+    help="Instead of manifests: a trace to replay, a folder or its pod list.",
 )
 @click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
 @click.option("--seed", default=0, show_default=True, help="Equal seeds give equal runs.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-def simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
-    """Schedule manifests in an embedded cluster, in virtual time, until nothing changes."""
+@click.option("--policy", "policies", multiple=True, help="With --trace: default all known ones.")
+@click.option(
+    "--speedup",
+    type=click.FloatRange(min=0, min_open=True),
+    default=50_000.0,
+    show_default=True,
+    help="With --trace: how much faster than in it pods come, while waiting is measured.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="With --trace: draw how the cluster filled into this file.",
+)
+@click.pass_context
+def simulate(
+    context: click.Context,
+    files: tuple[Path, ...],
+    trace: Path | None,
+    config_file: Path | None,
+    seed: int,
+    output: str,
+    policies: tuple[str, ...],
+    speedup: float,
+    svg: Path | None,
+) -> None:
+    """Schedule manifests in an embedded cluster, in virtual time, until nothing changes.
+
+    Or replay a trace under several placement policies and compare them.
+    """
+    _refuse_mixed(context, trace)
+    if trace is not None:
+        _replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
+    else:
+        _simulate(files, config_file, seed, output)
+
+
+def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
+    """Options that would be ignored are mistakes."""
+    given = {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+    }
+    if trace is None:
+        if not given & {"files"}:
+            raise click.UsageError("give manifests with -f, or a trace with --trace")
+        wrong = given & {"policies", "speedup", "svg"}
+    else:
+        wrong = given & {"files", "config_file"}
+    if wrong:
+        options = {param.name: param.opts[-1] for param in context.command.params}
+        names = ", ".join(sorted(options[name] for name in wrong))
+        raise click.UsageError(f"{names}: not {'without' if trace is None else 'with'} --trace")
+
+
+def _replay(
+    trace: Path,
+    policies: tuple[str, ...],
+    *,
+    seed: int,
+    speedup: float,
+    svg: Path | None,
+    output: str,
+) -> None:
+    from arranger.cli.tracing import replay
+    from arranger.daemon.logs import configure_logging
+    from arranger.replay import PolicyError, TraceError
+
+    configure_logging(level="ERROR")
+    try:
+        replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
+    except (TraceError, PolicyError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
     import json
 
     from arranger.cli.simulating import ManifestError, read_manifests

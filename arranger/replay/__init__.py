@@ -1,0 +1,9 @@
+"""Replays a trace of a real cluster on the core, in virtual time, to compare placement policies."""
+
+from __future__ import annotations
+
+from arranger.replay.comparing import Comparison, PolicyError, compare
+from arranger.replay.plot import draw
+from arranger.replay.trace import Trace, TraceError, read_trace
+
+__all__ = ["Comparison", "PolicyError", "Trace", "TraceError", "compare", "draw", "read_trace"]
