@@ -7,6 +7,7 @@ of Weng et al., *Beware of Fragmentation* (USENIX ATC 2023).
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,8 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
     fractions = 0
     for line, row in _rows(path, _PodRow):
         _once(path, line, row.name, seen)
+        if not all(math.isfinite(t or 0.0) for t in _times(row)):
+            raise TraceError(f"{path}, line {line}: {row.name}: a time must be finite")
         start = row.creation_time if row.scheduled_time is None else row.scheduled_time
         duration = None if row.deletion_time is None else row.deletion_time - start
         if duration is not None and duration < 0:
@@ -152,6 +155,10 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
             )
         )
     return pods, fractions
+
+
+def _times(row: _PodRow) -> tuple[float | None, ...]:
+    return row.creation_time, row.scheduled_time, row.deletion_time
 
 
 def _rows(path: Path, kind: type[_Row]) -> Iterator[tuple[int, _Row]]:
