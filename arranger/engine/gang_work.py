@@ -32,8 +32,9 @@ class GangWork(GangUnits):
     def changed(self, names: Iterable[str], now: float) -> None:
         """Gangs have other settings, other partners or new standing: sort their members anew."""
         names = set(names)
-        members = self._members_of(names)
         concerned = sorted({key for name in names for key in self._names.get(name, ())})
+        partners = {g.name for key in concerned for g in self._entities[key].gang_group.gangs}
+        members = self._members_of(names | partners)
         for key in concerned:
             hold = self._holds.get(key)
             if hold is None:

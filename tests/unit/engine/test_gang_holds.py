@@ -239,6 +239,24 @@ def test_patience_is_that_of_the_least_patient_gang_of_the_group() -> None:
     assert {mark.pod.name for mark in of(AnnotatePod, core.at(100))} == {"a-0", "b-0"}
 
 
+def test_a_group_is_tried_again_when_the_last_mark_is_taken_off_a_member_that_is_bound(
+    core: Core,
+) -> None:
+    both = '["default/a", "default/b"]'
+    (one,) = gang("a", 1, mode="NonStrict", groups=both)
+    (two,) = gang("b", 1, mode="NonStrict", groups=both)
+    mark = {"gang.scheduling.koordinator.sh/timeout": "true"}
+    core.see(*nodes(1), one, two)
+    core.run()
+    core.at(600)
+    core.see(one.annotated(mark), two.annotated(mark))
+    core.see(two.annotated(mark).on("elsewhere"), one)
+    assert bound(core) == set()
+    core.see(two.on("elsewhere"))
+    core.at(700)
+    assert bound(core) == {"a-0"}
+
+
 # --- those that PreEnqueue holds back --------------------------------------------------------
 
 

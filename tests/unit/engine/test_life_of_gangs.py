@@ -1,0 +1,574 @@
+"""Gangs of all dialects in any order of events and outcomes, against a small API server."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from arranger.api.effects import (
+    Ambiguous,
+    AnnotatePod,
+    Applied,
+    Bind,
+    DeletePod,
+    Effect,
+    Outcome,
+    PodRef,
+    Refused,
+)
+from arranger.api.gangs import MatchPolicy, claim_of
+from arranger.api.objects import ObjectMeta, Pod
+from arranger.api.podgroups import (
+    AnyPodGroup,
+    CommunityPodGroup,
+    GangStatus,
+    SavedGang,
+    SigsPodGroup,
+    VolcanoPodGroup,
+)
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.engine import Engine
+from arranger.engine.gang_hold import GangPolicy
+from arranger.framework.plugin import Plugin, Reads, Wait
+from arranger.framework.status import CycleState, Status
+from arranger.framework.wakeup import EventKind, WakeUp
+from arranger.gangs.registry import GangGroup
+from arranger.plugins.scheduling_gates import SchedulingGates
+from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
+from tests.unit.engine.harness import CONFLICT, small_profile
+
+NAMES = [f"p{n}" for n in range(8)]
+MOODS = [
+    *[("permit", "wait")] * 4,
+    *(("permit", "refuse"), ("permit", "raise"), ("reserve", "refuse"), ("reserve", "raise")),
+    *(("pre_bind", "refuse"), ("pre_bind", "raise")),
+]
+#: What may happen to a pod on the server.
+EVENTS = [
+    *("deleted", "deleting", "edited", "freed", "freed"),
+    *("Succeeded", "Failed", "bound by another"),
+]
+NODES = st.sampled_from(["n0", "n1", "n2"])
+KINDS = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup)
+PICK = st.integers(0, 99)
+BOTH = '["default/a", "default/b"]'
+MARKS = ("gang.scheduling.koordinator.sh/timeout", "gang.koordinater.io/timeOut")
+#: Dialects that need a PodGroup, and of what kind.
+DEFINED = {"sigs": SigsPodGroup, "x": CommunityPodGroup, "volcano": VolcanoPodGroup}
+LABELS = ("pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a pod says about its gang, and what else it is like."""
+
+    dialect: str
+    gang: str
+    least: int
+    mode: str
+    wait: str
+    match: str
+    partners: str
+    topology: str
+    cpu: int
+    gated: bool
+
+    @staticmethod
+    def random(rng: random.Random) -> Claim:
+        pick = rng.choice
+        return Claim(
+            dialect=pick(["annotations"] * 3 + ["sigs", "x", "volcano", "ps", "worker", ""]),
+            gang=pick("abcd"),
+            least=pick(range(5)),
+            mode=pick(["Strict", "Strict", "NonStrict", "NonStrict", "loose"]),
+            wait=pick(["", "", "5s", "2h", "soon"]),
+            match=pick(["", "", *(policy.value for policy in MatchPolicy)]),
+            partners=pick([""] * 5 + [BOTH, BOTH, '["default/nobody"]']),
+            topology=pick(["", "", "", "preferred=zone"]),
+            cpu=pick([1, 1, 1, 2]),
+            gated=rng.random() < 0.15,
+        )
+
+    @property
+    def notes(self) -> dict[str, str]:
+        words = {"mode": self.mode, "waiting-time": self.wait, "groups": self.partners}
+        words["match-policy"] = self.match
+        return {f"gang.scheduling.koordinator.sh/{word}": text for word, text in words.items()}
+
+
+CHANCE = random.Random(0)
+#: One draw for a whole claim: more of them fit into a second.
+CLAIMS = st.sampled_from([Claim.random(CHANCE) for _ in range(500)])
+#: Some of the pods' names, in a row.
+NAMED = st.sampled_from(
+    [[NAMES[(first + n) % 7] for n in range(size)] for first in range(7) for size in range(1, 5)]
+)
+
+
+def claiming(pod: PodBuilder, claim: Claim) -> PodBuilder:
+    """The pod with nothing but this claim."""
+    manifest = pod.manifest()
+    manifest["metadata"]["labels"] = {}
+    manifest["metadata"]["annotations"] = {"arranger.io/topology": claim.topology, **claim.notes}
+    pod, gang = PodBuilder(manifest), claim.gang
+    match claim.dialect:
+        case "":
+            return pod
+        case "annotations":
+            return pod.in_gang(gang, claim.least)
+        case "sigs" | "x":
+            return pod.in_pod_group(gang, label=LABELS[claim.dialect == "x"])
+        case "volcano":
+            return pod.annotated({"scheduling.k8s.io/group-name": gang})
+        case role:
+            return pod.in_bundle(gang, role, min(claim.least, 2))
+
+
+class Moody(Plugin):
+    """Refuses or delays the pods of some names at any extension point."""
+
+    reads = Reads.USAGE
+    wake_on = (WakeUp(EventKind.NODE_CHANGED),)
+
+    def __init__(self) -> None:
+        #: Extension point → pod → what becomes of it there.
+        self.moods: dict[str, dict[str, str]] = {}
+
+    def answer(self, point: str, pod: PodInfo) -> Any:
+        mood = self.moods.get(point, {}).get(pod.pod.metadata.name)
+        if mood == "raise":
+            raise RuntimeError("bad mood")
+        if mood == "wait" and point == "permit":
+            return Wait(7.0)
+        return None if mood is None else self.reject("bad mood")
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return self.answer("reserve", pod)  # type: ignore[no-any-return]
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        return self.answer("permit", pod)  # type: ignore[no-any-return]
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return self.answer("pre_bind", pod)  # type: ignore[no-any-return]
+
+
+@dataclass
+class Served:
+    """A pod as the API server has it."""
+
+    pod: PodBuilder
+    uid: str
+    node: str = ""
+    phase: str = ""
+    deleting: bool = False
+    _built: Pod | None = None
+    _built_of: tuple[object, ...] = ()
+
+    def build(self) -> Pod:
+        """As the watch shows it; built anew only when something has changed."""
+        state = (id(self.pod), self.node, self.phase, self.deleting)
+        if state != self._built_of:
+            pod = self.pod.deleting() if self.deleting else self.pod
+            pod = pod.on(self.node) if self.node else pod
+            self._built = (pod.in_phase(self.phase) if self.phase else pod).build()
+            self._built_of = state
+        assert self._built is not None, "built above"
+        return self._built
+
+
+@dataclass
+class Write:
+    """A Binding on its way; ``done`` is what the server did with it, unknown to the engine."""
+
+    bind: Bind
+    done: Outcome | None = None
+
+
+@dataclass
+class Before:
+    """What the engine had decided when it began to run."""
+
+    assumed: set[str] = field(default_factory=set)
+    placed: set[str] = field(default_factory=set)
+
+
+class Life(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.moody = Moody()
+        self.policy = GangPolicy()
+        self.now = 0.0
+        self.born = 0
+        self.nodes: dict[str, int] = {}
+        self.pods: dict[str, Served] = {}
+        self.groups: dict[tuple[str, type[AnyPodGroup]], PodGroupBuilder] = {}
+        self.deleted: list[str] = []
+        self.writes: list[Write] = []
+        #: Pods whose Binding the engine knows to have been taken.
+        self.bound_by_us: set[str] = set()
+        #: Name → uid of the pods that the engine has been shown as succeeded.
+        self.succeeded: dict[str, str] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        profile = small_profile(SchedulingGates(), self.moody)
+        self.engine = Engine([profile], gangs=self.policy)
+
+    @initialize(
+        on_timeout=st.sampled_from(["Block", "Retry"]),
+        on_partial_bind=st.sampled_from(["Complete", "Complete", "Delete", "Hold"]),
+        starvation_after=st.sampled_from([20.0, 600.0]),
+    )
+    def policy_is_chosen(self, **policy: Any) -> None:
+        self.policy = GangPolicy(wait=60.0, **policy)
+        self.begin()
+        self.node_is_set_or_goes("n0", 3)
+        self.node_is_set_or_goes("n1", 2)
+
+    # --- what there is -----------------------------------------------------------------------
+
+    @rule(name=NODES, cpu=st.integers(0, 5))
+    def node_is_set_or_goes(self, name: str, cpu: int) -> None:
+        if cpu:
+            node = a_node(name).offers(cpu=cpu).labelled(zone="z0" if name == "n0" else "z1")
+            self.engine.node_set(node.build(), self.now)
+            self.nodes[name] = cpu
+        elif name in self.nodes:
+            self.engine.node_gone(name, self.now)
+            del self.nodes[name]
+
+    @rule(kind=st.sampled_from(KINDS), claim=CLAIMS, goes=st.sampled_from([False, False, True]))
+    def pod_group_is_set_or_goes(self, kind: type[AnyPodGroup], claim: Claim, goes: bool) -> None:
+        group = a_pod_group(claim.gang, least=claim.least).annotated(claim.notes)
+        known = self.groups.pop((claim.gang, kind), None)
+        if not goes:
+            self.groups[claim.gang, kind] = group
+            self.define(claim.gang, kind)
+        elif known is not None:
+            self.engine.pod_group_gone(group.build(kind), self.now)
+
+    @rule(
+        claim=CLAIMS,
+        names=NAMED,
+        more=st.sampled_from([-1, 0, 0, 1]),
+        seen=st.sampled_from(["not yet", "shown", "tried", "tried"]),
+    )
+    def pods_are_created_perhaps_in_place_of_others(
+        self, claim: Claim, names: list[str], more: int, seen: str
+    ) -> None:
+        claim = replace(claim, least=max(len(names) + more, 0))
+        if claim.dialect in DEFINED and seen == "tried":
+            self.pod_group_is_set_or_goes(DEFINED[claim.dialect], claim, goes=False)
+        for name in names:
+            self.create(name, claim)
+            if seen != "not yet":
+                self.show(name)
+        if seen == "tried":
+            self.run_engine()
+
+    @rule(claim=CLAIMS, names=NAMED)
+    def a_group_is_created(self, claim: Claim, names: list[str]) -> None:
+        """Two gangs that name each other, each with all the members that it needs."""
+        both = replace(claim, dialect="annotations", partners=BOTH, gated=False)
+        for gang, part in (("a", names[:2]), ("b", [*names[2:], "p7"])):
+            for name in part:
+                self.create(name, replace(both, gang=gang, least=len(part)))
+                self.show(name)
+        self.run_engine()
+
+    @precondition(lambda self: self.pods)
+    @rule(pick=PICK, what=st.sampled_from(EVENTS), claim=CLAIMS, seen=st.booleans())
+    def something_happens_to_a_pod(self, pick: int, what: str, claim: Claim, seen: bool) -> None:
+        name = sorted(self.pods)[pick % len(self.pods)]
+        served = self.pods[name]
+        if what in ("edited", "freed"):
+            self.show(name)  # nobody takes a mark away before it has been seen
+        match what:
+            case "deleted":
+                self.delete(name)
+            case "deleting":
+                served.deleting = True
+            case "edited":
+                served.pod = claiming(served.pod, claim)
+            case "freed":
+                self.free(served)
+            case "Succeeded" | "Failed" if served.node:
+                served.phase = what
+            case "bound by another":
+                served.node = served.node or f"n{pick % 3}"
+        if seen:
+            self.show(name)
+
+    @rule(at=st.sampled_from(MOODS), mask=st.sampled_from(range(256)))
+    def the_plugin_changes_its_mind(self, at: tuple[str, str], mask: int) -> None:
+        point, mood = at
+        names = [name for n, name in enumerate(NAMES) if mask >> n & 1]
+        self.moody.moods[point] = dict.fromkeys(names, mood)
+
+    # --- what the engine learns --------------------------------------------------------------
+
+    @rule()
+    def the_watch_shows_everything(self) -> None:
+        for name in sorted({*self.pods, *self.deleted}):
+            self.show(name)
+
+    @precondition(lambda self: self.writes)
+    @rule(pick=PICK, what=st.sampled_from(["taken", "in doubt", "known", "refused"]))
+    def something_happens_to_a_write(self, pick: int, what: str) -> None:
+        write = self.writes[pick % len(self.writes)]
+        match what:
+            case "taken":
+                self.take(write)
+            case "in doubt":
+                self.engine.settle(write.bind, Ambiguous("timeout"), self.now)
+            case "known" if write.done:
+                self.report(write)
+            case "refused" if not write.done:
+                write.done = CONFLICT if pick % 2 else Refused(0, "NotLeader", "")
+                self.report(write)
+
+    @rule()
+    def all_writes_are_taken(self) -> None:
+        for write in list(self.writes):
+            self.take(write)
+            self.report(write)
+
+    @rule(seed=st.integers(0, 9))
+    def the_scheduler_starts_anew(self, seed: int) -> None:
+        """The lists come in any order, and what was under way is lost."""
+        for write in self.writes[seed % 3 :]:
+            self.take(write)
+        self.writes = []
+        gangs = self.engine.registry.gangs.values()
+        satisfied = [gang.name for gang in gangs if gang.satisfied]
+        self.begin()
+        self.deleted, self.succeeded = [], {}
+        shows: list[Callable[[], object]] = [
+            *(partial(self.node_is_set_or_goes, name, cpu) for name, cpu in self.nodes.items()),
+            *(partial(self.show, name) for name in self.pods),
+            *(partial(self.define, *key) for key in self.groups),
+            *(partial(self.recall, name) for name in satisfied[seed % 2 :]),
+        ]
+        random.Random(seed).shuffle(shows)
+        for show in shows:
+            show()
+
+    # --- time --------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 3.0, 10.0, 60.0, 300.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.run_engine()
+
+    @rule()
+    def the_engine_runs(self) -> None:
+        self.run_engine()
+
+    @invariant()
+    def the_engine_agrees_with_itself(self) -> None:
+        self.engine.check_consistent()
+
+    def teardown(self) -> None:
+        """Who can be placed is placed, and nothing is left when all is gone."""
+        self.moody.moods.clear()
+        self.nodes["n9"] = 1000
+        self.engine.node_set(a_node("n9").offers(cpu=1000).build(), self.now)
+        for _ in range(3):
+            self.catch_up()
+            for served in self.pods.values():
+                self.free(served)
+            self.catch_up()
+            for seconds in (0.0, 1.0, 10.0, 20.0, 400.0):
+                self.now += seconds
+                self.run_engine()
+                self.catch_up()
+        self.engine.check_consistent()
+        forgotten = {
+            name: self.engine.registry.gang_of(served.uid)
+            for name, served in self.pods.items()
+            if not (served.node or served.deleting) and self.could_be_placed(served)
+        }
+        assert not forgotten, "forgotten"
+        for name in list(self.pods):
+            self.delete(name)
+        for (_, kind), group in self.groups.items():
+            self.engine.pod_group_gone(group.build(kind), self.now)
+        self.catch_up()
+        for node in self.nodes:
+            self.engine.node_gone(node, self.now)
+        self.now += 1000.0
+        assert self.engine.run(self.now) == []
+        self.engine.check_consistent()
+        assert self.engine.next_timer() is None
+        work, registry = self.engine._gangs, self.engine.registry
+        maps: list[Sized] = [
+            *(work._entities, work._names, work._holds, work._given_up, work._notices),
+            *(registry.gangs, registry._gang_of, registry._definitions, registry._groups),
+            *(registry._names, registry._named_by, registry.recalled),
+            *(self.engine.members(), self.engine.queue, self.engine.cluster),
+        ]
+        assert not any(map(len, maps)), "left over"
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def create(self, name: str, claim: Claim) -> None:
+        self.born += 1
+        uid = f"uid-{self.born}"
+        pod = claiming(a_pod(name).with_uid(uid).needs(cpu=claim.cpu), claim)
+        self.pods[name] = Served(pod.gated("x") if claim.gated else pod, uid)
+
+    def of(self, ref: PodRef) -> Served | None:
+        served = self.pods.get(ref.name)
+        return served if served is not None and served.uid == ref.uid else None
+
+    def delete(self, name: str) -> None:
+        del self.pods[name]
+        self.deleted.append(name)
+
+    def free(self, served: Served) -> None:
+        manifest = served.pod.manifest()
+        spec, notes = manifest["spec"], manifest["metadata"]["annotations"]
+        if "schedulingGates" in spec or notes.keys() & set(MARKS):
+            spec.pop("schedulingGates", None)
+            for mark in MARKS:
+                notes.pop(mark, None)
+            served.pod = PodBuilder(manifest)
+
+    def show(self, name: str) -> None:
+        """Deliver a pod's present state, which may fold its deletion and rebirth into one."""
+        self.deleted = [deleted for deleted in self.deleted if deleted != name]
+        served = self.pods.get(name)
+        self.succeeded.pop(name, None)
+        if served is not None and served.phase == "Succeeded":
+            self.succeeded[name] = served.uid
+        if served is None:
+            self.engine.pod_gone(f"default/{name}", self.now)
+        else:
+            self.engine.pod_set(served.build(), self.now)
+
+    def define(self, gang: str, kind: type[AnyPodGroup]) -> None:
+        self.engine.pod_group_set(self.groups[gang, kind].build(kind), self.now)
+
+    def recall(self, name: str) -> None:
+        namespace, _, gang = name.partition("/")
+        saved = SavedGang(ObjectMeta(gang, namespace), GangStatus(resource_satisfied=True))
+        self.engine.gang_recalled(saved, self.now)
+
+    def take(self, write: Write) -> None:
+        if write.done:
+            return
+        served = self.of(write.bind.pod)
+        if served is None:
+            write.done = Refused(404, "NotFound", "no such pod")
+        elif served.node or served.deleting:
+            write.done = CONFLICT
+        else:
+            served.node = write.bind.node
+            write.done = Applied()
+
+    def report(self, write: Write) -> None:
+        assert write.done is not None
+        self.writes.remove(write)
+        if isinstance(write.done, Applied):
+            self.bound_by_us.add(write.bind.pod.uid)
+        self.engine.settle(write.bind, write.done, self.now)
+
+    def catch_up(self) -> None:
+        """Everything under way ends and everything is seen."""
+        self.all_writes_are_taken()
+        self.the_watch_shows_everything()
+
+    def run_engine(self) -> None:
+        cluster = self.engine.cluster
+        before = Before(set(cluster.assumed), {uid for uid in cluster._where if self.bound(uid)})
+        effects: list[Effect] = []
+        while not effects or self.engine.ready:
+            effects += self.engine.run(self.now)
+            if not effects:
+                break
+        for effect in effects:
+            self.perform(effect)
+        self.check_capacity(cluster.assumed - before.assumed)
+        self.check_gangs(before)
+
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            uid = effect.pod.uid
+            assert uid not in {write.bind.pod.uid for write in self.writes}, "two writes at once"
+            assert uid not in self.bound_by_us, "bound twice"
+            self.writes.append(Write(effect))
+        elif isinstance(effect, AnnotatePod | DeletePod) and (served := self.of(effect.pod)):
+            if isinstance(effect, DeletePod):
+                self.delete(effect.pod.name)
+                return
+            said = {key: text for key, text in effect.annotations.items() if text is not None}
+            manifest = served.pod.annotated(said).manifest()
+            for key in effect.annotations.keys() - said.keys():
+                manifest["metadata"]["annotations"].pop(key, None)
+            served.pod = PodBuilder(manifest)
+
+    def bound(self, uid: str) -> bool:
+        """Whether a pod keeps its node whatever becomes of its gang."""
+        member = self.engine._desk.members.get(uid)
+        return member is None or not self.engine._gangs.holds(member)
+
+    def check_capacity(self, placed: set[str]) -> None:
+        """No node has been given more than it has, whatever others have done to it before."""
+        cluster = self.engine.cluster
+        for node in {cluster._where[uid] for uid in placed} & self.nodes.keys():
+            pods = [pod for uid, pod in cluster._pods.items() if cluster._where[uid] == node]
+            used = sum(pod.requests.get("cpu", 0) for pod in pods)
+            assert used <= 1000 * self.nodes[node], f"{node} has been given too much"
+
+    def check_gangs(self, before: Before) -> None:
+        """A gang begins to be bound as a whole; and a Strict one holds nothing in vain."""
+        registry, cluster = self.engine.registry, self.engine.cluster
+        calm = not self.moody.moods.get("pre_bind")
+        for gang in registry.gangs.values():
+            group = registry.group_of(gang)
+            uids = {uid for one in group.gangs for uid in one.claims}
+            bound = {uid for uid in uids if uid in cluster and self.bound(uid)}
+            new = bound - before.placed
+            if new and new == bound and calm and not any(g.satisfied for g in group.gangs):
+                assert self.is_enough(group, bound), f"{group.name}: bound in part"
+            hold = self.engine._gangs._holds.get(group.name)
+            if group.strict and hold is not None and hold.members:
+                held = bound | hold.members.keys()
+                assert self.is_enough(group, held), f"{group.name}: held in vain"
+
+    def is_enough(self, group: GangGroup, uids: set[str]) -> bool:
+        """Whether these pods, and those that have succeeded, are the minimum of every gang."""
+        uids = uids | set(self.succeeded.values())
+        for gang in group.gangs:
+            roles = [gang.claims[uid].bundle for uid in uids if uid in gang.claims]
+            minima = dict(gang.settings.minima)
+            if len(roles) < gang.minimum or any(roles.count(b) < n for b, n in minima.items()):
+                return False
+        return not group.unanswered
+
+    def could_be_placed(self, served: Served) -> bool:
+        """Whether all that a pod has to wait for is there."""
+        claim = claim_of(served.build())
+        if claim is None:
+            return True
+        registry = self.engine.registry
+        group = registry.group_of(registry.gangs[claim.gang])
+        if group.free:
+            return True
+        if any(g.satisfied and g.settings.match is MatchPolicy.WAITING for g in group.gangs):
+            return False  # how many of them have to be new is not known here
+        there = {p.uid for p in self.pods.values() if not (p.deleting or p.phase == "Failed")}
+        return all(gang.defined for gang in group.gangs) and self.is_enough(group, there)
+
+
+TestLifeOfGangs = Life.TestCase
+TestLifeOfGangs.settings = settings(
+    max_examples=300, stateful_step_count=40, derandomize=True, deadline=None
+)
