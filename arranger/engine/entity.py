@@ -45,6 +45,7 @@ class Entity:
         starving_since: since when it has been complete and found no room.
         victims: uids of pods evicted for it that have not left yet.
         evictions: how often pods have been evicted for it; not again before ``evict_after``.
+        quiet_from: when they may be told that others are missing, if none arrives before.
         told_at: when they were last told.
     """
 
@@ -62,6 +63,7 @@ class Entity:
         "members",
         "part",
         "queued_at",
+        "quiet_from",
         "reason",
         "rejected_by",
         "starving_since",
@@ -89,6 +91,7 @@ class Entity:
         self.victims: set[str] = set()
         self.evictions = 0
         self.evict_after = 0.0
+        self.quiet_from = 0.0
         self.told_at = float("-inf")
         #: Members that PreEnqueue is still to be asked about, and those it lets pass.
         self._unadmitted: dict[str, Member] = {}

@@ -22,7 +22,8 @@ from arranger.framework.status import Code, Status
 from arranger.gangs import texts
 from arranger.gangs.registry import GangGroup, GangRegistry, Tally
 
-#: Seconds until the members of an incomplete gang are told; the others are usually on their way.
+#: Seconds without an arrival after which the members of an incomplete gang are told: telling each
+#: of a large gang costs the server as much as binding it.
 QUIET: Final = 2.0
 #: The plugin whose events help a group that its queue does not let in.
 CARDS: Final = "CapacityCard"
@@ -105,7 +106,8 @@ class GangUnits:
             entity.urgent = self._is_urgent(entity.group)
         self._desk.queue.add(entity, now)
         if entity.group is not None and entity.part is Part.GATED:
-            self._notice(entity, now + QUIET)
+            entity.quiet_from = now + QUIET
+            self._notice(entity, entity.quiet_from)
 
     def gate(self, entity: Entity) -> Status | None:
         """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
@@ -162,8 +164,11 @@ class GangUnits:
             if entity is None or entity.key not in self._desk.queue:
                 continue
             if entity.part is Part.GATED:
+                if now < entity.quiet_from:
+                    self._notice(entity, entity.quiet_from)  # members are still arriving
+                    continue
                 entity.reason = self._why_gated(entity)
-            if entity.reason:
+            if entity.reason and entity.part is not Part.ACTIVE:
                 entity.told_at = now
                 for member in entity.ready():
                     self._desk.outbox += reports.failed(

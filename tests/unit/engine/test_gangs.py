@@ -356,6 +356,21 @@ def test_members_are_told_what_they_wait_for(case: tuple[list[Object], str], cor
     assert told == {message}
 
 
+def test_while_members_arrive_nobody_is_told_and_the_complete_gang_never(core: Core) -> None:
+    core.see(*nodes(9))
+    for n, pod in enumerate(gang("g", 5)):
+        core.now = n * 1.5
+        core.see(pod)
+        assert of(PatchPodStatus, core.run()) == of(PublishEvent, core.effects) == []
+    assert len(bound(core.effects)) == 5
+
+
+def test_a_gang_complete_by_the_time_it_would_be_told_is_bound_instead(core: Core) -> None:
+    core.see(*nodes(9), *gang("g", 5))
+    assert of(PatchPodStatus, core.at(60)) == []
+    assert len(bound(core.effects)) == 5
+
+
 def test_after_the_gang_has_run_members_are_replaced_one_by_one(core: Core) -> None:
     pods = gang("g", 3)
     core.see(*nodes(3), *pods)
