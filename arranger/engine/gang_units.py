@@ -164,7 +164,7 @@ class GangUnits:
             if entity is None or entity.key not in self._desk.queue:
                 continue
             if entity.part is Part.GATED:
-                if now < entity.quiet_from:
+                if now < entity.quiet_from and self._is_short(entity, entity.gang_group):
                     self._notice(entity, entity.quiet_from)  # members are still arriving
                     continue
                 entity.reason = self._why_gated(entity)
