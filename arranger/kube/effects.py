@@ -117,7 +117,9 @@ class Writer:
             case Bind():
                 self._enqueue(BindJob(effect, done, self._rng))
             case PatchPodStatus():
-                self._enqueue(self._pod_writes.patch_status(effect, done))
+                job = self._pod_writes.patch_status(effect, done)
+                if job is not None:
+                    self._enqueue(job)
             case DeletePod():
                 self._enqueue(self._pod_writes.delete(effect, done))
             case AnnotatePod():

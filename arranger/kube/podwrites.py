@@ -25,6 +25,7 @@ from arranger.api.effects import (
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
 from arranger.kube.stamps import second_time
 from arranger.kube.status import parse_status, retry_after
+from arranger.kube.statuswrites import StatusJob
 from arranger.kube.transport import TransportError
 
 #: For pods; custom resources know only :data:`MERGE_PATCH`.
@@ -111,12 +112,33 @@ class PodWrites:
         self._rng = rng
         self._wall = wall
         self._remembered = remembered
+        #: By uid, what has not been answered yet.
+        self._statuses: dict[str, StatusJob] = {}
         self._sent: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def patch_status(self, effect: PatchPodStatus, done: Done) -> IdempotentJob:
-        """A strategic merge of the condition and the nomination; the uid is a precondition."""
+    def patch_status(self, effect: PatchPodStatus, done: Done) -> StatusJob | None:
+        """A strategic merge of the condition and the nomination; the uid is a precondition.
+
+        None if it goes along with an earlier one for the pod that has not been answered yet.
+        """
+        pending = self._statuses.get(effect.pod.uid)
+        if pending is not None:
+            pending.add(effect, done)
+            return None
+
+        def finish(outcome: Outcome) -> None:
+            self._statuses.pop(effect.pod.uid, None)
+            if isinstance(outcome, Applied) and job.effect.condition is not None:
+                self._note_sent(effect.pod.uid, job.effect.condition)
+            done(outcome)
+
+        job = StatusJob(effect, finish, self._patch, self._rng)
+        self._statuses[effect.pod.uid] = job
+        return job
+
+    def _patch(self, effect: PatchPodStatus) -> IdempotentJob:
         step = self._status_step(effect.pod, effect.condition, nominated=effect.nominated_node)
-        return IdempotentJob("patch_status", [step], done, self._rng)
+        return IdempotentJob("patch_status", [step], _nobody, self._rng)
 
     def delete(self, effect: DeletePod, done: Done) -> IdempotentJob:
         """The condition first, then the delete; a pod already gone or replaced is Applied."""
@@ -130,6 +152,7 @@ class PodWrites:
         steps = [Step("DELETE", _path(effect.pod), _encode(options), gone_is_done=True)]
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
+            self._note_sent(effect.pod.uid, effect.condition)
         return IdempotentJob("delete", steps, done, self._rng)
 
     def annotate(self, effect: AnnotatePod, done: Done) -> IdempotentJob:
@@ -179,13 +202,18 @@ class PodWrites:
         }
         if condition.observed_generation:
             wire["observedGeneration"] = condition.observed_generation
-        key = (uid, condition.type)
-        if self._sent.get(key) != condition.status:
+        if self._sent.get((uid, condition.type)) != condition.status:
             wire["lastTransitionTime"] = second_time(self._wall())
-            self._sent[key] = condition.status
-            if len(self._sent) > self._remembered:
-                self._sent.popitem(last=False)
         return wire
+
+    def _note_sent(self, uid: str, condition: PodCondition) -> None:
+        self._sent[uid, condition.type] = condition.status
+        if len(self._sent) > self._remembered:
+            self._sent.popitem(last=False)
+
+
+def _nobody(outcome: Outcome) -> None:
+    """Its outcome is told by the job that it is part of."""
 
 
 def _path(pod: PodRef) -> str:

@@ -335,7 +335,9 @@ async def test_a_status_patch_holds_only_its_delta() -> None:
     transport = Scripted()
     async with writing(transport) as writer:
         writer.submit(PatchPodStatus(POD, CONDITION, nominated_node="n1"))
+        await asyncio.sleep(1)
         writer.submit(PatchPodStatus(POD, CONDITION))
+        await asyncio.sleep(1)
         writer.submit(PatchPodStatus(POD, nominated_node=""))
         await asyncio.sleep(1)
     first, second, third = transport.calls
@@ -358,6 +360,24 @@ async def test_a_status_patch_holds_only_its_delta() -> None:
     # The status did not change, so the transition time on the server is left alone.
     assert second.json["status"] == {"conditions": [condition]}
     assert third.json["status"] == {"nominatedNodeName": None}
+
+
+async def test_what_is_said_last_of_a_pods_status_stays() -> None:
+    transport = Scripted(After(0.1, failure(503, "", "busy")))
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        writer.submit(PatchPodStatus(POD, CONDITION, nominated_node="n1"), outcomes.append)
+        writer.submit(PatchPodStatus(POD, nominated_node="n2"), outcomes.append)
+        await asyncio.sleep(0.01)
+        writer.submit(PatchPodStatus(POD, nominated_node=""), outcomes.append)
+        await asyncio.sleep(5)
+    assert outcomes == [Applied()] * 3
+    *_, last = transport.calls
+    assert last.json["status"]["nominatedNodeName"] is None
+    (condition,) = last.json["status"]["conditions"]
+    assert condition["lastTransitionTime"], "it has not arrived before"
+    nominations = [call.json["status"].get("nominatedNodeName") for call in transport.calls]
+    assert nominations == ["n2", None], "one at a time, and each but once"
 
 
 async def test_a_delete_names_uid_and_grace() -> None:
