@@ -1,6 +1,6 @@
 """The first experiment: pods come and stay until the cluster is full.
 
-It is that of Weng et al. (USENIX ATC 2023, §6): the pods of the trace arrive in random order, none
+It is that of Weng et al. (USENIX ATC 2023): the pods of the trace arrive in random order, none
 ends, and one that finds no node is not tried again.
 """
 

@@ -1,7 +1,7 @@
 """What is free on every node of a trace, and how much of it is fragmented.
 
 Fragmentation is the measure of Weng et al., *Beware of Fragmentation: Scheduling GPU-Sharing
-Workloads with Fragmentation Gradient Descent* (USENIX ATC 2023, §3): what a pod drawn at random
+Workloads with Fragmentation Gradient Descent* (USENIX ATC 2023): what a pod drawn at random
 from the trace cannot use of the free GPUs. For one pod, all free GPUs of a node are fragments if
 the pod does not fit there (too little CPU, memory or GPUs, or another model) or wants no GPU at
 all; otherwise none are, as long as GPUs are whole.
