@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.cycle import Cycle, unreserve_plugins
 from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import SchedulingQueue
+from arranger.engine.room import might_fit
 from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs.registry import GangGroup
 
@@ -70,6 +72,15 @@ class Desk:
         self.ask_waiting = True
         self.happenings += 1
         self.queue.happened(event, now)
+
+    def freed(self, pod: PodInfo, node: str, now: float) -> None:
+        """A pod has left a node, or the promise of it: let those know who might fit there now."""
+
+        def room(waiting: PodInfo) -> bool:
+            may_take = self.cycle.may_take
+            return might_fit(self.cluster, waiting, node, lambda other: may_take(waiting, other))
+
+        self.happened(ClusterEvent(EventKind.POD_REMOVED, pod=pod.pod, room=room), now)
 
     def count(self, member: Member, result: str) -> None:
         """One attempt for a pod has ended."""

@@ -329,14 +329,15 @@ class Intake:
         self._desk.cycle.nominations.updated(member)
 
     def _ended(self, uid: str, now: float) -> None:
-        freed = self.cluster.pod(uid)  # on a node, or promised one
+        freed, node = self.cluster.pod(uid), self.cluster.node_of(uid)  # on it, or promised it
         self._preempting.gone(uid)
         member = self._desk.members.get(uid)
         if member is not None:
             self._drop(member, now)
         self.cluster.remove(uid)
-        if freed is not None:
-            self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=freed.pod), now)
+        if freed is not None and node is not None:
+            self._desk.freed(freed, node, now)
+            self._preempting.left(node)
 
     def _drop(self, member: Member, now: float) -> None:
         """Forget a pod that is not ours to place any more; its reservation stays counted."""

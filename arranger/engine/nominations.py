@@ -26,6 +26,7 @@ class Nominations:
         self._cluster = cluster
         self._members: dict[str, Member] = {}
         self._nodes: dict[str, str] = {}
+        self._at: dict[str, dict[str, Member]] = {}
         #: Priority → the pods of it, by uid.
         self._ranks: dict[int, dict[str, Member]] = {}
         self.leaving: set[str] = set()
@@ -42,12 +43,13 @@ class Nominations:
 
     def on(self, node: str) -> list[Member]:
         """The pods that have been promised a node."""
-        return [self._members[uid] for uid, at in self._nodes.items() if at == node]
+        return list(self._at.get(node, {}).values())
 
     def promise(self, member: Member, node: str) -> None:
         """Promise a node to a pod that has none, in place of an earlier promise."""
         self.take_back(member.uid)
         self._members[member.uid], self._nodes[member.uid] = member, node
+        self._at.setdefault(node, {})[member.uid] = member
         self._ranks.setdefault(member.pod.priority, {})[member.uid] = member
         self._cluster.assume(member.pod, node)
 
@@ -96,8 +98,10 @@ class Nominations:
 
     def _drop(self, uid: str) -> None:
         """The promise is over, whatever room there is for it."""
-        member = self._members.pop(uid)
-        del self._nodes[uid]
+        member, node = self._members.pop(uid), self._nodes.pop(uid)
+        del self._at[node][uid]
+        if not self._at[node]:
+            del self._at[node]
         for priority, rank in list(self._ranks.items()):
             if rank.get(uid) is member:
                 del rank[uid]

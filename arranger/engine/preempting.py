@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.desk import Desk
+from arranger.engine.entity import Part
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
+from arranger.engine.room import might_fit
 from arranger.framework.status import Code, Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 
 #: Named as the plugin that takes a waiting pod's node.
 PREEMPTION = "DefaultPreemption"
@@ -66,10 +68,11 @@ class Preempting:
 
     def release(self, member: Member, now: float) -> bool:
         """The pod needs no promised room any more, so that others may have it; whether it had."""
-        had = self._desk.cycle.nominations.take_back(member.uid)
-        if had:
-            self._desk.happened(ClusterEvent(EventKind.POD_REMOVED, pod=member.pod.pod), now)
-        return had
+        nominations = self._desk.cycle.nominations
+        node = nominations.node_of(member.uid)
+        if nominations.take_back(member.uid):
+            self._desk.freed(member.pod, node, now)
+        return bool(node)
 
     def evict(
         self, victim: PodInfo, member: Member, node: str, now: float, *, group: str = ""
@@ -116,6 +119,30 @@ class Preempting:
         """A pod is gone: it leaves nowhere any more, and is promised nothing."""
         self._desk.cycle.nominations.leaving.discard(uid)
         self._desk.cycle.nominations.take_back(uid)
+
+    def left(self, node: str) -> None:
+        """A pod has left a node: those who are promised it try again as soon as they fit.
+
+        There is no need to try before, and they have waited long enough to be spared a back-off.
+        """
+        desk = self._desk
+        nominations = desk.cycle.nominations
+        for member in nominations.on(node):
+            entity = member.entity
+            if entity is None or entity.part not in (Part.BACKOFF, Part.UNSCHEDULABLE):
+                continue
+            if entity.group is not None:
+                enough = not entity.victims & nominations.leaving
+            else:
+                enough = might_fit(desk.cluster, member.pod, node, partial(self._aside, member))
+            if enough:
+                desk.queue.hurry(entity)
+
+    def _aside(self, member: Member, other: PodInfo) -> bool:
+        """Whether another's promise counts for nothing against a pod's own."""
+        if other.uid not in self._desk.cycle.nominations:
+            return False
+        return other.uid == member.uid or self._desk.cycle.may_take(member.pod, other)
 
 
 def _controller(member: Member) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
@@ -130,6 +130,11 @@ class SchedulingQueue:
         """Put back an entity whose attempt broke off: again when its back-off ends."""
         entity.last_attempt = now
         self.add(entity, now)
+
+    def hurry(self, entity: Entity) -> None:
+        """Try an entity next, its back-off notwithstanding."""
+        self._leave(entity)
+        self._activate(entity)
 
     def set_aside(self, entity: Entity, until: float) -> None:
         """Keep an entity that waits for an answer: nothing else wakes it, and nothing later."""
@@ -339,6 +344,8 @@ def _wakes(entity: Entity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool
     """Whether a plugin that rejected the entity asked for such an event."""
     if not entity.rejected_by:
         return True
+    if entity.group is not None and event.room is not None:
+        event = replace(event, room=None)  # one member may make room for another elsewhere
     for name in entity.rejected_by:
         if name == GANG:
             continue  # its own members and PodGroups wake a gang, no event of the cluster

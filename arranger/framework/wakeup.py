@@ -37,6 +37,7 @@ class ClusterEvent:
     """One change, with the objects before and after it where there are any.
 
     ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted one is only before.
+    ``room`` tells of a waiting pod whether it might fit where a pod has left, evictions included.
     """
 
     kind: EventKind
@@ -47,6 +48,7 @@ class ClusterEvent:
     resource: str = ""
     stored: StoredObject | None = None
     stored_before: StoredObject | None = None
+    room: Callable[[PodInfo], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def _has_shrunk(pod: PodInfo, event: ClusterEvent) -> bool:
     return any(before.get(name, 0) > after.get(name, 0) for name, n in asked.items() if n)
 
 
+def _has_room(pod: PodInfo, event: ClusterEvent) -> bool:
+    """The pod might fit where one has left."""
+    return event.room is None or event.room(pod)
+
+
 def _offers(node: Node) -> Mapping[str, int]:
     return amounts(node.status.allocatable)
 
@@ -85,7 +90,7 @@ class NodeResourcesFit(SpecPlugin):
     reads = Reads.USAGE
     Args = NodeResourcesFitArgs
     wake_on = (
-        WakeUp(EventKind.POD_REMOVED),
+        WakeUp(EventKind.POD_REMOVED, _has_room),
         WakeUp(EventKind.POD_SHRUNK | EventKind.OWN_UPDATE, _has_shrunk),
         WakeUp(EventKind.NODE_ADDED | EventKind.NODE_ALLOCATABLE, _has_grown),
     )
@@ -94,6 +99,10 @@ class NodeResourcesFit(SpecPlugin):
         args = args or NodeResourcesFitArgs()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        if args.ignored_resources or args.ignored_resource_groups:
+            # Room that is ignored here must not keep a pod asleep.
+            wakes = (WakeUp(EventKind.POD_REMOVED), *type(self).wake_on[1:])
+            self.wake_on = wakes  # type: ignore[misc]
         self._resources = [resource.name for resource in args.scoring_strategy.resources]
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)

@@ -127,9 +127,9 @@ class PreemptionStage(GangStage):
         """A nomination is looked at a little later, when all that belongs to it is written."""
         if change.resource == "/pods" and change.type != "DELETED" and _nomination(change.after):
             uid = change.after["metadata"]["uid"]
-            asyncio.get_running_loop().call_later(SOON, self._check_nomination, uid)
+            asyncio.get_running_loop().call_later(SOON, self._check_nomination, uid, "")
 
-    def _check_nomination(self, uid: str) -> None:
+    def _check_nomination(self, uid: str, doubted: str) -> None:
         found = [p for p in self.cluster.objects("pods") if p["metadata"]["uid"] == uid]
         terms = [write.call.json["spec"] for write in self.taps.applied(LEASES)]
         name = terms[-1].get("holderIdentity") if terms else None
@@ -138,7 +138,10 @@ class PreemptionStage(GangStage):
             return
         node = _nomination(found[0])
         mind = leader.engine._desk.cycle.nominations.node_of(uid)
-        if node and node != mind:
+        if node and node != mind and not doubted:
+            # A patch that takes it back may be lost and tried again, for half a minute.
+            asyncio.get_running_loop().call_later(35.0, self._check_nomination, uid, node)
+        elif node == doubted and node and node != mind:
             name = found[0]["metadata"]["name"]
             self.empty_promises.append(f"{name} is nominated to {node}, in mind is {mind!r}")
 
