@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.profile import Profile
@@ -29,6 +30,13 @@ class Quota(Protocol):
     @property
     def active(self) -> bool:
         """Whether there are any."""
+        ...
+
+    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        """(a stamp, row → whether a limit would be exceeded with the pod there).
+
+        While the stamp is the same, :meth:`room` says the same about the pod's class.
+        """
         ...
 
     def room(self, pod: PodInfo, node: str) -> dict[Limit, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api import keys
-from arranger.api.queues import queue_of, wanted_cards
+from arranger.api.queues import SERVICE_TYPE, queue_of, wanted_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
@@ -50,14 +50,16 @@ class CapacityCard(Plugin):
     )
 
     def sign(self, pod: PodInfo) -> Hashable | None:
-        """The queue and the cards; that of a PodGroup is told by the gang it makes."""
+        """The queue, the cards and the service; what a PodGroup says is told by its name."""
         meta = pod.pod.metadata
-        notes = meta.annotations
+        notes, owners = meta.annotations, meta.owner_references
         group = notes.get(keys.VOLCANO_GROUP) or notes.get(keys.VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
             wanted_cards(pod.pod),
             f"{meta.namespace}/{group}" if group else "",
+            notes.get(SERVICE_TYPE, ""),
+            owners[0].kind if owners else "",
         )
 
     # --- filtering -------------------------------------------------------------------------

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from zlib import crc32
 
 import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray, grown
-from arranger.framework.what_if import WhatIf
+from arranger.framework.what_if import Allows, WhatIf
 from arranger.preemption.order import Candidate
 from arranger.preemption.victims import MayLeave, Reasons, VictimSearch
 
+#: Of candidates that the guarantees of queues leave no one of.
+GUARANTEED = "node(s) hold only pods within what their queue is guaranteed"
 #: A candidate's cost, and its row: what is less is better.
 Rank = tuple[int, int, int, int, float, int]
 
@@ -46,6 +48,10 @@ class Survey:
         #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
         self._guarded: set[int] = set()
         self._shared: set[int] = set()
+        #: Row → whether a quota was tight there, which decides with the use of quotas.
+        self._tight: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._stamp: Hashable = None
+        self._allows: Allows = bool
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -54,15 +60,22 @@ class Survey:
         return next(self.candidates(), None)
 
     def candidates(self) -> Iterator[Candidate]:
-        """All candidates, the cheapest first."""
+        """All candidates that may leave together, the cheapest first.
+
+        Whether they may depends on what others use and is asked of these only.
+        """
         for rank in self._order:
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
-            yield found
+            if self._allows(found.victims):
+                yield found
 
     def reasons(self) -> tuple[Counter[str], int]:
-        """(reason → nodes that gave it, number of nodes that were looked at)."""
-        return +self._why, len(self._found)
+        """(reason → nodes that gave it, number of nodes that were looked at).
+
+        For who has no candidate: those that there are may not leave.
+        """
+        return self._why + Counter({GUARANTEED: len(self._order)}), len(self._found)
 
     # --- keeping current -------------------------------------------------------------------
 
@@ -72,13 +85,14 @@ class Survey:
         Where plugins have to be asked about each victim, which takes its time, it is enough to have
         ``most`` candidates, as upstream (``DryRunPreemption``); every pod begins elsewhere then.
         """
-        finder = VictimSearch(what_if, may_leave, self._words)
-        kept = finder.counts and (what_if.quota is None or not what_if.quota.active)
-        if not (kept and self._kept):
-            self._forget_all()
+        self._allows = what_if.allows
         table, cluster = what_if.cluster.table, what_if.cluster
         self._forget_changed(what_if)
-        self._kept, self._budgets_version = kept, cluster.budgets_version
+        self._forget_tight(what_if)
+        finder = VictimSearch(what_if, may_leave, self._words, self._tight)
+        if not (finder.counts and self._kept):
+            self._forget_all()
+        self._kept, self._budgets_version = finder.counts, cluster.budgets_version
         wanted = np.zeros(table.size, dtype=np.bool_)
         wanted[rows] = True
         for row in np.flatnonzero(self._known & ~wanted).tolist():
@@ -130,6 +144,17 @@ class Survey:
             stale |= self._guarded
         for row in stale:
             self._forget(row)
+
+    def _forget_tight(self, what_if: WhatIf) -> None:
+        """Forget the rows that quotas have a say on, or had, if they are used otherwise now."""
+        size, quota = what_if.cluster.table.size, what_if.quota
+        before, stamp = grown(self._tight[:size], size, False), self._stamp
+        self._stamp, self._tight = None, np.zeros(size, dtype=np.bool_)
+        if quota is not None and quota.active:
+            self._stamp, self._tight = quota.tight(what_if.pod)
+        if stamp != self._stamp:
+            for row in np.flatnonzero(before | self._tight).tolist():
+                self._forget(row)
 
     def _forget(self, row: int) -> None:
         found = self._found.pop(row, None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import WhatIf
+from arranger.framework.what_if import Quota, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import Candidate, in_order
 
@@ -17,7 +18,6 @@ Reasons = tuple[str, ...]
 NO_VICTIMS: Reasons = ("No preemption victims found for incoming pod",)
 #: Whole gangs would have to go, some of whose pods may not.
 GANGS: Reasons = ("node(s) would lose part of a gang that may not be evicted whole",)
-GUARANTEED: Reasons = ("node(s) hold only pods within what their queue is guaranteed",)
 #: The plugins of room and quota: where only they look at pods, victims are found by counting.
 COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
 
@@ -27,7 +27,8 @@ class VictimSearch:
 
     Attributes:
         counts: whether the victims of a node can be told by counting, without asking plugins; they
-            depend on nothing then but the node, its pods, budgets, gangs and quotas.
+            depend on nothing then but the node, its pods, budgets, gangs, and where they are tight
+            the quotas.
     """
 
     def __init__(
@@ -35,14 +36,20 @@ class VictimSearch:
         what_if: WhatIf,
         may_leave: MayLeave,
         words: dict[tuple[object, ...], Reasons] | None = None,
+        tight: BoolArray | None = None,
     ) -> None:
-        """``words`` remembers what plugins said about pods of the class that lack something."""
+        """``words`` remembers what plugins said about pods of the class that lack something.
+
+        ``tight`` says of each row whether a quota has too little left for the pod there; where it
+        has enough, victims need not be sought with regard to it.
+        """
         self._what_if = what_if
         self._cluster = what_if.cluster
         self._pod = what_if.pod
         self._may_leave = may_leave
         self._budgets = tuple(what_if.cluster.budgets.values())
-        self._quota = what_if.quota if what_if.quota is not None and what_if.quota.active else None
+        self._quota = what_if.quota
+        self._tight = tight
         self._words = {} if words is None else words
         self.counts = what_if.evaluation.reads_pods <= COUNTED
 
@@ -83,9 +90,10 @@ class VictimSearch:
             (column, free - amount)
             for column, free, amount in zip(columns, slack, wanted, strict=True)
         )
-        if self._quota is not None:
-            left.update(self._quota.room(self._pod, table.name(row)).items())
-        taken = {pod.uid: self._takes(pod, left) for pod in potential}
+        quota = self._quota if self._tight is not None and self._tight[row] else None
+        if quota is not None:
+            left.update(quota.room(self._pod, table.name(row)).items())
+        taken = {pod.uid: self._takes(pod, left, quota) for pod in potential}
         for amounts in taken.values():
             for limit, amount in amounts:
                 left[limit] += amount
@@ -107,23 +115,30 @@ class VictimSearch:
         self, row: int, potential: Sequence[PodInfo], left: dict[object, int]
     ) -> Candidate | Reasons:
         """What would still be too little, in the words of plugins, asked once for each set."""
-        lacking = tuple(limit for limit, amount in left.items() if amount < 0)
+        # What plugins say of room names the resource, and what they say of quotas the numbers too.
+        lacking = tuple(
+            (limit, amount) if isinstance(limit, tuple) else limit
+            for limit, amount in left.items()
+            if amount < 0
+        )
         known = self._words.get(lacking)
         if known is not None:
             return known
         found = self._by_trying(row, potential)
-        if self._quota is None and not isinstance(found, Candidate):
+        if not isinstance(found, Candidate):
             self._words[lacking] = found
         return found
 
-    def _takes(self, pod: PodInfo, limits: dict[object, int]) -> list[tuple[object, int]]:
+    def _takes(
+        self, pod: PodInfo, limits: dict[object, int], quota: Quota | None
+    ) -> list[tuple[object, int]]:
         """What a pod takes of the limits that matter."""
         columns, amounts = self._cluster.table.vector(pod)
         taken: list[tuple[object, int]] = [
             pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits
         ]
-        if self._quota is not None:
-            taken += [pair for pair in self._quota.frees(pod) if pair[0] in limits]
+        if quota is not None:
+            taken += [pair for pair in quota.frees(pod) if pair[0] in limits]
         return taken
 
     def _reprieved(
@@ -143,14 +158,10 @@ class VictimSearch:
             return ()
         victims = self._what_if.company(alone)
         if len(victims) == len(alone):
-            if not self._what_if.allows(alone):
-                return GUARANTEED
             return Candidate(row, tuple(alone), len(broken), weight)
         if not all(map(self._may_go, victims)):
             return GANGS
         ordered = in_order(victims, weight)
-        if not self._what_if.allows(ordered):
-            return GUARANTEED
         protected, _ = split(ordered, self._budgets)
         return Candidate(row, tuple(ordered), len(protected), weight)
 

@@ -7,16 +7,30 @@ several that it would take, the one it got.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from arranger.api.podgroups import AnyPodGroup
-from arranger.api.queues import DEFAULT_QUEUE, Amounts, Queue, queue_of, service_type
+from arranger.api.queues import (
+    DEFAULT_QUEUE,
+    Amounts,
+    Queue,
+    is_preemptable,
+    queue_of,
+    service_type,
+)
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.queues.card_column import CardColumn
 from arranger.queues.cards import NO_CARDS, Cards, cards_of
 from arranger.queues.state import QueueState, chain, demand, read_queue
+
+#: The default queue where nobody has made it.
+_DEFAULT = QueueState(DEFAULT_QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,21 @@ class Shortage:
     requested: int
     total: int
     limit: int
+
+
+class Charge(NamedTuple):
+    """What a placed pod is charged, and what decides whether it must give way.
+
+    Attributes:
+        queue: the queue charged.
+        service: ``inference``, ``training`` or "".
+        may_leave: whether it may be evicted at all.
+    """
+
+    queue: str
+    amounts: Amounts
+    service: str
+    may_leave: bool
 
 
 class QueueLedger:
@@ -53,11 +82,12 @@ class QueueLedger:
         self._by_owner = by_owner or {}
         self.cards_unlimit = cards_unlimit
         self.queues: dict[str, QueueState] = {}
-        #: uid → what it is charged, and to which queue.
-        self._charged: dict[str, tuple[str, Amounts]] = {}
+        self._charged: dict[str, Charge] = {}
         self._cards: dict[str, tuple[object, Cards]] = {}
         self.column = CardColumn(cluster)
         self._stale = False
+        #: Rises whenever something is charged anew.
+        self.version = 0
         cluster.watch_pods(self._moved)
 
     @property
@@ -89,6 +119,7 @@ class QueueLedger:
         """Charge every pod anew if anything has changed that charges depend on."""
         if self._stale:
             self._stale = False
+            self.version += 1
             self._cluster.objects.touch()
             self._recount()
 
@@ -112,11 +143,12 @@ class QueueLedger:
 
         The default queue exists without being made, and without limits.
         """
-        name = self.queue_name(pod)
+        return self.state_of(self.queue_name(pod))
+
+    def state_of(self, name: str) -> QueueState | None:
+        """The state of a queue; None if there is none of that name."""
         found = self.queues.get(name)
-        if found is None and name == DEFAULT_QUEUE:
-            return QueueState(DEFAULT_QUEUE)
-        return found
+        return _DEFAULT if found is None and name == DEFAULT_QUEUE else found
 
     def service(self, pod: PodInfo) -> str:
         """``inference``, ``training`` or "" for a pod of which nobody says."""
@@ -168,10 +200,11 @@ class QueueLedger:
 
     def frees(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
         """What a placed pod would give back: (queue, resource or card), amount."""
-        queue, amounts = self._charged.get(pod.uid, ("", {}))
-        for state in self.chain(queue):
-            for name, n in amounts.items():
-                yield (state.name, name), n
+        charge = self._charged.get(pod.uid)
+        if charge is not None:
+            for state in self.chain(charge.queue):
+                for name, n in charge.amounts.items():
+                    yield (state.name, name), n
 
     def _limit(self, state: QueueState, name: str, *, is_card: bool, has_cards: bool) -> int | None:
         if is_card:
@@ -180,9 +213,23 @@ class QueueLedger:
             return None
         return state.capability.get(name)
 
-    def charge_of(self, uid: str) -> tuple[str, Amounts] | None:
-        """The queue that a placed pod is charged to, and what."""
+    def charge_of(self, uid: str) -> Charge | None:
+        """What a placed pod is charged."""
         return self._charged.get(uid)
+
+    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        """(all uses that what :meth:`room` says depends on, row → whether it says too little)."""
+        kinds = self.column.rows()
+        place_of: dict[int, bool] = {}
+        names: set[str] = set()
+        for kind in np.unique(kinds).tolist():
+            cards = self.column.kind(kind)
+            place_of[kind] = min(self.room(pod, cards).values(), default=0) < 0
+            names.update(self.demand(pod, cards))
+        bad = [kind for kind, tight in place_of.items() if tight]
+        chained = list(self.chain(self.queue_name(pod)))
+        uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in chained)
+        return uses, np.isin(kinds, bad)
 
     # --- charging --------------------------------------------------------------------------
 
@@ -190,16 +237,25 @@ class QueueLedger:
         if not self.active:
             return
         if sign > 0:
-            charge = self.queue_name(pod), self.demand(pod, self.cards_on(node))
+            charge = self.charge(pod, self.cards_on(node))
             self._charged[pod.uid] = charge
         else:
             known = self._charged.pop(pod.uid, None)
             if known is None:
                 return
             charge = known
-        for state in self.chain(charge[0]):
-            for name, n in charge[1].items():
+        for state in self.chain(charge.queue):
+            for name, n in charge.amounts.items():
                 state.used[name] += sign * n
+
+    def charge(self, pod: PodInfo, cards: Cards = NO_CARDS) -> Charge:
+        """What a pod would be charged on a node with these cards."""
+        return Charge(
+            self.queue_name(pod),
+            self.demand(pod, cards),
+            self.service(pod),
+            is_preemptable(pod.pod),
+        )
 
     def _recount(self) -> None:
         self._charged.clear()

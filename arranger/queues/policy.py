@@ -8,13 +8,13 @@ from inference, and who tells no service type neither takes nor gives.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arranger.api.queues import is_preemptable
+from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.what_if import Limit
-from arranger.queues.ledger import QueueLedger
+from arranger.queues.ledger import Charge, QueueLedger
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE = 2**33
@@ -53,6 +53,7 @@ class QueuePolicy:
         self._ledger = ledger
         self._rules = rules
         self._leaving = leaving
+        self._taker: tuple[PodInfo | None, int, tuple[Charge, bool] | None] = None, -1, None
 
     @property
     def active(self) -> bool:
@@ -65,25 +66,46 @@ class QueuePolicy:
         ledger = self._ledger
         if not ledger.active:
             return lower
-        if not is_preemptable(victim.pod):
+        mine, open_ = self._as_taker(taker)
+        theirs = ledger.charge_of(victim.uid) or ledger.charge(victim)
+        if not theirs.may_leave:
             return False
-        if ledger.queue_name(taker) == ledger.queue_name(victim):
+        if mine.queue == theirs.queue:
             return lower and self._rules.preempt_inside
-        mine, theirs = ledger.queue_for(taker), ledger.queue_for(victim)
-        if mine is None or theirs is None or not theirs.reclaimable or ledger.closed(taker):
+        if not (open_ and mine.service == "inference" and theirs.service == "training"):
             return False
         # Who has no priority at all is judged by its service alone (seed 004, case 5).
         none = taker.priority == victim.priority == 0
         if self._rules.respect_priority and not (lower or none):
             return False
-        return ledger.service(taker) == "inference" and ledger.service(victim) == "training"
+        state = ledger.state_of(theirs.queue)
+        return state is not None and state.reclaimable
+
+    def _as_taker(self, pod: PodInfo) -> tuple[Charge, bool]:
+        """What counts of a pod that takes, and whether its queue may; the last one is remembered,
+        for it is compared with many."""
+        ledger = self._ledger
+        known, version, facts = self._taker
+        if known is not pod or version != ledger.version:
+            charge = ledger.charge(pod)
+            there = ledger.state_of(charge.queue) is not None
+            facts = charge, there and not ledger.closed(pod)
+            self._taker = pod, ledger.version, facts
+        assert facts is not None, "a taker is known with its facts"
+        return facts
 
     def weight(self, pod: PodInfo) -> int:
         """How important a pod is among victims: by its queue's priority, then by its own."""
-        if not self._ledger.active:
+        ledger = self._ledger
+        if not ledger.active:
             return pod.priority
-        state = self._ledger.queue_for(pod)
+        charge = ledger.charge_of(pod.uid)
+        state = ledger.state_of(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE + pod.priority
+
+    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        """(uses that decide, row → whether a limit would be exceeded with the pod there)."""
+        return self._ledger.tight(pod)
 
     def room(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit of the pod's queues with it on that node."""
@@ -102,11 +124,13 @@ class QueuePolicy:
         taken: dict[str, Counter[str]] = {}
         left: dict[str, Counter[str]] = {}
         for uid in going.union(self._leaving):
-            queue, amounts = ledger.charge_of(uid) or ("", {})
-            for state in ledger.chain(queue):
-                left.setdefault(state.name, Counter(state.used)).subtract(amounts)
+            charge = ledger.charge_of(uid)
+            if charge is None:
+                continue
+            for state in ledger.chain(charge.queue):
+                left.setdefault(state.name, Counter(state.used)).subtract(charge.amounts)
                 if uid in going:
-                    taken.setdefault(state.name, Counter()).update(amounts)
+                    taken.setdefault(state.name, Counter()).update(charge.amounts)
         return not any(
             amounts[resource] and left[name][resource] < least
             for name, amounts in taken.items()

@@ -1,0 +1,124 @@
+"""What is kept about victims says the same as looking anew with every quota counted everywhere."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Hashable
+
+import numpy as np
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.evaluation import Evaluation
+from arranger.framework.what_if import WhatIf
+from arranger.plugins import default_profile
+from arranger.preemption.survey import Survey
+from arranger.queues.ledger import QueueLedger
+from arranger.queues.policy import QueuePolicy, QueueRules
+from tests.builders import PodBuilder, a_queue
+from tests.queueing import CARD, gpu_node, inference, training
+
+PROFILE = default_profile()
+
+
+class Everywhere(QueuePolicy):
+    """Says of every node that its quotas are tight, and never the same thing twice."""
+
+    def __init__(self, ledger: QueueLedger, rules: QueueRules, leaving: set[str]) -> None:
+        super().__init__(ledger, rules, leaving)
+        self._times = itertools.count()
+        self._size = 0
+
+    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        _, rows = super().tight(pod)
+        return next(self._times), np.ones_like(rows)
+
+
+class World:
+    """Nodes, pods and queues at random, and surveys for two takers of one queue."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.cluster = Cluster()
+        self.ledger = QueueLedger(self.cluster)
+        self.cluster.companions[QueueLedger] = self.ledger
+        self.leaving: set[str] = set()
+        self.policy = QueuePolicy(self.ledger, QueueRules(), self.leaving)
+        self.everywhere = Everywhere(self.ledger, QueueRules(), self.leaving)
+        self.takers = [inference("low", 2, 40000).info(), inference("high", 2, 80000).info()]
+        self.evaluations = [Evaluation(PROFILE, self.cluster, pod) for pod in self.takers]
+        self.placed: list[PodInfo] = []
+        self.edit_queues()
+
+    def edit_queues(self) -> None:
+        rng = self.rng
+        quota = {CARD: rng.randint(0, 16), "H200": rng.randint(0, 4)}
+        self.ledger.set_queue(a_queue("team", capability={"cpu": rng.randint(1, 9)}))
+        self.ledger.set_queue(a_queue("inference", cards=quota, parent="team"))
+        guarantee = {"resource": {CARD: rng.choice([0, 0, 4])}}
+        parent = rng.choice(["", "team"])
+        self.ledger.set_queue(a_queue("training", guarantee=guarantee, parent=parent))
+
+    def happen(self, number: int) -> None:
+        rng = self.rng
+        match rng.randrange(12):
+            case 0:
+                self.edit_queues()
+            case 1 | 2:
+                name, card = f"n{rng.randrange(6)}", rng.choice([CARD, CARD, "H200"])
+                self.cluster.set_node(gpu_node(name, rng.randint(2, 8), card).build())
+                self.ledger.changed()
+            case 3 | 4 if self.placed:
+                gone = self.placed.pop(rng.randrange(len(self.placed)))
+                self.leaving.discard(gone.uid)
+                self.cluster.remove(gone.uid)
+            case 5 if self.placed:
+                self.leaving.add(rng.choice(self.placed).uid)
+            case _:
+                pod = self.a_pod(f"p{number}").needs(cpu=rng.choice(["100m", "1"])).info()
+                self.cluster.assume(pod, f"n{rng.randrange(6)}")
+                self.placed.append(pod)
+
+    def a_pod(self, name: str) -> PodBuilder:
+        make = self.rng.choice([inference, training, training])
+        return make(name, self.rng.randint(1, 3), self.rng.choice([20000, 40000, 60000]))
+
+    def look(self, number: int, survey: Survey, policy: QueuePolicy) -> tuple[object, ...]:
+        evaluation = self.evaluations[number]
+        evaluation.refresh()
+        what_if = WhatIf(
+            PROFILE,
+            self.cluster,
+            self.takers[number],
+            evaluation,
+            may_take=policy.may_take,
+            weight=policy.weight,
+            allows=policy.allows,
+            quota=policy,
+        )
+        rows = evaluation.diagnosis().resolvable_rows()
+        survey.look(what_if, rows, lambda _: True, 10**6)
+        found = [(each.row, each.victims) for each in survey.candidates()]
+        return (found,) if found else survey.reasons()
+
+
+def test_what_is_kept_is_what_would_be_found_anew() -> None:
+    found = refused = 0
+    for seed in range(10):
+        world = World(seed)
+        for number in range(100):
+            world.happen(number)
+            if world.rng.random() < 0.4:
+                world.ledger.refresh()
+                taker = world.rng.randrange(2)
+                kept = world.evaluations[taker]
+                kept.refresh()
+                survey = kept.state.setdefault("survey", Survey())
+                assert isinstance(survey, Survey)
+                seen = world.look(taker, survey, world.policy)
+                assert seen == world.look(taker, Survey(), world.everywhere), (seed, number)
+                found += len(seen) == 1
+                refused += len(seen) == 2
+    assert min(found, refused) > 40, "both have to happen"
