@@ -11,7 +11,7 @@ from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
-from arranger.api.queues import SERVICE_TYPE, Queue, queue_of
+from arranger.api.queues import SERVICE_TYPE, Queue, is_preemptable, queue_of
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
@@ -278,7 +278,7 @@ class Intake:
             reserved = None
         if member is not None and not self._is_ours_to_settle(member, info):
             self._drop(member, now)
-        if before is not None and queue_of(before.pod) != queue_of(info.pod):
+        if before is not None and _says(before.pod) != _says(info.pod):
             self.ledger.changed()
         self.cluster.observe(info)
         if before is not None and reserved != info.pod.spec.node_name:
@@ -375,6 +375,12 @@ def _tells(definition: AnyPodGroup | None) -> tuple[str, str]:
         return "", ""
     queue = getattr(definition.spec, "queue", "")
     return queue, definition.metadata.annotations.get(SERVICE_TYPE, "")
+
+
+def _says(pod: Pod) -> tuple[str, str, bool]:
+    """What a pod says that its queue's ledger notes: its queue and service, and if it may go."""
+    notes = pod.metadata.annotations
+    return queue_of(pod), notes.get(SERVICE_TYPE, ""), is_preemptable(pod)
 
 
 def _stored_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:

@@ -108,3 +108,15 @@ def test_two_takers_at_once_do_not_undercut_a_guarantee_that_one_would_not(core:
         core.see(gpu_node(node, 2), *(training(f"{node}{n}").on(node) for n in range(2)))
     core.see(inference("i"), inference("j"))
     assert len(of(DeletePod, core.run())) == 1
+
+
+def test_who_may_not_be_evicted_any_more_is_not(core: Core) -> None:
+    core.see(gpu_node(count=1), a_queue("inference"), a_queue("training"))
+    core.see(training("t").on("n"), inference("i", 1, 20000))
+    assert not of(DeletePod, core.run())
+    core.see(training("t").annotated({"volcano.sh/preemptable": "false"}).on("n"))
+    core.see(inference("j"))
+    assert not of(DeletePod, core.at(20))
+    core.see(training("t").on("n"))
+    core.see(inference("k"))
+    assert len(of(DeletePod, core.at(400))) == 1
