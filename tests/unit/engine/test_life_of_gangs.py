@@ -570,5 +570,5 @@ class Life(RuleBasedStateMachine):
 
 TestLifeOfGangs = Life.TestCase
 TestLifeOfGangs.settings = settings(
-    max_examples=300, stateful_step_count=40, derandomize=True, deadline=None
+    max_examples=60, stateful_step_count=40, derandomize=True, deadline=None
 )
