@@ -59,6 +59,7 @@ class NodeTable:
         affinity: which rows hold pods with which (anti-)affinity terms.
         claims: how many pods in the table name a claim.
         ports: row → host ports in use.
+        nodes_version: rises with every change of a node, and not when pods come and go.
     """
 
     def __init__(self) -> None:
@@ -90,6 +91,7 @@ class NodeTable:
         self._free: list[int] = []
         self._log: list[tuple[Change, int]] = []
         self._log_start = 0
+        self.nodes_version = 0
 
     # --- nodes -----------------------------------------------------------------------------
 
@@ -374,6 +376,7 @@ class NodeTable:
         self._labels.grow(capacity)
 
     def _note(self, change: Change, row: int) -> None:
+        self.nodes_version += change is Change.NODE
         if len(self._log) >= _LOG_LIMIT:
             del self._log[: _LOG_LIMIT // 2]
             self._log_start += _LOG_LIMIT // 2

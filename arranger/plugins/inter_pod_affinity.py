@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
@@ -12,8 +12,8 @@ from pydantic import Field
 from arranger.api.objects import Namespace, Pod
 from arranger.cluster.affinity import PodTerms, Term, TermRows, terms_of
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray, grown
+from arranger.cluster.domain_sums import DomainSums
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
@@ -36,9 +36,7 @@ class InterPodAffinityArgs(PluginArgs):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-#: Topology key → row → how often or how strongly the pods there mean this one.
-RowCounts = dict[str, IntArray]
-#: Topology key → the same by domain.
+#: Topology key → domain → how often or how strongly the pods there mean this one.
 Domains = dict[str, IntArray]
 
 
@@ -54,6 +52,15 @@ class _Notes:
     avoided: Domains = field(default_factory=dict)
     forbidden: Domains = field(default_factory=dict)
     liked: Domains = field(default_factory=dict)
+    _sums: dict[tuple[str, Term], DomainSums] = field(default_factory=dict)
+
+    def sums(self, role: str, term: Term, counts: IntArray | Mapping[int, int]) -> IntArray:
+        """Domain → how often the pods there are meant by, or carry, a term in that role."""
+        found = self._sums.get((role, term))
+        if found is None or not found.fits:
+            found = DomainSums(self.cluster.table, term.topology_key)
+            self._sums[role, term] = found
+        return found.of(counts)
 
 
 class InterPodAffinity(Plugin):
@@ -81,23 +88,20 @@ class InterPodAffinity(Plugin):
             notes = state[self.name] = _Notes(cluster, _resolved(pod.terms, cluster))
         assert isinstance(notes, _Notes)
         table, own = cluster.table, notes.own
-        forbidden: RowCounts = {}
+        forbidden: Domains = {}
         for term, rows in _meaning(table.affinity.required_anti, pod.pod, cluster):
-            counts = _in_domains(_spread_out(rows, table), term.topology_key, table)
-            if counts.any():
-                _add(forbidden, term.topology_key, counts)
+            _add(forbidden, term.topology_key, notes.sums("anti", term, rows))
         if not (forbidden or own.required or own.required_anti):
             return SKIP
-        avoided: RowCounts = {}
+        avoided: Domains = {}
         for term in own.required_anti:
-            _add(avoided, term.topology_key, _count(cluster, [term]))
-        wanted: RowCounts = {}
+            there = notes.sums("own anti", term, _count(cluster, [term]))
+            _add(avoided, term.topology_key, there, always=True)
+        wanted: Domains = {}
         if own.required:
             near = _count(cluster, own.required)
-            wanted = {term.topology_key: near for term in own.required}
-        notes.forbidden = _by_domain(forbidden, table)
-        notes.avoided = _by_domain(avoided, table)
-        notes.wanted = _by_domain(wanted, table)
+            wanted = {t.topology_key: notes.sums("own required", t, near) for t in own.required}
+        notes.forbidden, notes.avoided, notes.wanted = forbidden, avoided, wanted
         notes.first_of_its_kind = not any(
             domains.any() for domains in notes.wanted.values()
         ) and _means(own.required, pod.pod)
@@ -129,25 +133,22 @@ class InterPodAffinity(Plugin):
         """Add up preferences by domain; skip where none applies."""
         notes: _Notes = state[self.name]
         own, cluster = notes.own, notes.cluster
-        table, index = cluster.table, cluster.table.affinity
+        index = cluster.table.affinity
         if not (own.preferred or own.preferred_anti) and (self._ignore_others or not index):
             return SKIP
-        liked: RowCounts = {}
+        liked: Domains = {}
         for sign, preferences in ((1, own.preferred), (-1, own.preferred_anti)):
             for weight, term in preferences:
-                counts = _in_domains(_count(cluster, [term]), term.topology_key, table)
-                if counts.any():
-                    _add(liked, term.topology_key, sign * weight * counts)
-        for weight, terms in (
-            (self._hard_weight, index.required),
-            (1, index.preferred),
-            (-1, index.preferred_anti),
+                there = notes.sums("own preferred", term, _count(cluster, [term]))
+                _add(liked, term.topology_key, there, sign * weight)
+        for name, weight, terms in (
+            ("required", self._hard_weight, index.required),
+            ("preferred", 1, index.preferred),
+            ("preferred anti", -1, index.preferred_anti),
         ):
             for term, rows in _meaning(terms, pod.pod, cluster) if weight else ():
-                counts = _in_domains(_spread_out(rows, table), term.topology_key, table)
-                if counts.any():
-                    _add(liked, term.topology_key, weight * counts)
-        notes.liked = _by_domain(liked, table)
+                _add(liked, term.topology_key, notes.sums(name, term, rows), weight)
+        notes.liked = liked
         return None if liked else SKIP
 
     def score(
@@ -283,30 +284,17 @@ def _meaning(index: TermRows, pod: Pod, cluster: Cluster) -> Iterable[tuple[Term
     return [(term, rows) for term, rows in index.items() if term.matches(pod, labels)]
 
 
-def _spread_out(rows: dict[int, int], table: NodeTable) -> IntArray:
-    counts = np.zeros(table.size, dtype=np.int64)
-    counts[list(rows)] = list(rows.values())
-    return counts
-
-
-def _in_domains(counts: IntArray, key: str, table: NodeTable) -> IntArray:
-    """The counts of those rows whose nodes are in a domain at all."""
-    in_domain: IntArray = counts * (table.label_column(key)[: table.size] != ABSENT)
-    return in_domain
-
-
-def _add(counts: RowCounts, key: str, more: IntArray) -> None:
-    counts[key] = counts[key] + more if key in counts else more
-
-
-def _by_domain(counts: RowCounts, table: NodeTable) -> Domains:
-    """Sum up by domain; the last place is that of nodes without the key, and 0."""
-    domains: Domains = {}
-    for key, by_row in counts.items():
-        ids = table.label_column(key)[: table.size] + 1
-        sums = np.bincount(ids, weights=by_row, minlength=len(table.label_values) + 1)
-        domains[key] = np.append(sums[1:], 0.0).astype(np.int64)
-    return domains
+def _add(
+    domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
+) -> None:
+    """Add what is counted by a term, weighted, if it is anything at all."""
+    if always or more.any():
+        more = more if weight == 1 else weight * more
+        if key in domains:
+            # The numbering of labels may have grown since; what is behind its old end is 0.
+            size = max(len(domains[key]), len(more))
+            more = grown(domains[key], size, 0) + grown(more, size, 0)
+        domains[key] = more
 
 
 def _in_any(domains: Domains, nodes: NodeView) -> BoolArray:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from arranger.api.objects import Pod, TopologySpreadConstraint
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
+from arranger.cluster.domain_sums import DomainSums
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
@@ -76,7 +77,9 @@ class _Notes:
     soft: list[Constraint]
     #: Whether a node without one of the soft keys gets no points.
     need_all_keys: bool
-    #: Per hard constraint: domain → how many more pods fit before it is too skewed.
+    #: Per hard constraint: how many pods are in each domain,
+    sums: list[DomainSums] = field(default_factory=list)
+    #: and domain → how many more pods fit before it is too skewed.
     room: list[IntArray] = field(default_factory=list)
     #: Per soft constraint: domain → pods, and the weight of a pod.
     crowding: list[tuple[IntArray, float]] = field(default_factory=list)
@@ -114,24 +117,35 @@ class PodTopologySpread(Plugin):
         assert isinstance(notes, _Notes)
         if not notes.hard:
             return SKIP
-        nodes = NodeView(cluster.table)
-        complete = has_all_keys(notes.hard, nodes)
-        notes.room = [_room(c, pod.pod, nodes, cluster, complete) for c in notes.hard]
+        if not all(sums.fits for sums in notes.sums) or not notes.sums:
+            nodes = NodeView(cluster.table)
+            complete = has_all_keys(notes.hard, nodes)
+            notes.sums = [
+                DomainSums(cluster.table, c.key, complete & c.included(pod.pod, nodes))
+                for c in notes.hard
+            ]
+        notes.room = [
+            _room(constraint, pod.pod, cluster, sums)
+            for constraint, sums in zip(notes.hard, notes.sums, strict=True)
+        ]
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
         """Pass nodes whose domains can all take one more."""
         notes: _Notes = state[self.name]
-        kinds = np.full(nodes.length, -1, dtype=np.int64)
+        passes = nodes.every()
         for constraint, room in zip(notes.hard, notes.room, strict=True):
-            ids = nodes.label(constraint.key)
-            kind = np.where(ids == ABSENT, 1, np.where(room.take(ids) < 0, 0, -1))
-            kinds = np.where(kinds < 0, kind, kinds)
+            passes &= (room >= 0).take(nodes.label(constraint.key))
 
         def explain() -> Grouped:
+            kinds = np.full(nodes.length, -1, dtype=np.int64)
+            for constraint, room in zip(notes.hard, notes.room, strict=True):
+                ids = nodes.label(constraint.key)
+                kind = np.where(ids == ABSENT, 1, np.where(room.take(ids) < 0, 0, -1))
+                kinds = np.where(kinds < 0, kind, kinds)
             return (TOO_SKEWED, NO_LABEL), kinds
 
-        return Verdicts(kinds < 0, explain)
+        return Verdicts(passes, explain)
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -245,23 +259,19 @@ class PodTopologySpread(Plugin):
     )
 
 
-def _room(
-    constraint: Constraint, pod: Pod, nodes: NodeView, cluster: Cluster, complete: BoolArray
-) -> IntArray:
-    """Domain → how many more pods it can take beyond this one; negative: not even this one."""
-    among = complete & constraint.included(pod, nodes)
-    ids = nodes.label(constraint.key)
-    domains = len(nodes.table.label_values)
-    counts = constraint.pods(cluster.counts, pod.metadata.namespace).by_row()
-    pods = sum_by_domain(ids, counts, among, domains)
-    present = np.zeros(domains, dtype=np.bool_)
-    present[ids[among]] = True
+def _room(constraint: Constraint, pod: Pod, cluster: Cluster, sums: DomainSums) -> IntArray:
+    """Domain → how many more pods it can take beyond this one; negative: not even this one.
+
+    So it is for nodes without the label, in the last place.
+    """
+    pods = sums.of(constraint.pods(cluster.counts, pod.metadata.namespace).by_row())
     least = 0
-    if np.count_nonzero(present) >= constraint.min_domains:
-        least = int(pods[present].min())
+    if len(sums.present) and len(sums.present) >= constraint.min_domains:
+        least = int(pods[sums.present].min())
     itself = int(constraint.selector.matches(pod.metadata.labels))
-    room = constraint.max_skew + least - itself - pods
-    return np.append(room, 0)  # the last place is ABSENT's
+    room: IntArray = constraint.max_skew + least - itself - pods
+    room[-1] = -1
+    return room
 
 
 def _crowding(

@@ -106,24 +106,28 @@ async def measure(
 
 @asynccontextmanager
 async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncIterator[float]]:
-    """When each pod of such a name is seen bound; metadata only, to cost little."""
+    """When each pod of such a name is seen bound; metadata only, to cost little.
+
+    A server under load ends the watches of slow readers: it goes on where it was.
+    """
     url = f"{plane.url}{PODS}?watch=1&fieldSelector=spec.nodeName!=&timeoutSeconds=3000"
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     headers = {"Authorization": f"Bearer {plane.token}", "Accept": accept}
     connector = aiohttp.TCPConnector(ssl=plane.ssl_context())
     timeout = aiohttp.ClientTimeout(total=None)
-    async with (
-        aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-        session.get(url, headers=headers) as answer,
-    ):
+    version = (await plane.get(f"{PODS}?limit=1"))["metadata"]["resourceVersion"]
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
 
         async def seen() -> AsyncIterator[float]:
-            async for line in answer.content:
-                event = json.loads(line)
-                if event["type"] == "ADDED" and event["object"]["metadata"]["name"].startswith(
-                    names
-                ):
-                    yield time.perf_counter()
+            at = version
+            while True:
+                async with session.get(f"{url}&resourceVersion={at}", headers=headers) as answer:
+                    async for line in answer.content:
+                        event = json.loads(line)
+                        meta = event["object"]["metadata"]
+                        at = meta["resourceVersion"]
+                        if event["type"] == "ADDED" and meta["name"].startswith(names):
+                            yield time.perf_counter()
 
         yield seen()
 
