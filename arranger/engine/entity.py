@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
 from functools import partial
@@ -12,6 +13,9 @@ from arranger.framework.plugin import Queued
 from arranger.framework.profile import Profile
 from arranger.framework.status import Code, Status
 from arranger.gangs.registry import GangGroup
+
+#: A gang's name, and a bundle of it.
+Role = tuple[str, str]
 
 #: Named in statuses as the one who holds a gang back.
 GANG = "Gang"
@@ -39,6 +43,7 @@ class Entity:
         attempts: how often it has been tried.
         rejected_by: the plugins that said no last time; their events wake it.
         blockers: the pods, one a class, that could not be placed last time.
+        arrived: gang → bundle → how many of its members may be placed.
         urgent: whether part of its minimum is bound already, so that it goes before all others.
         broken: what a plugin of the queue raised when asked about it, "" when none did.
         reason: why its members wait, as they are told.
@@ -51,7 +56,10 @@ class Entity:
 
     __slots__ = (
         "_ready",
+        "_role_of",
+        "_roles",
         "_unadmitted",
+        "arrived",
         "attempts",
         "blockers",
         "broken",
@@ -73,7 +81,14 @@ class Entity:
         "victims",
     )
 
-    def __init__(self, key: str, now: float, group: GangGroup | None = None) -> None:
+    def __init__(
+        self,
+        key: str,
+        now: float,
+        group: GangGroup | None = None,
+        role_of: Callable[[str], Role] | None = None,
+    ) -> None:
+        """``role_of`` tells a member's role by its uid."""
         self.key = key
         self.group = group
         self.members: dict[str, Member] = {}
@@ -96,6 +111,10 @@ class Entity:
         #: Members that PreEnqueue is still to be asked about, and those it lets pass.
         self._unadmitted: dict[str, Member] = {}
         self._ready: dict[str, Member] = {}
+        self.arrived: dict[str, Counter[str]] = {}
+        self._role_of = role_of
+        #: The roles as which those that may be placed are counted.
+        self._roles: dict[str, Role] = {}
 
     @staticmethod
     def lone(member: Member) -> Entity:
@@ -137,13 +156,20 @@ class Entity:
         """A pod is not placed with this entity any more."""
         del self.members[member.uid]
         self._unadmitted.pop(member.uid, None)
-        self._ready.pop(member.uid, None)
+        self._hold_back(member)
         member.entity = None
 
     def edited(self, member: Member) -> None:
         """A member was edited: PreEnqueue is to be asked about it again."""
-        self._ready.pop(member.uid, None)
+        self._hold_back(member)
         self._unadmitted[member.uid] = member
+
+    def _hold_back(self, member: Member) -> None:
+        self._ready.pop(member.uid, None)
+        role = self._roles.pop(member.uid, None)
+        if role is not None:
+            gang, bundle = role
+            self.arrived[gang][bundle] -= 1
 
     # --- entering the queue ----------------------------------------------------------------
 
@@ -155,6 +181,9 @@ class Entity:
         """No PreEnqueue plugin holds the member back."""
         del self._unadmitted[member.uid]
         self._ready[member.uid] = member
+        if self._role_of is not None:
+            gang, bundle = self._roles[member.uid] = self._role_of(member.uid)
+            self.arrived.setdefault(gang, Counter())[bundle] += 1
 
     def ready(self) -> Iterable[Member]:
         """Members that may be placed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -81,7 +82,8 @@ class GangUnits:
             return Entity.lone(member)
         entity = self._entities.get(group.name)
         if entity is None:
-            entity = self._entities[group.name] = Entity(f"gang:{group.name}", now, group)
+            key = f"gang:{group.name}"
+            entity = self._entities[group.name] = Entity(key, now, group, self._registry.role_of)
             for partner in group.gangs:
                 self._names.setdefault(partner.name, set()).add(group.name)
         entity.group = group
@@ -124,13 +126,7 @@ class GangUnits:
         return None
 
     def _is_short(self, entity: Entity, group: GangGroup) -> bool:
-        """Whether too few members have arrived; counts them one by one only when it may be so."""
-        hold = self._holds.get(group.name)
-        there = entity.count_ready() + (len(hold.members) if hold is not None else 0)
-        if there < sum(gang.shortfall({}) for gang in group.gangs):
-            return True
-        if len(group.gangs) == 1 and not group.gangs[0].minima:
-            return False
+        """Whether too few members have arrived."""
         return group.is_short(self._arrived(entity))
 
     def company(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
@@ -201,8 +197,10 @@ class GangUnits:
         """Members that are there to be placed, and those already held."""
         group = entity.gang_group
         hold = self._holds.get(group.name)
-        held = hold.members if hold is not None else {}
-        return group.tally([*(member.uid for member in entity.ready()), *held])
+        if hold is None or not hold.members:
+            return entity.arrived
+        held = group.tally(hold.members)
+        return {gang: held[gang] + entity.arrived.get(gang, Counter()) for gang in held}
 
     def _is_urgent(self, group: GangGroup) -> bool:
         """Whether the group is to be completed before all others."""

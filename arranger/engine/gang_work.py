@@ -180,7 +180,9 @@ class GangWork(GangUnits):
 
     def refused(self, member: Member, now: float) -> None:
         """A member has lost its node; a Strict group that holds others gives them back, too."""
-        self._registry.placed(member.uid, Standing.PENDING)
+        changed = self._registry.placed(member.uid, Standing.PENDING)
+        if changed:
+            self.changed(changed, now)  # those that could go alone have to wait for it again
         hold = self._hold_of(member)
         if hold is not None:
             hold.members.pop(member.uid)
@@ -222,6 +224,9 @@ class GangWork(GangUnits):
                 assert member.phase is Phase.QUEUED, f"{member} is queued and has a node"
                 gang = self._registry.gang_of(uid)
                 assert gang in entity.group.gangs, f"{member} is not of {name}"
+            counted = entity.gang_group.tally(member.uid for member in entity.ready())
+            arrived = {gang: +roles for gang, roles in entity.arrived.items() if +roles}
+            assert arrived == {gang: roles for gang, roles in counted.items() if roles}, f"{entity}"
         for name, hold in self._holds.items():
             assert self._entities[name] is hold.entity, f"{name}: the hold of another"
             for member in hold.members.values():

@@ -92,6 +92,11 @@ class GangRegistry:
         """The gang of a pod."""
         return self._gang_of.get(uid)
 
+    def role_of(self, uid: str) -> tuple[str, str]:
+        """The gang and the bundle of a pod that has one."""
+        gang = self._gang_of[uid]
+        return gang.name, gang.claims[uid].bundle
+
     def definition_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup that defines a pod's gang."""
         gang = self._gang_of.get(uid)
@@ -122,7 +127,7 @@ class GangRegistry:
             changed.add(gang.name)  # it may hold a node, which counts for this gang from now on
         self._gang_of[uid] = gang
         before = gang.claims.get(uid)
-        counted, was_free = gang.counts(uid), gang.free
+        counted, was_free = gang.counts(uid), self.group_of(gang).free
         settings_changed = gang.see(pod, claim)
         if self._redefine(gang):
             settings_changed = True
@@ -141,7 +146,7 @@ class GangRegistry:
         gang = self._gang_of.pop(uid, None)
         if gang is None:
             return set()
-        counted, was_free = gang.counts(uid), gang.free
+        counted, was_free = gang.counts(uid), self.group_of(gang).free
         changed = self._regroup(gang) if gang.forget(uid) else set()
         if gang.claims and self._redefine(gang):
             changed |= self._regroup(gang)
@@ -188,7 +193,7 @@ class GangRegistry:
         gang = self._gang_of.get(uid)
         if gang is None:
             return set()
-        counted, was_free = gang.counts(uid), gang.free
+        counted, was_free = gang.counts(uid), self.group_of(gang).free
         gang.stand(uid, Standing.BOUND)
         changed = self._check_satisfied(gang)
         return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
@@ -199,11 +204,14 @@ class GangRegistry:
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
 
-    def placed(self, uid: str, standing: Standing = Standing.PLACED) -> None:
+    def placed(self, uid: str, standing: Standing = Standing.PLACED) -> set[str]:
         """Our Binding of a pod is on its way; or, with PENDING, has failed for good."""
         gang = self._gang_of.get(uid)
-        if gang is not None:
-            gang.stand(uid, standing)
+        if gang is None:
+            return set()
+        was_free = self.group_of(gang).free
+        gang.stand(uid, standing)
+        return self._stirred(gang, was_free, 0)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -246,9 +254,9 @@ class GangRegistry:
 
     def _stirred(self, gang: Gang, was_free: bool, more: int) -> set[str]:
         """So many more members have nodes: the gangs whose waiting members that concerns."""
-        if was_free == gang.free and (gang.free or not more):
-            return set()
         group = self.group_of(gang)
+        if was_free == group.free and (group.free or not more):
+            return set()
         if more > 0 and sum(len(g.claims) for g in group.gangs) < sum(g.whole for g in group.gangs):
             return set()  # it is still too early to try; a restart shows thousands one by one
         waits = any(one.count(Standing.PENDING) for one in group.gangs)

@@ -14,7 +14,7 @@ from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
-from tests.unit.engine.harness import Core, of, placements, small_profile
+from tests.unit.engine.harness import CONFLICT, Core, of, placements, small_profile
 
 
 def gang(name: str, size: int, least: int | None = None, **more: str) -> list[PodBuilder]:
@@ -303,56 +303,22 @@ def test_a_member_whose_preparation_breaks_is_tried_again_after_its_back_off() -
     assert len(bound(core)) == 3
 
 
-# --- cost ------------------------------------------------------------------------------------
+class Refuses(Plugin):
+    """Prepares nothing for the pods of some names."""
+
+    wake_on = (WakeUp(EventKind.NODE_ADDED),)
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return self.reject("not you") if pod.pod.metadata.name in self.names else None
 
 
-def count_tallies(core: Core, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of all countings of members one by one from now on."""
-    group = type(core.engine.registry.group_of(next(iter(core.engine.registry.gangs.values()))))
-    sizes: list[int] = []
-    tally = group.tally
-
-    def counted(self, uids):  # type: ignore[no-untyped-def]
-        uids = list(uids)
-        sizes.append(len(uids))
-        return tally(self, uids)
-
-    monkeypatch.setattr(group, "tally", counted)
-    return sizes
-
-
-@pytest.mark.parametrize("least", [300, 30], ids=["all are needed", "most are surplus"])
-def test_members_that_arrive_one_by_one_are_not_counted_one_by_one(
-    least: int, core: Core, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = 300
-    pods = gang("g", size, least)
-    core.engine.pod_set(pods[0].build(), 0.0)
-    sizes = count_tallies(core, monkeypatch)
-    for pod in pods[1:]:
-        core.engine.pod_set(pod.build(), 0.0)
-    assert sum(sizes) <= 2 * size
-    core.see(*nodes(110, 110, 110))
-    core.run()
-    assert len(bound(core)) == size
-    assert sum(sizes) <= 6 * size
-
-
-def test_a_gang_that_comes_does_not_look_at_all_others(
-    core: Core, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked = 0
-    is_stale = type(core.engine._gangs)._is_stale
-
-    def counted(self, entity):  # type: ignore[no-untyped-def]
-        nonlocal looked
-        looked += 1
-        return is_stale(self, entity)
-
-    monkeypatch.setattr(type(core.engine._gangs), "_is_stale", counted)
-    many = 100
-    core.see(*nodes(4 * many))
-    for n in range(many):
-        core.see(*gang(f"g{n}", 2))
-        core.settle_all(core.run())
-    assert looked <= 10 * many
+def test_members_that_fail_one_after_the_other_wait_for_each_other_again() -> None:
+    refuses = Refuses("g-1", "g-2")
+    core = Core(small_profile(refuses))
+    core.see(*nodes(3), *gang("g", 3, 2, match_policy="waiting-and-running"))
+    (first,) = of(Bind, core.run())
+    core.settle(first, CONFLICT)
+    assert core.entity("g-1") is core.entity("g-2") is core.entity("g-0")

@@ -346,6 +346,17 @@ def test_the_partners_hear_of_it_too(known: Known) -> None:
     assert known.see(member("b", TWO, "other").on("n")) == {"default/a", "other/b"}
 
 
+def test_and_when_it_was_bound_as_one_of_a_gang_that_had_run_before(known: Known) -> None:
+    a, again = (a_pod(f"a-{n}").in_gang("a", 1, groups=TWO) for n in range(2))
+    b, new = (a_pod(f"b-{n}").in_gang("b", 1, groups=TWO).in_namespace("other") for n in range(2))
+    known.see(a.on("n"), b.on("n"))
+    known.see_gone(a, b)
+    known.see(a.on("n"), b.on("n"), again)
+    known.see_gone(a, b)
+    known.see(new)
+    assert known.bound(again) == {"default/a", "other/b"}
+
+
 def test_and_of_one_that_is_lost(known: Known) -> None:
     one, two, three = gang("g", 3, 3)
     known.see(one, two.on("n"), three)
