@@ -214,7 +214,7 @@ async def test_a_reflector_follows_a_hundred_bindings(
 async def test_a_resource_not_served_is_absent(control_plane: ControlPlane) -> None:
     transport = HttpTransport(await load_kubeconfig(str(control_plane.kubeconfig("edge"))))
     store = Store()
-    path = "/apis/scheduling.volcano.sh/v1beta1/queues"
+    path = "/apis/nobody.example.com/v1/things"
     reflector = Reflector(transport, path, Decoder(Pod), store, rng=random.Random(1))
     reflecting = asyncio.create_task(reflector.run())
     await asyncio.wait_for(reflector.synced.wait(), 10)
