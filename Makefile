@@ -73,5 +73,10 @@ differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube
 	$(BIN)/python -m tests.differential -n $(N)
 
 .PHONY: bench
-bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane
-	$(BIN)/python -m tests.benchmarks.bench_throughput
+bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (10 minutes)
+	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 1000 --gangs 250 10 5000
+	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 5000 --gangs 250 10 5000
+	$(BIN)/python -m tests.benchmarks.bench_affinity
+	$(BIN)/python -m tests.benchmarks.bench_preemption --real
+	$(BIN)/python -m tests.benchmarks.bench_gangs
+	$(BIN)/python -m tests.benchmarks.bench_reclaim

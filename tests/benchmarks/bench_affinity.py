@@ -68,7 +68,7 @@ async def main() -> None:
     """Run both contenders for each row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--rows", nargs="*", default=[], help="what the rows' names contain")
     parser.add_argument("--only", choices=list(CONTENDERS))
     args = parser.parse_args()

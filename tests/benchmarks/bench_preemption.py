@@ -2,9 +2,10 @@
 
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
 have to make three of them leave. Without ``--real`` the core alone is measured: CPU a preemptor
-from the first attempt to the Binding. With it, contenders on a control plane of their own each:
-the rate counts from the first binding seen to the last, the victims go as soon as they are deleted
-(their grace is 0) and come to no kubelet. Compare ratios within one run only.
+from the first attempt to the Binding. With it, contenders on a control plane of their own each; the
+victims go as soon as they are deleted (their grace is 0) and come to no kubelet. A scheduler may
+evict for all before it binds the first, so what counts is the rate from its start to the last
+binding ("pods/s in all"). Compare ratios within one run only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, measure, verdict
+from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, measure
 from tests.builders import a_node, a_pod
 from tests.controlplane import harness
 
@@ -99,7 +100,12 @@ async def main_real(nodes: int, only: str | None) -> None:
             count=nodes,
         )
         print(results[name].row(), flush=True)
-    print(verdict(results))
+    if CONTENDERS.keys() <= results.keys():
+        ours, theirs = results["arranger"], results["kube-scheduler"]
+        print(
+            f"arranger is {ours.overall / theirs.overall:.2f} times as fast as kube-scheduler from"
+            f" the start, with 1/{theirs.scheduler_cpu / ours.scheduler_cpu:.1f} of its CPU"
+        )
 
 
 def main() -> None:
