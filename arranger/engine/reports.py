@@ -80,7 +80,7 @@ def failed(member: Member, reason: str, message: str, nominated: str | None = No
 def out_of_time(member: Member, message: str) -> PublishEvent:
     """The pod's gang was incomplete for too long.
 
-    A reason of its own: events of one reason are counted together under the first one's text.
+    A reason of its own, so that what the pod waits for next does not take its place.
     """
     return PublishEvent(
         regarding=object_ref(member.pod.pod),

@@ -2,7 +2,10 @@
 
 The rules are client-go's (``tools/events``): the first occurrence is created, the second patches a
 ``series`` into it, later ones are only counted and written out by a heartbeat and when the series
-has been quiet. Everything but the series of an Event is immutable, so the note is the first one's.
+has been quiet. One rule is ours: everything but the series of an Event is immutable, so a series
+that goes on with another note goes on in a new Event, where client-go leaves the first note for
+ever. That costs a create, so the more often a note changes, the longer it stands before the next:
+see :class:`_Pace`. What is said in between is not written, but the last of it is in the end.
 
 The recorder is synchronous and reads no clock; :class:`~arranger.kube.effects.Writer` sends what
 :meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and the oldest
@@ -29,6 +32,10 @@ from arranger.kube.stamps import micro_time, utc_now
 FINISH_AFTER: Final = 360.0
 HEARTBEAT: Final = 1800.0
 SWEEP: Final = 60.0
+#: Seconds that a note stands before one that differs in its numbers only, and before any when they
+#: change all the time: pods in back-off are tried every ten seconds.
+RENEW_AFTER: Final = 10.0
+RENEW_AT_MOST: Final = 300.0
 MAX_TRIES: Final = 12
 RETRY_DELAY: Final = 10.0
 #: Bytes; the API server refuses longer notes.
@@ -78,11 +85,35 @@ class _SeriesPatch(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
+_NO_DIGITS: Final = str.maketrans("", "", "0123456789")
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When a series may take up another note: ever more rarely while its notes go on changing.
+
+    New words and new numbers in the same words are counted apart, so that a number that never
+    rests does not hide another reason.
+    """
+
+    at: float
+    gaps: dict[bool, float] = field(default_factory=lambda: {True: 0.0, False: RENEW_AFTER})
+
+    def due(self, *, words: bool) -> float:
+        """The earliest time for a note that has other ``words``, or other numbers only."""
+        return self.at + self.gaps[words]
+
+    def renewed(self, now: float, *, words: bool) -> None:
+        """A note has been taken up."""
+        if now - self.at >= 2 * RENEW_AT_MOST:
+            self.gaps = {True: 0.0, False: RENEW_AFTER}  # it has been calm
+        self.gaps[words] = min(max(2 * self.gaps[words], RENEW_AFTER), RENEW_AT_MOST)
+        self.at = now
 
 
 @dataclass(slots=True, eq=False)
 class _Series:
-    """All occurrences of one thing about one object."""
+    """All occurrences of one thing about one object, under one note."""
 
     key: tuple[object, ...]
     event: PublishEvent
@@ -97,6 +128,10 @@ class _Series:
     #: Queued, in flight, or waiting to be tried again.
     busy: bool = False
     tries: int = 0
+    pace: _Pace = field(default_factory=lambda: _Pace(0.0))
+    #: What goes on under a newer note, until it may.
+    heir: _Series | None = None
+    renew_at: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +176,8 @@ class EventRecorder:
         self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
         self._queue: deque[_Series] = deque()
         self._retries: list[tuple[float, int, _Series]] = []
+        #: (when, …, series) of those that have an heir.
+        self._renewals: list[tuple[float, int, _Series]] = []
         self._last_name = 0
         self._sweep_due = float("inf")
         self.dropped = 0
@@ -160,22 +197,65 @@ class EventRecorder:
             event.related,
         )
         stamp = self._wall()
-        text = micro_time(stamp)
         series = self._series.get(key)
         if series is None:
-            series = _Series(key, event, self._name(event.regarding, stamp), text, text, now)
+            series = self._open(key, event, stamp, now)
+            series.pace.at = now
             self._series[key] = series
             if len(self._series) > self._remembered:
                 self._finish(next(iter(self._series.values())))
             self._sweep_due = min(self._sweep_due, now + SWEEP)
+        elif series.event.note != event.note:
+            series.seen = now
+            self._series.move_to_end(key)
+            self._succeed(series, event, stamp, now)
+            return
         else:
+            series.heir = None  # it is as it was
             series.count += 1
-            series.last = text
+            series.last = micro_time(stamp)
             series.seen = now
             self._series.move_to_end(key)
         # From the third on, occurrences wait for the heartbeat or the end.
         if series.reported <= 1:
             self._enqueue(series)
+
+    def _open(
+        self, key: tuple[object, ...], event: PublishEvent, stamp: datetime, now: float
+    ) -> _Series:
+        text = micro_time(stamp)
+        return _Series(key, event, self._name(event.regarding, stamp), text, text, now)
+
+    def _succeed(self, series: _Series, event: PublishEvent, stamp: datetime, now: float) -> None:
+        """The series goes on under another note: at once, or when its pace allows."""
+        heir = series.heir
+        if heir is not None and heir.event.note == event.note:
+            heir.count += 1
+            heir.last = micro_time(stamp)
+            heir.seen = now
+            return
+        series.heir = self._open(series.key, event, stamp, now)
+        series.heir.pace = series.pace
+        self._renew_when_due(series, now)
+
+    def _renew_when_due(self, series: _Series, now: float) -> None:
+        """Let the heir take the place of a series, or see to it later."""
+        heir = series.heir
+        if heir is None or self._series.get(series.key) is not series:
+            return
+        words = _words(series.event.note) != _words(heir.event.note)
+        due = series.pace.due(words=words)
+        if due > now:
+            if due < series.renew_at:
+                series.renew_at = due
+                heapq.heappush(self._renewals, (due, id(series), series))
+            return
+        series.heir = None
+        series.pace.renewed(now, words=words)
+        self._series[series.key] = heir
+        self._series.move_to_end(series.key)
+        self._enqueue(series)
+        self._enqueue(heir)
 
     def next(self) -> EventWrite | None:
         """The next request to send, oldest first; ``None`` when nothing is ready."""
@@ -223,8 +303,10 @@ class EventRecorder:
             if series.reported == 1 or self._series.get(series.key) is not series:
                 self._enqueue(series)
         elif status == 404 and not created:
-            series.reported = 0
-            self._enqueue(series)
+            # It has expired; what is said no more is not worth another.
+            if self._series.get(series.key) in (None, series):
+                series.reported = 0
+                self._enqueue(series)
         elif status in (0, 429) or status >= 500:
             series.tries += 1
             if series.tries >= MAX_TRIES:
@@ -238,7 +320,8 @@ class EventRecorder:
 
     def due(self) -> float:
         """When :meth:`tick` next has something to do; infinity for never."""
-        return min(self._retries[0][0] if self._retries else float("inf"), self._sweep_due)
+        heads = (heap[0][0] for heap in (self._retries, self._renewals) if heap)
+        return min([self._sweep_due, *heads])
 
     def tick(self, now: float) -> None:
         """Queue what is to be tried again, report long series, end quiet ones."""
@@ -246,6 +329,10 @@ class EventRecorder:
             series = heapq.heappop(self._retries)[2]
             series.busy = False
             self._enqueue(series)
+        while self._renewals and self._renewals[0][0] <= now:
+            series = heapq.heappop(self._renewals)[2]
+            series.renew_at = float("inf")
+            self._renew_when_due(series, now)
         if now < self._sweep_due:
             return
         for series in list(self._series.values()):
@@ -262,6 +349,7 @@ class EventRecorder:
         self._meter.count("events_dropped", waiting, why="not_leader")
         self._queue.clear()
         self._retries.clear()
+        self._renewals.clear()
         self._series.clear()
 
     def _enqueue(self, series: _Series) -> None:
@@ -275,6 +363,8 @@ class EventRecorder:
     def _finish(self, series: _Series) -> None:
         self._series.pop(series.key, None)
         self._enqueue(series)
+        if series.heir is not None:
+            self._enqueue(series.heir)
 
     def _abandon(self, series: _Series, why: str) -> None:
         # Forgotten altogether, so that the next occurrence starts a new Event.
@@ -287,6 +377,10 @@ class EventRecorder:
         # Upstream's form, the object's name and the time in nanoseconds; made unique by counting.
         self._last_name = max(self._last_name + 1, int(stamp.timestamp() * 1e6) * 1000)
         return f"{regarding.name[:_NAME_LIMIT].rstrip('.-')}.{self._last_name:016x}"
+
+
+def _words(note: str) -> str:
+    return note.translate(_NO_DIGITS)
 
 
 def shorten(note: str) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -109,7 +110,7 @@ def test_the_second_is_patched_in_and_later_ones_are_only_counted() -> None:
     desk.record()
     assert desk.send() == [("POST", 1)]
     desk.now = 10.0
-    desk.record(replace(FAILED, note="another note, same series"))
+    desk.record()
     assert desk.send() == [("PATCH", 2)]
     assert desk.body() == {
         "series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:15.000000Z"}
@@ -181,6 +182,136 @@ def test_another_series_has_another(event: PublishEvent) -> None:
     desk.record(event)
     assert desk.send() == [("POST", 1), ("POST", 1)]
     assert desk.body(0)["metadata"]["name"] != desk.body(1)["metadata"]["name"]
+
+
+# --- another note ----------------------------------------------------------------------------
+
+
+def noted(text: str) -> PublishEvent:
+    return replace(FAILED, note=text)
+
+
+def test_another_reason_is_another_event_at_once() -> None:
+    desk = Desk()
+    desk.record(noted("waits for members"))
+    desk.send()
+    desk.record(noted("0/3 nodes are available"))
+    assert desk.send() == [("POST", 1)]
+    assert desk.body()["note"] == "0/3 nodes are available"
+    assert desk.body(0)["metadata"]["name"] != desk.body(1)["metadata"]["name"]
+    desk.record(noted("0/3 nodes are available"))
+    assert desk.send() == [("PATCH", 2)]
+    assert desk.sent[-1].path.endswith(desk.body(1)["metadata"]["name"])
+
+
+def test_what_was_counted_under_the_old_note_is_written_out() -> None:
+    desk = Desk()
+    for _ in range(5):
+        desk.record(noted("waits for members"))
+        desk.send()
+    desk.record(noted("0/3 nodes are available"))
+    assert desk.send() == [("PATCH", 5), ("POST", 1)]
+
+
+def test_other_numbers_are_another_event_ten_seconds_later() -> None:
+    desk = Desk()
+    desk.record(noted("0/3 nodes are available"))
+    desk.send()
+    desk.now = 4.0
+    desk.record(noted("0/4 nodes are available"))
+    assert desk.send() == []
+    desk.now = 7.0
+    desk.record(noted("0/5 nodes are available"))
+    desk.record(noted("0/5 nodes are available"))
+    desk.wait(2.9)
+    assert desk.send() == []
+    desk.wait(0.1)
+    assert desk.send() == [("POST", 2)]
+    assert desk.body()["note"] == "0/5 nodes are available"
+
+
+def test_a_note_that_is_as_before_by_then_is_the_same_series() -> None:
+    desk = Desk()
+    for note in ("0/3 nodes", "0/4 nodes", "0/3 nodes"):
+        desk.record(noted(note))
+    assert desk.send() == [("POST", 2)]
+    desk.wait(60)
+    assert desk.send() == []
+
+
+def test_numbers_that_never_rest_do_not_hide_another_reason() -> None:
+    desk = Desk()
+    for second in range(100):
+        desk.record(noted(f"0/{second} nodes are available"))
+        desk.send()
+        desk.wait(1)
+    desk.record(noted("gang default/g waits for members"))
+    desk.send()
+    assert desk.body()["note"] == "gang default/g waits for members"
+
+
+ALWAYS_NEW = {
+    "numbers": lambda n: f"0/{n} nodes are available",
+    "two reasons in turn": lambda n: ("no room", "no members")[n % 2],
+    "ever other pods": lambda n: f"blocked by pod {'x' * (n % 97)}",
+}
+
+
+@pytest.mark.parametrize("note", ALWAYS_NEW.values(), ids=ALWAYS_NEW.keys())
+def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
+    note: Callable[[int], str],
+) -> None:
+    desk = Desk()
+    created = []
+    for second in range(3600):
+        desk.record(noted(note(second)))
+        created += [desk.now for method, _ in desk.send() if method == "POST"]
+        desk.wait(1)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(created)]
+    assert max(gaps[1:]) <= 301
+    assert min(gaps[1:]) >= 10
+    assert len(created) <= 18
+    desk.wait(301)
+    desk.send()
+    last = next(write for write in desk.sent[::-1] if write.method == "POST")
+    assert json.loads(last.body)["note"] == note(3599)
+
+
+def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
+    desk = Desk()
+    for n in range(4):
+        desk.record(noted(f"reason {'x' * n}"))
+        desk.send()
+    for _ in range(21):
+        desk.wait(30)
+        desk.record(noted("reason xxx"))
+        desk.send()
+    desk.record(noted("another"))
+    desk.send()
+    assert desk.body()["note"] == "another"
+
+
+def test_a_note_that_waits_is_not_lost_when_the_series_is_forgotten() -> None:
+    desk = Desk(remembered=1)
+    desk.record(noted("0/3 nodes"))
+    desk.record(noted("0/4 nodes"))
+    desk.record(replace(FAILED, regarding=replace(POD, name="other")))
+    desk.send()
+    assert {json.loads(write.body)["note"] for write in desk.sent} >= {"0/3 nodes", "0/4 nodes"}
+
+
+def test_an_old_note_is_not_told_again_because_its_event_expired() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.record(noted("no members"))
+        desk.send()
+    desk.record(noted("no room"))
+    write = desk.recorder.next()
+    assert write is not None
+    assert write.method == "PATCH"
+    desk.recorder.answered(write, 404, desk.now)
+    assert desk.send() == [("POST", 1)]
+    assert desk.body()["note"] == "no room"
 
 
 def test_a_patch_of_an_event_that_expired_creates_it_anew() -> None:
