@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
@@ -53,16 +54,21 @@ class Call:
     @property
     def plural(self) -> str:
         """The resource it is about, ``pods`` for example; "" outside the API."""
-        parts = [part for part in self.path.split("/") if part]
-        rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
-        if len(rest) >= 3 and rest[0] == "namespaces":
-            rest = rest[2:]
-        return rest[0] if rest else ""
+        return _plural(self.path)
 
     @property
     def json(self) -> Any:
         """The body, decoded; None where there is none."""
         return msgspec.json.decode(self.body) if self.body else None
+
+
+@lru_cache(maxsize=4096)
+def _plural(path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        rest = rest[2:]
+    return rest[0] if rest else ""
 
 
 class Calls:

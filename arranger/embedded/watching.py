@@ -17,7 +17,7 @@ from arranger.embedded.store import Change, Store
 Object = dict[str, Any]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-#: Seconds between bookmarks, as the real server's.
+#: Seconds between bookmarks; the first comes within them, as the real server's.
 BOOKMARK_EVERY: Final = 60.0
 DEFAULT_TIMEOUT: Final = 1800.0
 #: Events a reader may lag behind before it is cut off.
@@ -57,8 +57,10 @@ class Watch:
         self._buffer: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._fill()
-        self._leave = store.subscribe(self._on_change, resource.key)
+        if not self._ended:
+            self._leave = store.subscribe(self._on_change, resource.key)
 
     def close(self) -> None:
         """End the watch; its reader sees a clean end."""
@@ -66,12 +68,15 @@ class Watch:
             self._ended = True
             self._leave()
             self._arrived.set()
+        for timer in self._timers.values():
+            timer.cancel()
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield events until time is over or the watch is closed."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout
-        bookmark = loop.time() + BOOKMARK_EVERY
+        self._timers["end"] = loop.call_later(self._timeout, self.close)
+        if self._bookmarks:
+            self._until_next_bookmark(loop)
         try:
             while True:
                 while self._buffer:
@@ -79,19 +84,20 @@ class Watch:
                 if self._ended:
                     return
                 self._arrived.clear()
-                until = min(deadline, bookmark) if self._bookmarks else deadline
-                try:
-                    async with asyncio.timeout_at(until):
-                        await self._arrived.wait()
-                except TimeoutError:
-                    if until >= deadline:  # not by the clock: timers may fire a hair early
-                        return
-                    bookmark = loop.time() + BOOKMARK_EVERY
-                    self._push("BOOKMARK", self._mark({}))
+                await self._arrived.wait()
         finally:
             self.close()
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _until_next_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
+        """All watches have theirs at the same moment: a loop wakes once for them all."""
+        at = (loop.time() // BOOKMARK_EVERY + 1) * BOOKMARK_EVERY
+        self._timers["bookmark"] = loop.call_at(at, self._bookmark, loop)
+
+    def _bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._push("BOOKMARK", self._mark({}))
+        self._until_next_bookmark(loop)
 
     def _fill(self) -> None:
         """Buffer what happened before now and belongs to this watch."""

@@ -131,8 +131,11 @@ class PreemptionStage(GangStage):
 
     def _check_nomination(self, uid: str, doubted: str) -> None:
         found = [p for p in self.cluster.objects("pods") if p["metadata"]["uid"] == uid]
-        terms = [write.call.json["spec"] for write in self.taps.applied(LEASES)]
-        name = terms[-1].get("holderIdentity") if terms else None
+        # Backwards: over days the log grows long, and most of it is of no interest.
+        terms = (
+            w.call.json["spec"] for w in reversed(self.taps.log) if w.applied and LEASES(w.call)
+        )
+        name = next(terms, {}).get("holderIdentity")
         leader = self.schedulers[name] if name in self.alive() else None
         if not found or leader is None or not leader.synced:
             return

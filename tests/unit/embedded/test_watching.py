@@ -127,3 +127,29 @@ async def test_marks_of_tables_and_views_have_their_form(cluster: EmbeddedCluste
         assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", kind)
         mark = event["object"]["rows"][0]["object"] if kind == "Table" else event["object"]
         assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_watch_from_a_version_that_is_forgotten_takes_nothing_in(
+    cluster: EmbeddedCluster,
+) -> None:
+    cluster.store.compact()
+    watch = cluster.watch(NODES, {"resourceVersion": "1"})
+    add(cluster, "a")
+    assert [json.loads(line)["type"] async for line in watch.lines()] == ["ERROR"]
+
+
+async def test_all_watches_have_their_bookmarks_at_the_same_moments(
+    cluster: EmbeddedCluster,
+) -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+
+    async def follow(after: float) -> None:
+        await asyncio.sleep(after)
+        query = {"allowWatchBookmarks": "true", "timeoutSeconds": "100"}
+        async for line in cluster.watch(NODES, query).lines():
+            assert json.loads(line)["type"] == "BOOKMARK"
+            times.append(loop.time())
+
+    await asyncio.gather(follow(0), follow(25), follow(59))
+    assert times == [60, 60, 60, 120, 120]
