@@ -49,23 +49,38 @@ def milli(quantity: RawQuantity) -> int:
     return quantity * 1000 if type(quantity) is int else _scaled(str(quantity), 1000)
 
 
+def exact(text: str) -> Decimal:
+    """The quantity as it is, in billionths where it is finer (``ParseQuantity``).
+
+    Raises:
+        QuantityError: the text is not a quantity.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        amount = _read(text)
+        if abs(amount) >= _MAX:
+            return Decimal(_MAX).copy_sign(amount)
+        return amount.quantize(_SUFFIX["n"], rounding=ROUND_CEILING).normalize()
+
+
 @lru_cache(maxsize=65536)
 def _scaled(text: str, scale: int) -> int:
+    with localcontext() as context:
+        context.prec = 60
+        amount = _read(text)
+        if abs(amount) > _MAX:
+            return _MAX if amount > 0 else -_MAX
+        whole = int((amount * scale).to_integral_value(rounding=ROUND_CEILING))
+    return max(-_MAX, min(_MAX, whole))
+
+
+def _read(text: str) -> Decimal:
     form = _FORM.fullmatch(text)
     if form is None:
         raise QuantityError(
             f"{text!r} is not a quantity: expected a number, with a suffix such as m or Ki"
         )
     number, suffix = form.groups()
-    with localcontext() as context:
-        context.prec = 60
-        if suffix is None:
-            amount = Decimal(number)
-        elif suffix in _SUFFIX:
-            amount = Decimal(number) * _SUFFIX[suffix]
-        else:
-            amount = Decimal(number + suffix)
-        if abs(amount) > _MAX:
-            return _MAX if amount > 0 else -_MAX
-        whole = int((amount * scale).to_integral_value(rounding=ROUND_CEILING))
-    return max(-_MAX, min(_MAX, whole))
+    if suffix is None:
+        return Decimal(number)
+    return Decimal(number) * _SUFFIX[suffix] if suffix in _SUFFIX else Decimal(number + suffix)

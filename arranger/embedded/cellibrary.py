@@ -15,6 +15,8 @@ from typing import Any, Final
 from celpy import celtypes
 from celpy.adapter import json_to_cel
 
+from arranger.embedded.celquantity import QUANTITIES
+
 Object = dict[str, Any]
 
 _KEYWORDS: Final = frozenset(
@@ -137,8 +139,9 @@ def _found(text: str, pattern: str) -> str:
     return match[0] if match else ""
 
 
-#: Kubernetes' own functions on lists, and CEL's extended ones on strings.
+#: Kubernetes' own functions on lists and quantities, and CEL's extended ones on strings.
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **QUANTITIES,
     "hasValue": lambda old: celtypes.BoolType(old.known),
     "value": lambda old: old.value,
     "orValue": _or_value,

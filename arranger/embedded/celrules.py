@@ -267,6 +267,8 @@ def _below(schema: Object, path: str, place: str) -> str:
 def _reason(error: Exception) -> str:
     """What went wrong in an evaluation, in the words of the API server where they are known."""
     text = str(error.args[0]) if error.args else str(error)
+    if isinstance(error.__cause__, ValueError):
+        text = str(error.__cause__)
     if found := re.fullmatch(r"no such member in mapping: '(.*)'", text):
         return f"no such key: {found[1]}"
     return "division by zero" if text == "modulus or divide by zero" else text

@@ -13,6 +13,7 @@ from tests.controlplane.harness import until
 from tests.unit.crds.samples import (
     REFUSED,
     SAMPLES,
+    UNRULY,
     UNSEEN,
     Refusal,
     Sample,
@@ -72,7 +73,7 @@ async def test_what_our_writers_write_is_kept_and_printed(
     assert row["cells"][:-1] == [ns, *sample.cells]
 
 
-@pytest.mark.parametrize("refusal", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("refusal", (REFUSED | UNRULY).values(), ids=REFUSED | UNRULY)
 async def test_a_bad_object_is_refused_where_it_is_bad(
     served: Api, ns: str, refusal: Refusal
 ) -> None:

@@ -342,11 +342,11 @@ async def test_an_invalid_job_says_so_and_loses_nothing(stage: JobStage) -> None
         assert stage.pods_of_job("bad") == {}
         assert "ssh is not supported" in stage.status("bad")["state"]["message"]
         assert "ssh is not supported" in stage.told("bad")["Invalid"]
-        stage.edit("good", {"spec": {"minAvailable": 7}})
+        stage.edit("good", {"spec": {"minSuccess": 7}})
         await asyncio.sleep(5)
         assert stage.status("good")["state"]["reason"] == "Invalid"
         assert stage.pods_of_job("good") == {"good-w-0": "Running", "good-w-1": "Running"}
-        stage.edit("good", {"spec": {"minAvailable": 2}})
+        stage.edit("good", {"spec": {"minSuccess": None}})
         stage.edit("bad", {"spec": {"plugins": None}})
         await stage.until(lambda: "reason" not in stage.status("good")["state"])
         await stage.until_phase("bad", "Running")

@@ -375,13 +375,15 @@ async def test_a_bad_change_loses_nothing_and_is_told(stage: TYJobStage) -> None
     async with stage.at_work():
         await stage.until_stage("Running")
         before = {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
-        stage.edit(minWorkersNum=9)
+        both = ["JobAffinity", "JobAntiAffinity"]
+        stage.edit(schedulerPolicy={"basicPolicy": both})
         await stage.until(lambda: stage.status().get("reason") == "Invalid")
         await asyncio.sleep(60)
         assert {n: p["metadata"]["uid"] for n, p in stage.pods().items()} == before
-        assert stage.status()["message"] == "minWorkersNum is 9 of 2 workers"
+        refusal = "basicPolicy asks for JobAffinity and for JobAntiAffinity"
+        assert stage.status()["message"] == refusal
         assert "InvalidTYJob" in stage.told()
-        stage.edit(minWorkersNum=1)
+        stage.edit(schedulerPolicy=None)
         await stage.until(lambda: "reason" not in stage.status())
         (valid,) = (c for c in stage.status()["conditions"] if c["type"] == "Valid")
         assert valid["status"] == "True"

@@ -138,17 +138,18 @@ async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(town: Town
 
 async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(town: Town) -> None:
     async with town.controller():
-        town.edit({"spec": {"parent": "team", "deserved": {"cpu": 3}, "capability": {"cpu": 2}}})
+        lots = {"annotations": {"volcano.sh/card.quota": "lots"}}
+        town.edit({"metadata": lots, "spec": {"parent": "team"}})
         await asyncio.sleep(60)
         (condition,) = town.status()["conditions"]
-        both = (
-            "spec.deserved is more than spec.capability in cpu; spec.parent: there is no queue team"
-        )
+        orphaned = "spec.parent: there is no queue team"
+        both = f"volcano.sh/card.quota: 'lots' is not JSON; {orphaned}"
         assert (condition["status"], condition["message"]) == ("False", both)
-        assert town.notes() == [both]
+        # The scheduler tells what it cannot read.
+        assert town.notes() == [orphaned]
         # Another queue mends it in part.
         town.cluster.create(a_queue_manifest("team"))
-        town.edit({"spec": {"deserved": {"cpu": 2}}})
+        town.edit({"metadata": {"annotations": {"volcano.sh/card.quota": "{}"}}})
         await asyncio.sleep(5)
         (condition,) = town.status()["conditions"]
         assert (condition["status"], condition["message"]) == ("True", "")

@@ -450,7 +450,7 @@ REFUSED: Final[dict[str, Refusal]] = {
         (_MISSING, "spec.dra.capability.gpu.count"),
     ),
     "a job without tasks": Refusal(_JOB, {"tasks": ...}, (_MISSING, "spec.tasks")),
-    "a job with no task": Refusal(_JOB, {"tasks": []}, (_VALUE, "spec.tasks")),
+    "a job with no task": Refusal(_JOB, {"tasks": [], "minAvailable": ...}, (_VALUE, "spec.tasks")),
     "a task with a name no pod can have": Refusal(
         _JOB, {"tasks.0.name": "Worker"}, (_VALUE, "spec.tasks[0].name")
     ),
@@ -490,9 +490,11 @@ REFUSED: Final[dict[str, Refusal]] = {
     ),
     "a TYJob without a leader": Refusal(_TY, {"leader": ...}, (_MISSING, "spec.leader")),
     "a TYJob without workers": Refusal(_TY, {"workerSets": ...}, (_MISSING, "spec.workerSets")),
-    "a TYJob with no set of workers": Refusal(_TY, {"workerSets": []}, (_VALUE, "spec.workerSets")),
+    "a TYJob with no set of workers": Refusal(
+        _TY, {"workerSets": [], "minWorkersNum": 0}, (_VALUE, "spec.workerSets")
+    ),
     "a set of no workers": Refusal(
-        _TY, {"workerSets.0.counts": 0}, (_VALUE, "spec.workerSets[0].counts")
+        _TY, {"workerSets.0.counts": 0, "minWorkersNum": 0}, (_VALUE, "spec.workerSets[0].counts")
     ),
     "a leader without a template": Refusal(
         _TY, {"leader.template": ...}, (_MISSING, "spec.leader.template")
@@ -547,5 +549,44 @@ UNSEEN: Final[dict[str, Refusal]] = {
     ),
     "a gang that is in its group twice": Refusal(
         _GANG, {"group": ["a/b", "a/b"]}, ("FieldValueDuplicate", "spec.group[1]")
+    ),
+}
+
+#: What breaks a rule over several fields, which are CEL.
+UNRULY: Final[dict[str, Refusal]] = {
+    "two ways to say how far": Refusal(
+        _VOLCANO, {"networkTopology.highestTierAllowed": 1}, (_VALUE, "spec.networkTopology")
+    ),
+    "more deserved than the queue may use": Refusal(
+        _QUEUE, {"deserved.cpu": "4001m"}, (_VALUE, "spec.deserved")
+    ),
+    "more guaranteed than deserved": Refusal(
+        _QUEUE, {"guarantee.resource.cpu": 3}, (_VALUE, "spec.guarantee")
+    ),
+    "more guaranteed than the queue may use": Refusal(
+        _QUEUE, {"guarantee.resource.memory": "5Gi"}, (_VALUE, "spec.guarantee")
+    ),
+    "a queue below itself": Refusal(_QUEUE, {"parent": "bad"}, (_VALUE, "<nil>")),
+    "more pods wanted than there are": Refusal(
+        _JOB, {"minAvailable": 3}, (_VALUE, "spec.minAvailable")
+    ),
+    "more pods of a task wanted than there are": Refusal(
+        _JOB, {"tasks.0.minAvailable": 2}, (_VALUE, "spec.tasks[0].minAvailable")
+    ),
+    "parts that do not make up the task": Refusal(
+        _JOB,
+        {"tasks.0.partitionPolicy.partitionSize": 2},
+        (_VALUE, "spec.tasks[0].partitionPolicy"),
+    ),
+    "two tasks of one name": Refusal(_JOB, {"tasks.1.name": "worker"}, (_VALUE, "spec.tasks")),
+    "a policy for no case": Refusal(_JOB, {"policies.0.event": ...}, (_VALUE, "spec.policies[0]")),
+    "a policy for an event and an exit code": Refusal(
+        _JOB, {"policies.2.event": "PodFailed"}, (_VALUE, "spec.policies[2]")
+    ),
+    "a policy for success": Refusal(
+        _JOB, {"policies.2.exitCode": 0}, (_VALUE, "spec.policies[2].exitCode")
+    ),
+    "more workers wanted than there are": Refusal(
+        _TY, {"minWorkersNum": 6}, (_VALUE, "spec.minWorkersNum")
     ),
 }

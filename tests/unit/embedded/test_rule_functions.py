@@ -86,6 +86,18 @@ TRUE = (
     "self.pod.kind == 'Pod' && self.pod.metadata.name == 'p'",
     "dyn(self.text) == 'Hello, world'",
     "has(self.free) && !has(self.free.zzz)",
+    "quantity('1Gi') == quantity('1024Mi') && quantity('1') == quantity('1000m')",
+    "quantity('1.5Gi').isLessThan(quantity('1600Mi'))",
+    "!quantity('1').isLessThan(quantity('1000m'))",
+    "quantity('1G').isGreaterThan(quantity('0.9G'))",
+    "quantity('-1').compareTo(quantity('0')) == -1 && quantity('2').compareTo(quantity('1')) == 1",
+    "quantity(string(1)).compareTo(quantity('1e0')) == 0",
+    "quantity('1n').compareTo(quantity('2n')) == -1",
+    "isQuantity('1.3Gi') && isQuantity('-5m') && !isQuantity('1.3GB') && !isQuantity('')",
+    "quantity('1').add(quantity('500m')) == quantity('1.5') && quantity('1').add(1).sign() == 1",
+    "quantity('1').sub(quantity('2')).sign() == -1 && quantity('1').sub(1).sign() == 0",
+    "quantity('2k').isInteger() && quantity('2k').asInteger() == 2000",
+    "!quantity('1m').isInteger() && quantity('500m').asApproximateFloat() == 0.5",
 )
 
 
@@ -108,7 +120,7 @@ UNDECLARED = {
     "self.text.length == 1": "no field 'length' here",
     "self.list.all(1, true)": "needs a name",
     "self.?text.orValue('') == ''": "Syntax error",
-    "quantity('1') == quantity('1')": "undeclared reference to 'quantity'",
+    "semver('1.0.0') == semver('1.0.0')": "undeclared reference to 'semver'",
 }
 
 
@@ -123,6 +135,22 @@ def test_a_rule_that_is_no_truth_refuses_the_object() -> None:
     [error] = schema("self.number > 'x'").validate(an_object(SPEC))
     assert (error.type, error.field) == ("FieldValueInvalid", "spec")
     assert "no matching overload" in error.message
+
+
+#: rule: why it cannot be told.
+UNTOLD = {
+    "quantity(self.text) == quantity('1')": "is not a quantity",
+    "quantity('1m').asInteger() == 1": "cannot convert value to integer",
+    "quantity('1') < quantity('2')": "no matching overload",
+    "quantity('1').compareTo('2') == 1": "no such overload",
+}
+
+
+@pytest.mark.parametrize(("rule", "why"), UNTOLD.items())
+def test_what_is_no_quantity_refuses_the_object(rule: str, why: str) -> None:
+    [error] = schema(rule).validate(an_object(SPEC))
+    assert error.type == "FieldValueInvalid"
+    assert why in error.message
 
 
 def test_rules_say_nothing_of_what_is_not_there() -> None:

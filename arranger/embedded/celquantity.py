@@ -1,0 +1,73 @@
+"""Kubernetes' quantities in CEL: ``quantity('1.5Gi').isLessThan(quantity('2Gi'))``.
+
+Upstream: ``k8s.io/apiserver/pkg/cel/library/quantity.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from celpy import celtypes
+
+from arranger.api.quantity import QuantityError, exact
+
+_INT64: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount, equal to others that are as much however they are written."""
+
+    amount: Decimal
+
+    def whole(self) -> bool:
+        """Whether it is a whole number of 64 bits."""
+        return self.amount == self.amount.to_integral_value() and (-_INT64 <= self.amount < _INT64)
+
+
+def _quantity(text: Any) -> Quantity:
+    """Raises ValueError, which fails the rule, for what is none."""
+    if not isinstance(text, celtypes.StringType):
+        raise TypeError("quantity() takes a string")
+    return Quantity(exact(str(text)))
+
+
+def _is_quantity(text: Any) -> Any:
+    try:
+        _quantity(text)
+    except QuantityError:
+        return celtypes.BoolType(False)
+    return celtypes.BoolType(True)
+
+
+def _compare(one: Quantity, other: Quantity) -> int:
+    return (one.amount > other.amount) - (one.amount < other.amount)
+
+
+def _other(given: Any) -> Decimal:
+    return given.amount if isinstance(given, Quantity) else Decimal(int(given))
+
+
+def _as_integer(quantity: Quantity) -> Any:
+    if not quantity.whole():
+        raise ValueError("cannot convert value to integer")
+    return celtypes.IntType(int(quantity.amount))
+
+
+#: By name, for functions and methods alike.
+QUANTITIES: Final[Mapping[str, Callable[..., Any]]] = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "compareTo": lambda one, other: celtypes.IntType(_compare(one, other)),
+    "isGreaterThan": lambda one, other: celtypes.BoolType(_compare(one, other) > 0),
+    "isLessThan": lambda one, other: celtypes.BoolType(_compare(one, other) < 0),
+    "sign": lambda one: celtypes.IntType(_compare(one, Quantity(Decimal(0)))),
+    "add": lambda one, other: Quantity(one.amount + _other(other)),
+    "sub": lambda one, other: Quantity(one.amount - _other(other)),
+    "isInteger": lambda one: celtypes.BoolType(one.whole()),
+    "asInteger": _as_integer,
+    "asApproximateFloat": lambda one: celtypes.DoubleType(float(one.amount)),
+}
