@@ -109,7 +109,7 @@ class GangCycle:
         """
         group = entity.gang_group
         promised = self._promises(entity)
-        topology = _topology(group)
+        topology = topology_of(group)
         required = topology is not None and topology.required
         best: GangDecision | None = None
         roomiest: Within | None = None
@@ -133,7 +133,7 @@ class GangCycle:
     def scopes(self, entity: Entity, held: Sequence[Member]) -> Iterable[Within | None]:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
         group = entity.gang_group
-        topology = _topology(group)
+        topology = topology_of(group)
         if topology is not None:
             members = _in_order(entity.ready(), group)
             for rows in self._domains(topology, group, members, held):
@@ -326,7 +326,8 @@ def _kind(member: Member) -> Hashable:
     return member.sign if member.sign is not None else member.uid
 
 
-def _topology(group: GangGroup) -> Topology | None:
+def topology_of(group: GangGroup) -> Topology | None:
+    """The domain that a group asks to stay inside."""
     return next((g.settings.topology for g in group.gangs if g.settings.topology), None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from arranger.api.gangs import Topology
 from arranger.engine.entity import Entity
 from arranger.engine.member import Member
 
@@ -29,9 +30,13 @@ class GangPolicy:
 
 @dataclass(slots=True)
 class Hold:
-    """What an incomplete group keeps: ``members`` with a node, since when, and until when."""
+    """What an incomplete group keeps: ``members`` with a node, since when, and until when.
+
+    ``topology`` is the domain that was asked for when the nodes were chosen.
+    """
 
     entity: Entity
     since: float
     deadline: float
+    topology: Topology | None = None
     members: dict[str, Member] = field(default_factory=dict)

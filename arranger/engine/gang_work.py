@@ -14,7 +14,7 @@ from arranger.api import keys
 from arranger.api.effects import AnnotatePod, DeletePod
 from arranger.engine import reports
 from arranger.engine.entity import GANG, Entity
-from arranger.engine.gang_cycle import GangDecision
+from arranger.engine.gang_cycle import GangDecision, topology_of
 from arranger.engine.gang_hold import Hold
 from arranger.engine.gang_units import GangUnits
 from arranger.engine.member import Member
@@ -39,7 +39,7 @@ class GangWork(GangUnits):
             hold = self._holds.get(key)
             if hold is None:
                 continue
-            if self._is_stale(hold.entity):
+            if not self._goes_on(hold):
                 members += self._release_all(hold, now)
                 continue
             members += self._release_strangers(hold, now)
@@ -242,9 +242,27 @@ class GangWork(GangUnits):
         group = entity.gang_group
         hold = self._holds.get(group.name)
         if hold is None:
-            waits = [gang.settings.wait or self._policy.wait for gang in group.gangs]
-            hold = self._holds[group.name] = Hold(entity, now, now + min(waits))
+            hold = Hold(entity, now, now + self._patience(group), topology_of(group))
+            self._holds[group.name] = hold
         return hold
+
+    def _patience(self, group: GangGroup) -> float:
+        return min(gang.settings.wait or self._policy.wait for gang in group.gangs)
+
+    def _goes_on(self, hold: Hold) -> bool:
+        """Take up what the group says by now; False if that makes the hold void.
+
+        Its clock goes on: who edits a gang does not thereby keep nodes from others for longer.
+        """
+        before = hold.entity.gang_group
+        if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
+            return False
+        group = self._registry.group_of(before.gangs[0])
+        if group != before or texts.why_not(group) or topology_of(group) != hold.topology:
+            return False
+        hold.entity.group = group
+        hold.deadline = hold.since + self._patience(group)
+        return True
 
     def _hold_of(self, member: Member) -> Hold | None:
         gang = self._registry.gang_of(member.uid)

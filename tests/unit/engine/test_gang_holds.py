@@ -13,7 +13,7 @@ from arranger.framework.plugin import Plugin, Wait
 from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
-from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import CONFLICT, Core, of, placements, small_profile
 
 
@@ -211,6 +211,76 @@ def test_a_held_member_may_leave_for_no_gang(core: Core) -> None:
     core.see(a_pod("g-0").needs(cpu=1))
     core.at(30)
     assert bound(core) == {"g-0"}
+
+
+# --- edits while nodes are held --------------------------------------------------------------
+
+
+def group(least: int, **spec: object) -> PodGroupBuilder:
+    notes = {"gang.scheduling.koordinator.sh/mode": "NonStrict"}
+    return a_pod_group("g", least=least, **spec).annotated(notes)
+
+
+#: What is edited after 100 s of a hold of 600 s, and when the nodes are given back.
+EDITS: dict[str, tuple[PodGroupBuilder, float]] = {
+    "nothing that matters": (group(3).annotated({"team": "blue"}), 600),
+    "a higher minimum": (group(4), 600),
+    "a longer wait, from the beginning": (group(3, scheduleTimeoutSeconds=900), 900),
+    "a shorter wait, from the beginning": (group(3, scheduleTimeoutSeconds=200), 200),
+    "a wait that is over already": (group(3, scheduleTimeoutSeconds=50), 100),
+    "another match policy": (
+        group(3).annotated({"gang.scheduling.koordinator.sh/match-policy": "only-waiting"}),
+        600,
+    ),
+    "a domain to stay inside": (group(3).annotated({"arranger.io/topology": "required=zone"}), 100),
+    "a partner": (
+        group(3).annotated({"gang.scheduling.koordinator.sh/groups": '["default/g", "default/h"]'}),
+        100,
+    ),
+    "Strict": (a_pod_group("g", least=3), 100),
+}
+
+
+@pytest.mark.parametrize("case", EDITS.values(), ids=EDITS.keys())
+def test_an_edit_leaves_the_clock_of_what_is_held(
+    case: tuple[PodGroupBuilder, float], core: Core
+) -> None:
+    edited, ends = case
+    pods = [a_pod(f"g-{n}").needs(cpu=1).in_pod_group("g") for n in range(3)]
+    core.see(*nodes(2), group(3), *pods)
+    core.run()
+    core.at(100)
+    released = Released(core)
+    core.see(edited)
+    core.run()
+    for now in (100.1, 199.9, 200.1, 599.9, 600.1, 899.9, 900.1):
+        if released.since is None:
+            core.at(now)
+            released.look()
+    assert released.since == pytest.approx(ends, abs=0.11)
+
+
+class Released:
+    """Notes when the gang's nodes are given back, even for a moment."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.holds = dict(core.engine._gangs._holds)
+        self.since: float | None = None
+        assert len(core.engine.cluster) == 2
+
+    def look(self) -> None:
+        if self.core.engine._gangs._holds != self.holds or len(self.core.engine.cluster) != 2:
+            self.since = self.core.now
+
+
+def test_a_lower_minimum_lets_those_go_that_are_held(core: Core) -> None:
+    pods = [a_pod(f"g-{n}").needs(cpu=1).in_pod_group("g") for n in range(3)]
+    core.see(*nodes(2), group(3), *pods)
+    core.run()
+    core.see(group(2))
+    core.run()
+    assert len(bound(core)) == 2
 
 
 # --- time ------------------------------------------------------------------------------------
