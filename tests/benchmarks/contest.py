@@ -25,6 +25,8 @@ HEADING: Final = (
 )
 #: Seconds without a Binding after which the rest is given up.
 PATIENCE: Final = 60.0
+#: Seconds from the end of one watch to the next.
+BETWEEN_WATCHES: Final = 0.05
 
 Object = dict[str, Any]
 #: Starts a contender; returns its process id, None for one that runs in this process.
@@ -108,28 +110,65 @@ async def measure(
 async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncIterator[float]]:
     """When each pod of such a name is seen bound; metadata only, to cost little.
 
-    A server under load ends the watches of slow readers: it goes on where it was.
-    """
-    url = f"{plane.url}{PODS}?watch=1&fieldSelector=spec.nodeName!=&timeoutSeconds=3000"
-    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-    headers = {"Authorization": f"Bearer {plane.token}", "Accept": accept}
-    connector = aiohttp.TCPConnector(ssl=plane.ssl_context())
-    timeout = aiohttp.ClientTimeout(total=None)
-    version = (await plane.get(f"{PODS}?limit=1"))["metadata"]["resourceVersion"]
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    A server under load ends the watches of slow readers: it goes on where it was, or, where the
+    server does not remember that, from a new list. No pod counts twice.
 
-        async def seen() -> AsyncIterator[float]:
-            at = version
-            while True:
-                async with session.get(f"{url}&resourceVersion={at}", headers=headers) as answer:
+    Raises:
+        aiohttp.ClientResponseError: the server refuses for good.
+    """
+    selected = f"{plane.url}{PODS}?fieldSelector=spec.nodeName!="
+    accept = "application/json;as={};g=meta.k8s.io;v=v1"
+    as_list = {"Accept": accept.format("PartialObjectMetadataList")}
+    as_event = {"Accept": accept.format("PartialObjectMetadata")}
+    version = (await plane.get(f"{PODS}?limit=1"))["metadata"]["resourceVersion"]
+
+    async def seen(session: aiohttp.ClientSession) -> AsyncIterator[float]:
+        at = version
+        counted: set[str] = set()
+
+        def is_new(meta: Object) -> bool:
+            name = meta["name"]
+            new = name.startswith(names) and name not in counted
+            counted.add(name)
+            return new
+
+        while True:
+            try:
+                if not at:
+                    async with session.get(selected, headers=as_list) as answer:
+                        bound = await answer.json()
+                    at = bound["metadata"]["resourceVersion"]
+                    for item in bound["items"]:
+                        if is_new(item["metadata"]):
+                            yield time.perf_counter()
+                query = f"&watch=1&timeoutSeconds=3000&resourceVersion={at}"
+                async with session.get(selected + query, headers=as_event) as answer:
                     async for line in answer.content:
+                        if not line.endswith(b"\n"):
+                            break  # cut in its midst
                         event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            at = ""
+                            break
                         meta = event["object"]["metadata"]
                         at = meta["resourceVersion"]
-                        if event["type"] == "ADDED" and meta["name"].startswith(names):
+                        if event["type"] == "ADDED" and is_new(meta):
                             yield time.perf_counter()
+            except aiohttp.ClientResponseError as error:
+                if error.status in (401, 403, 404):
+                    raise
+                at = ""
+            except aiohttp.ClientError:
+                pass  # a cut that shows
+            await asyncio.sleep(BETWEEN_WATCHES)
 
-        yield seen()
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=plane.ssl_context()),
+        timeout=aiohttp.ClientTimeout(total=None),
+        headers={"Authorization": f"Bearer {plane.token}"},
+        raise_for_status=True,
+    ) as session:
+        yield seen(session)
 
 
 async def start_arranger(plane: ControlPlane) -> int:
