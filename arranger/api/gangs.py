@@ -85,6 +85,9 @@ class GangSettings:
         wait: seconds that members may hold nodes for the others.
         groups: the names of the gangs to be placed together with this one.
         minima: (bundle, minimum) for the bundles the source defines.
+        leaves_whole: whether no member may be evicted without all the others.
+        priority: of all members, whatever they say themselves.
+        preempts: whether others may be evicted for it.
     """
 
     minimum: int | None = None
@@ -94,6 +97,9 @@ class GangSettings:
     match: MatchPolicy | None = None
     topology: Topology | None = None
     minima: tuple[tuple[str, int], ...] = ()
+    leaves_whole: bool | None = None
+    priority: int | None = None
+    preempts: bool | None = None
 
     def over(self, other: GangSettings) -> GangSettings:
         """What this says, and what ``other`` says where this is silent."""
@@ -180,6 +186,9 @@ def settings_of(group: AnyPodGroup, problems: list[str]) -> GangSettings:
                 # The basic policy: one by one, so that any one of them is enough.
                 minimum=policy.gang.min_count if policy.gang else 0,
                 topology=Topology(key, required=True) if key else None,
+                leaves_whole=group.spec.leaves_whole or None,
+                priority=group.spec.priority,
+                preempts=False if group.spec.preemption_policy == "Never" else None,
             )
         )
     spec = group.spec

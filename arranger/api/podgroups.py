@@ -83,11 +83,31 @@ class SchedulingConstraints(Struct):
     topology: list[TopologyConstraint] = msgspec.field(default_factory=list)
 
 
+class DisruptionMode(Struct):
+    """``disruptionMode``: ``all`` pods leave together, or each on its own."""
+
+    all: dict[str, object] | None = None
+
+
 class NativePodGroupSpec(Struct):
-    """``spec`` of ``scheduling.k8s.io``."""
+    """``spec`` of ``scheduling.k8s.io``; in v1alpha2 the mode was a string, ``PodGroup`` for all.
+
+    ``priority`` is what admission has made of the class.
+    """
 
     scheduling_policy: SchedulingPolicy = msgspec.field(default_factory=SchedulingPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | str | None = None
+    priority: int | None = None
+    preemption_policy: str = ""
+
+    @property
+    def leaves_whole(self) -> bool:
+        """Whether its pods may be evicted only all together."""
+        mode = self.disruption_mode
+        if isinstance(mode, DisruptionMode):
+            return mode.all is not None
+        return mode == "PodGroup"
 
 
 class NativePodGroup(Struct):

@@ -33,6 +33,7 @@ class PodInfo:
         volumes: those that can tie it to certain nodes or keep it off some.
         claims: (namespace, name) of the claims it names; not those made for it alone.
         spec_key: equal for pods whose specs give equal placement.
+        priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class PodInfo:
         "non_zero",
         "pod",
         "ports",
+        "priority",
         "requests",
         "spec_key",
         "terms",
@@ -54,6 +56,7 @@ class PodInfo:
             QuantityError: a request is not a quantity.
         """
         self.pod = pod
+        self.priority = pod.spec.priority or 0
         self.volumes: list[Volume] = []
         bearing: list[Volume] = []
         self.claims: tuple[Claim, ...] = ()
@@ -84,11 +87,6 @@ class PodInfo:
     def key(self) -> str:
         """``namespace/name``."""
         return self.pod.key
-
-    @property
-    def priority(self) -> int:
-        """``spec.priority``, 0 when unset."""
-        return self.pod.spec.priority or 0
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

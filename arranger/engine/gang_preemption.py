@@ -75,6 +75,8 @@ class GangPreemption:
         self._may_leave = plugin.may_leave
         if any(m.pod.pod.spec.preemption_policy == "Never" for m in members):
             return None
+        if any(gang.settings.preempts is False for gang in entity.gang_group.gangs):
+            return None
         weakest = min(members, key=lambda member: member.pod.priority)
         rows = self._in_order_of_cost(members[0].pod, self._potential(weakest.pod))
         if not rows:

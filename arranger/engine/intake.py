@@ -28,6 +28,7 @@ from arranger.engine.phases import Phase
 from arranger.engine.preempting import Preempting
 from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.engine.queue_lanes import QueueLanes
+from arranger.engine.ranks import priority_of, rank_anew
 from arranger.framework.profile import Profile
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
@@ -195,7 +196,9 @@ class Intake:
         before = list(gang.problems) if gang is not None else []
         if self.registry.changes_substance(group):
             self.ledger.changed()  # its queue or service type may be another
-        self._regroup(self.registry.definition_set(group), now)
+        changed = self.registry.definition_set(group)
+        rank_anew(self._desk, self.registry, group.name)
+        self._regroup(changed, now)
         if gang is not None and gang.problems != before:
             self._desk.outbox += reports.pod_group_problems(group, gang.problems)
 
@@ -203,7 +206,9 @@ class Intake:
         """A PodGroup was deleted."""
         self._leave_inside(group.name, now)
         self.ledger.changed()
-        self._regroup(self.registry.definition_gone(type(group), group.name), now)
+        changed = self.registry.definition_gone(type(group), group.name)
+        rank_anew(self._desk, self.registry, group.name)
+        self._regroup(changed, now)
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:
         """A Gang object tells, at the start, that a gang has had its minimum before."""
@@ -237,6 +242,7 @@ class Intake:
         if pod.terminal:
             self._ended(meta.uid, now)
         elif pod.spec.node_name:
+        info.priority = priority_of(self.registry, pod)
             self._observed_on_node(info, now)
         elif pod.spec.scheduler_name in self._profiles:
             self._observed_pending(info, now)

@@ -242,13 +242,14 @@ class Gang:
         return self.count(Standing.BOUND, bundle) + self.count(Standing.SUCCEEDED, bundle)
 
     def breaks_without(self, leaving: int) -> bool:
-        """Whether it would be short of its minimum if so many of its placed members left.
+        """Whether it would be short of its minimum if so many of its placed members left, or is
+        to leave whole anyway.
 
         Bundles count together here: the surplus of one does not make up for another, so a gang
         with bundle minima has surplus only beyond all of them.
         """
-        if not leaving:
-            return False
+        if not leaving or self.settings.leaves_whole:
+            return bool(leaving)
         placed = self.count(Standing.PLACED) + self.count(Standing.BOUND)
         spare = placed + self.count(Standing.SUCCEEDED) - self.whole
         if self.settings.minima:

@@ -443,6 +443,27 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
         GangSettings(minimum=0),
         [],
     ),
+    "of Kubernetes, that leaves whole and evicts nobody": (
+        group(
+            NativePodGroup,
+            schedulingPolicy=GANG_POLICY,
+            disruptionMode={"all": {}},
+            priority=7,
+            preemptionPolicy="Never",
+        ),
+        GangSettings(minimum=4, leaves_whole=True, priority=7, preempts=False),
+        [],
+    ),
+    "of Kubernetes, one of which may leave": (
+        group(
+            NativePodGroup,
+            schedulingPolicy=GANG_POLICY,
+            disruptionMode={"single": {}},
+            preemptionPolicy="PreemptLowerPriority",
+        ),
+        GangSettings(minimum=4),
+        [],
+    ),
     "of Kubernetes, in one domain": (
         group(NativePodGroup, schedulingPolicy=GANG_POLICY, schedulingConstraints=TOPOLOGY),
         GangSettings(minimum=4, topology=Topology("zone", required=True)),

@@ -17,8 +17,9 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
+from arranger.api.podgroups import NativePodGroup
 from arranger.plugins import default_profile
-from tests.builders import PodBuilder, a_node, a_pod
+from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
 from tests.unit.engine.harness import Core, of, placements
 
 FORBIDDEN = Refused(403, "Forbidden", "no")
@@ -170,6 +171,25 @@ def test_a_nomination_of_an_earlier_life_is_honoured(core: Core) -> None:
     assert bound(core.effects) == {"high"}
 
 
+def native(size: int, least: int, *, said: int = 0, **spec: object) -> list[object]:
+    """A gang of Kubernetes' own, each member alone on a node that it fills, and its PodGroup."""
+    pods = [
+        running(f"g-{n}", f"n{n}", 2, said).with_spec(schedulingGroup={"podGroupName": "g"})
+        for n in range(size)
+    ]
+    nodes = [a_node(f"n{n}").offers(cpu=2) for n in range(size)]
+    return [pod_group(least, **spec), *nodes, *pods]
+
+
+def pod_group(least: int, **spec: object) -> NativePodGroup:
+    """The PodGroup ``g`` of Kubernetes' own."""
+    meta = {"name": "g", "namespace": "default"}
+    spec["schedulingPolicy"] = {"gang": {"minCount": least}}
+    built = PodGroupBuilder({"metadata": meta, "spec": spec}).build(NativePodGroup)
+    assert isinstance(built, NativePodGroup)
+    return built
+
+
 #: What there is beside a pod of priority 10 that needs 2 CPU, and who is evicted.
 WHO: dict[str, tuple[list[object], set[str]]] = {
     "nobody of the same priority": (
@@ -239,6 +259,23 @@ WHO: dict[str, tuple[list[object], set[str]]] = {
         ],
         set(),
     ),
+    "no surplus alone of a PodGroup whose disruptionMode is all": (
+        native(2, 1, disruptionMode={"all": {}}),
+        {"g-0", "g-1"},
+    ),
+    "nor of one of v1alpha2": (native(2, 1, disruptionMode="PodGroup"), {"g-0", "g-1"}),
+    "the surplus of one whose disruptionMode is single": (
+        native(2, 1, disruptionMode={"single": {}}),
+        {"g-0"},
+    ),
+    "nobody of a PodGroup of higher priority, whatever the pods say": (
+        native(2, 1, priority=50),
+        set(),
+    ),
+    "whom the PodGroup says is less important, whatever the pod says": (
+        native(1, 1, priority=1, said=50),
+        {"g-0"},
+    ),
     "rather a pod than a gang": (
         [
             a_node("n").offers(cpu=2),
@@ -265,6 +302,8 @@ def test_evicts(case: tuple[list[object], set[str]], core: Core) -> None:
     for obj in objects:
         if isinstance(obj, PodDisruptionBudget):
             core.engine.budget_set(obj, 0.0)
+        elif isinstance(obj, NativePodGroup):
+            core.engine.pod_group_set(obj, 0.0)
         else:
             core.see(obj)  # type: ignore[arg-type]
     core.see(a_pod("high").needs(cpu=2).with_priority(10))
@@ -313,6 +352,37 @@ def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: Core) -> None:
     core.run()
     core.at(1000)
     assert evicted(core.effects) == set()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"priority": 10}, {"low"}),
+        ({"priority": 10, "preemptionPolicy": "Never"}, set()),
+        ({}, set()),
+    ],
+    ids=["its own", "its own, and evicts nobody", "none: its pods' counts"],
+)
+def test_a_gang_evicts_by_the_priority_of_its_pod_group(
+    spec: dict[str, object], expected: set[str], core: Core
+) -> None:
+    core.see(a_node("n").offers(cpu=1), running("low", "n", priority=5))
+    member = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
+    core.see(member)  # pods may come before their PodGroup
+    core.run()
+    core.engine.pod_group_set(pod_group(1, **spec), core.now)
+    assert evicted(core.run()) == expected
+
+
+def test_when_the_pod_group_of_running_pods_changes_their_priority_does(core: Core) -> None:
+    core.see(a_node("n").offers(cpu=1))
+    core.see(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
+    core.engine.pod_group_set(pod_group(1, priority=50), core.now)
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(core.run()) == set()
+    core.engine.pod_group_gone(pod_group(1, priority=50), core.now)
+    core.at(400)
+    assert evicted(core.effects) == {"g-0"}
 
 
 def test_gang_against_gang_the_loser_leaves_whole(core: Core) -> None:
