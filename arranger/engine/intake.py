@@ -239,10 +239,10 @@ class Intake:
             log.warning("pod %s ignored: resources: %s", pod.key, error)
             return
         changed = self._see_claim(pod)
+        info.priority = priority_of(self.registry, pod)
         if pod.terminal:
             self._ended(meta.uid, now)
         elif pod.spec.node_name:
-        info.priority = priority_of(self.registry, pod)
             self._observed_on_node(info, now)
         elif pod.spec.scheduler_name in self._profiles:
             self._observed_pending(info, now)
