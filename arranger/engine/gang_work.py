@@ -294,7 +294,8 @@ class GangWork(GangUnits):
 
     def _release_all(self, hold: Hold, now: float) -> list[Member]:
         self._end(hold)
-        return [m for m in hold.members.values() if self._desk.release(m, now)]
+        members, hold.members = hold.members, {}
+        return [m for m in members.values() if self._desk.release(m, now)]
 
     def _release_strangers(self, hold: Hold, now: float) -> list[Member]:
         """Give back what is held for members that say by now that they are in another gang."""

@@ -205,6 +205,19 @@ def test_a_held_member_may_say_that_it_is_in_another_gang(core: Core) -> None:
     assert bound(core) == {"g-0", "h-0"}
 
 
+def test_those_that_a_held_member_leaves_behind_are_put_back_once() -> None:
+    both = '["default/a", "default/b"]'
+    core = Core(small_profile(Doors("a-0")))
+    leaving, *others = gang("a", 2, groups=both)
+    core.see(*nodes(9), leaving, *others, *gang("b", 2, groups=both))
+    core.run()
+    assert core.phase("a-1") is Phase.WAITING
+    core.see(leaving.in_gang("elsewhere", 1, groups=both))
+    core.run()
+    assert {core.part(name) for name in ("a-1", "b-0", "b-1")} == {Part.GATED}
+    assert len(core.engine.cluster) == 0
+
+
 def test_a_held_member_may_leave_for_no_gang(core: Core) -> None:
     core.see(*nodes(1), *gang("g", 2, mode="NonStrict"))
     core.run()
