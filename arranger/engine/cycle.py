@@ -17,6 +17,7 @@ from arranger.engine.counsel import Counsel
 from arranger.engine.member import Member
 from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
+from arranger.engine.second_pass import second_pass
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
@@ -166,7 +167,7 @@ class Cycle:
                 evaluation = self.evaluate(member.profile, member.pod, member.sign)
             except Exception:
                 return ()
-            rows = _all_of(self._bounds(member, None))
+            rows = _all_of(self._bounds(member, None, evaluation))
             feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
             return tuple(self._cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
 
@@ -238,7 +239,7 @@ class Cycle:
     def _place(self, member: Member, within: Within | None) -> Decision | NoRoom:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.sign)
-            bounds = self._bounds(member, within)
+            bounds = self._bounds(member, within, evaluation)
             counsel = self._counsels.get(member.kind) if self._counsels else None
             row = self._choose(member, evaluation, bounds, counsel)
             if row < 0:
@@ -303,9 +304,14 @@ class Cycle:
             return counsel.best(evaluation.feasible & rows, evaluation.ranked)
         return evaluation.best(rows)
 
-    def _bounds(self, member: Member, within: Within | None) -> list[Within]:
+    def _bounds(
+        self, member: Member, within: Within | None, evaluation: Evaluation
+    ) -> list[Within]:
         """What leaves only some rows to choose from."""
         bounds = [] if within is None else [within]
+        if self.nominations:
+            lost = second_pass(self._cluster, self.nominations.counted(), member, evaluation)
+            bounds += [] if lost is None else [Within(*lost)]
         kept = self.reservation
         if kept is not None and kept.keeps_out(member, self.now):
             bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))

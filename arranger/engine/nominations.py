@@ -2,7 +2,8 @@
 
 A nominated pod takes its room at once, in the cluster's books, so that nobody of the same or lower
 priority gets what its victims free (seed 001's race). It stands aside for itself and for pods of
-higher priority, as in the first of kube-scheduler's two filter passes.
+higher priority, as in the first of kube-scheduler's two filter passes; in the second, for pods that
+would profit from its being there, it does not count (:mod:`~arranger.engine.second_pass`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
 from arranger.framework.what_if import MayTake
 
@@ -44,6 +46,10 @@ class Nominations:
     def on(self, node: str) -> list[Member]:
         """The pods that have been promised a node."""
         return list(self._at.get(node, {}).values())
+
+    def counted(self) -> list[PodInfo]:
+        """The pods whose promises count now: those that are not aside."""
+        return [m.pod for uid, m in self._members.items() if uid in self._cluster]
 
     def promise(self, member: Member, node: str) -> None:
         """Promise a node to a pod that has none, in place of an earlier promise."""

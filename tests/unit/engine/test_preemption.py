@@ -128,6 +128,26 @@ def test_if_the_eviction_is_refused_the_pod_tries_again(core: Core) -> None:
     assert evicted(core.at(60)) == {"low"}
 
 
+def test_no_pod_is_placed_beside_one_that_only_has_a_promise(core: Core) -> None:
+    """The second of the two filter passes, without nominees (RunFilterPluginsWithNominatedPods)."""
+    web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
+    low = running("low", "n").host_port(80)
+    core.see(a_node("n").offers(cpu=3), low)
+    core.see(web)
+    assert evicted(core.run()) == {"low"}
+    core.see(a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"}))
+    effects = core.run()
+    assert bound(effects) == set()
+    (patch,) = of(PatchPodStatus, effects)
+    assert patch.condition is not None
+    assert "1 node(s) didn't match pod affinity rules" in patch.condition.message
+    core.see_gone(low)
+    core.settle_all(core.run())
+    core.see(web.on("n"))
+    core.at(20)
+    assert bound(core.effects) == {"web", "near"}
+
+
 def test_a_nominee_that_is_deleted_gives_its_room_back(core: Core) -> None:
     core.see(a_node("n").offers(cpu=1), running("low", "n"))
     core.see(a_pod("high").needs(cpu=1).with_priority(10))
