@@ -27,9 +27,9 @@ from arranger.embedded.taps import (
 )
 from tests.builders import a_node, a_pod
 from tests.simulation.gang_stage import KOORDINATOR, GangStage, bundle, members
-from tests.simulation.stage import CONFIG
+from tests.simulation.stage import CONFIG, VIRTUAL_TIME
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 #: Seconds within which the successor leads (15 and a little) and has finished.
 RECOVERY = 60.0

@@ -23,8 +23,9 @@ from tests.simulation.gang_stage import (
     of_pod_group,
     running_for,
 )
+from tests.simulation.stage import VIRTUAL_TIME
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from tests.simulation.preemption_stage import (
     pod,
     slow,
 )
-from tests.simulation.stage import CONFIG
+from tests.simulation.stage import CONFIG, VIRTUAL_TIME
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 
 @pytest.fixture

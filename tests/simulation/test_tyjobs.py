@@ -15,10 +15,11 @@ import pytest
 
 from arranger.embedded.taps import EVENTS, WRITES, Calls, Lose, Meanwhile, Reply
 from tests.builders import a_pod
+from tests.simulation.stage import VIRTUAL_TIME
 from tests.simulation.tyjob_stage import JOBS, POD_CREATES, TYJobStage
 from tests.tyjobs import a_template
 
-pytestmark = pytest.mark.looptime
+pytestmark = VIRTUAL_TIME
 
 LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
 

@@ -22,7 +22,7 @@ from arranger.kube.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder
 from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 CLOSE = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
 OPEN = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}

@@ -11,7 +11,7 @@ from arranger.embedded.taps import WRITES, Lose, Meanwhile, Reply
 from tests.builders import a_pod
 from tests.unit.controllers.desk import SIGS, Desk, a_pod_group, members
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 VOLCANO = "scheduling.volcano.sh"
 

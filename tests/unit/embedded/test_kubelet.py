@@ -14,7 +14,7 @@ from arranger.embedded.direct import DirectTransport
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster, Request
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 PATH = "/api/v1/namespaces/default/pods/p"
 

@@ -65,7 +65,7 @@ def site() -> Site:
     return Site()
 
 
-@pytest.mark.looptime
+@pytest.mark.looptime(noop_cycles=0)
 class TestRequests:
     async def test_what_is_refused_or_lost_on_the_way_there_never_happens(self, site: Site) -> None:
         site.taps.on(WRITES, Lose.REFUSED, times=1)
@@ -164,7 +164,7 @@ WHICH = {
 }
 
 
-@pytest.mark.looptime
+@pytest.mark.looptime(noop_cycles=0)
 class TestRules:
     async def test_a_rule_spares_then_strikes_then_is_used_up(self, site: Site) -> None:
         rule = site.taps.on(WRITES, Reply(500), skip=1, times=2)
@@ -222,7 +222,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.looptime
+@pytest.mark.looptime(noop_cycles=0)
 class TestWatches:
     @pytest.mark.parametrize(
         ("fault", "complaint"),

@@ -13,7 +13,7 @@ from arranger.embedded import watching
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.watching import Watch
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 Object = dict[str, Any]
 NODES = "/api/v1/nodes"

@@ -12,7 +12,7 @@ from arranger.api.effects import Ambiguous, Applied, Bind, Outcome, PodRef, Refu
 from arranger.kube.effects import Writer
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 PODS = 120
 

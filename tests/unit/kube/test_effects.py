@@ -28,7 +28,7 @@ from arranger.kube.effects import Writer
 from arranger.kube.limit import AdaptiveLimit
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 POD = PodRef("team", "web-0", "uid-1")
 BIND = Bind(POD, "n1", {"arranger.io/txn": "7"})

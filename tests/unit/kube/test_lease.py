@@ -12,7 +12,7 @@ import pytest
 from arranger.kube.lease import LeaderElection, LeaseConfig
 from tests.unit.kube.scripted import HANG, RESET, After, Call, Scripted, failure, ok
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 
 def now() -> float:

@@ -13,7 +13,7 @@ from arranger.kube.decoding import Decoder
 from arranger.kube.reflector import Reflector, newer
 from tests.unit.kube.scripted import REFUSED, RESET, Scripted, ScriptedStream, failure, ok
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.looptime(noop_cycles=0)
 
 
 class Thing(msgspec.Struct):
