@@ -124,16 +124,32 @@ class NativePodGroup(Struct):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
+class GangBundle(Struct):
+    """``spec.bundles[]`` of a Gang."""
+
+    name: str
+    min_member: int = 0
+
+
+class GangSpec(Struct):
+    """``spec`` of a Gang: what was asked for when it was written."""
+
+    bundles: list[GangBundle] = msgspec.field(default_factory=list)
+    source: str | None = None
+
+
 class GangStatus(Struct):
-    """``status`` of our own Gang objects: what a restarted scheduler wants to know."""
+    """``status`` of a Gang: what had become of it."""
 
     resource_satisfied: bool = False
+    scheduling_cycle: int = 0
 
 
 class SavedGang(Struct):
-    """A Gang object, which the controllers write."""
+    """One of our own Gang objects: what a restarted scheduler wants to know."""
 
     metadata: ObjectMeta
+    spec: GangSpec = msgspec.field(default_factory=GangSpec)
     status: GangStatus = msgspec.field(default_factory=GangStatus)
 
     @property
@@ -141,8 +157,21 @@ class SavedGang(Struct):
         """``namespace/name`` of the gang."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
+    @property
+    def told_minima(self) -> dict[str, int]:
+        """Bundle → minimum, of bundles that pods told of: no PodGroup can tell of them again.
+
+        A bundle without a name cannot be told from the minimum over all.
+        """
+        if not self.spec.source or self.spec.source in _SOURCES:
+            return {}
+        return {bundle.name: bundle.min_member for bundle in self.spec.bundles if bundle.name}
+
 
 AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup
 
 #: Kind of our own → struct, in the order in which they are asked for a gang's definition.
 POD_GROUPS: Final = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
+
+#: Their API groups, as Gangs name them.
+_SOURCES: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)

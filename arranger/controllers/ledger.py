@@ -19,6 +19,7 @@ from arranger.api.podgroups import (
     AnyPodGroup,
     CommunityPodGroup,
     NativePodGroup,
+    SavedGang,
     VolcanoPodGroup,
 )
 from arranger.controllers.gang_status import (
@@ -197,7 +198,10 @@ class Ledger:
             status=dict(body.get("status") or {}),
         )
         if definition is None:
-            return {key.name}
+            if known is not None:
+                return {key.name}
+            # Written by an earlier life of ours, or this moment, which is no news then.
+            return self.registry.recall_bundles(msgspec.convert(dict(body), SavedGang)) | {key.name}
         return self.registry.definition_set(definition) | {key.name}
 
     def object_gone(self, key: Key) -> set[str]:
@@ -205,6 +209,7 @@ class Ledger:
         if self._seen.pop(key, None) is None:
             return set()
         if key.group == GANGS:
+            self.registry.forget_recalled(key.name)
             return {key.name}
         return self.registry.definition_gone(KINDS[key.group], key.name) | {key.name}
 

@@ -211,13 +211,16 @@ class Intake:
         self._regroup(changed, now)
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:
-        """A Gang object tells, at the start, that a gang has had its minimum before."""
-        if not self._started and gang.status.resource_satisfied:
+        """A Gang object tells, at the start, what has become of a gang before."""
+        if self._started:
+            return
+        if gang.status.resource_satisfied:
             self._regroup(self.registry.recall(gang.name), now)
+        self._regroup(self.registry.recall_bundles(gang), now)
 
     def gang_forgotten(self, gang: SavedGang, now: float) -> None:
         """A Gang object was deleted."""
-        self.registry.recalled.discard(gang.name)
+        self.registry.forget_recalled(gang.name)
 
     def _regroup(self, names: set[str], now: float) -> None:
         if names:

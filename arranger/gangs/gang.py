@@ -59,6 +59,10 @@ class Gang:
         self._standing: dict[str, Standing] = {}
         self._counts: Counter[tuple[str, Standing]] = Counter()
         self._totals: Counter[Standing] = Counter()
+        #: Bundles without pods that ask for them, because these are gone → what they asked for.
+        self._left_behind: dict[str, int] = {}
+        #: Bundles that nobody asks for any more because pods were edited.
+        self._disowned: set[str] = set()
         #: Distinct settings of the claims → of how many; what was edited last comes first.
         self._voices: dict[GangSettings, int] = {}
         self._from_definition = GangSettings()
@@ -111,7 +115,8 @@ class Gang:
         return before != self.settings
 
     def _resolve(self) -> None:
-        said = [*self._voices, self._from_definition]
+        left = GangSettings(minima=tuple(self._left_behind.items()))
+        said = [*self._voices, self._from_definition, left]
         self.settings = reduce(lambda known, more: known.over(more), said, GangSettings())
 
     def _grow_older(self, created: object) -> None:
@@ -130,6 +135,7 @@ class Gang:
             # Who edits means it: the newest word goes first.
             count = self._voices.pop(claim.settings, 0)
             self._voices = {claim.settings: count + 1, **self._voices}
+            self._disown(earlier)
             self._resolve()
         elif earlier is None:
             known = claim.settings in self._voices
@@ -147,8 +153,12 @@ class Gang:
         self._move(uid, earlier or claim, standing)
         return self.settings != before
 
-    def forget(self, uid: str) -> bool:
-        """A member is gone; whether that changes the gang's settings."""
+    def forget(self, uid: str, *, left: bool = False) -> bool:
+        """A member is gone, or has ``left`` for another gang; whether that changes the settings.
+
+        A gang begins and ends as a whole (seed 002), so that a bundle is asked for as long as there
+        are members of any: the last pod of a parameter server may be deleted to be made anew.
+        """
         claim, before = self.claims.pop(uid, None), self.settings
         if claim is None:
             return False
@@ -157,8 +167,27 @@ class Gang:
         self._counts[claim.bundle, standing] -= 1
         self._totals[standing] -= 1
         if self._unsay(claim.settings):
+            if left:
+                self._disown(claim)
+            else:
+                self._left_behind |= claim.settings.minima
             self._resolve()
         return self.settings != before
+
+    def remember(self, minima: Mapping[str, int]) -> bool:
+        """Bundles that were asked for in an earlier life of ours; whether that is news."""
+        before = self.settings
+        known = {bundle: n for bundle, n in minima.items() if bundle not in self._disowned}
+        self._left_behind = known | self._left_behind
+        self._resolve()
+        return self.settings != before
+
+    def _disown(self, earlier: GangClaim) -> None:
+        """A pod asks for something else than before: its owner has changed his mind."""
+        asked = {bundle for voice in self._voices for bundle, _ in voice.minima}
+        for bundle in dict(earlier.settings.minima).keys() - asked:
+            self._left_behind.pop(bundle, None)
+            self._disowned.add(bundle)
 
     def stand(self, uid: str, standing: Standing) -> None:
         """We have bound a member, are binding it or have failed to, ahead of the watch."""

@@ -6,13 +6,14 @@ Both must say so: a gang cannot make another wait by naming it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from arranger.api.gangs import GangClaim, Mode
 from arranger.api.objects import Pod
-from arranger.api.podgroups import POD_GROUPS, AnyPodGroup
+from arranger.api.podgroups import POD_GROUPS, AnyPodGroup, SavedGang
 from arranger.gangs.gang import Gang, Standing
 
 #: Gang → bundle → how many.
@@ -81,6 +82,8 @@ class GangRegistry:
         self.gangs: dict[str, Gang] = {}
         #: Gangs that an earlier scheduler has seen satisfied; believed once a member has a node.
         self.recalled: set[str] = set()
+        #: Gang → the bundles an earlier scheduler has known, and since when, until believed.
+        self._recalled_minima: dict[str, tuple[Mapping[str, int], float]] = {}
         self._gang_of: dict[str, Gang] = {}
         self._definitions: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
         self._groups: dict[str, GangGroup] = {}
@@ -119,7 +122,7 @@ class GangRegistry:
         known = self._gang_of.get(uid)
         changed: set[str] = set()
         if known is not None and (claim is None or claim.gang != known.name):
-            changed |= {known.name} | self.pod_gone(uid)
+            changed |= {known.name} | self.pod_gone(uid, left=True)
         if claim is None:
             return changed
         gang = self._gang(claim.gang)
@@ -129,7 +132,7 @@ class GangRegistry:
         before = gang.claims.get(uid)
         counted, was_free = gang.counts(uid), self.group_of(gang).free
         settings_changed = gang.see(pod, claim)
-        if self._redefine(gang):
+        if self._redefine(gang) | self._believe_minima(gang):
             settings_changed = True
         if _reacted(before, claim) and gang.blocked:
             gang.blocked = False
@@ -141,13 +144,13 @@ class GangRegistry:
         changed |= self._check_satisfied(gang)
         return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
 
-    def pod_gone(self, uid: str) -> set[str]:
-        """A pod was deleted."""
+    def pod_gone(self, uid: str, *, left: bool = False) -> set[str]:
+        """A pod was deleted, or has ``left`` its gang."""
         gang = self._gang_of.pop(uid, None)
         if gang is None:
             return set()
         counted, was_free = gang.counts(uid), self.group_of(gang).free
-        changed = self._regroup(gang) if gang.forget(uid) else set()
+        changed = self._regroup(gang) if gang.forget(uid, left=left) else set()
         if gang.claims and self._redefine(gang):
             changed |= self._regroup(gang)
         changed |= self._stirred(gang, was_free, -counted)
@@ -182,7 +185,7 @@ class GangRegistry:
         self._definitions.pop((kind, name), None)
         gang = self.gangs.get(name)
         if gang is None:
-            self.recalled.discard(name)  # another of that name starts anew
+            self.forget_recalled(name)  # another of that name starts anew
             return set()
         if not self._redefine(gang):
             return set()
@@ -203,6 +206,24 @@ class GangRegistry:
         self.recalled.add(name)
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
+
+    def recall_bundles(self, saved: SavedGang) -> set[str]:
+        """The gang's object tells which bundles it had in an earlier life of ours.
+
+        Believed once a pod is seen that is as old as the object: where all are younger, it was
+        written about another gang of the name.
+        """
+        if not (minima := saved.told_minima):
+            return set()
+        created = saved.metadata.creation_timestamp
+        self._recalled_minima[saved.name] = minima, created.timestamp() if created else math.inf
+        gang = self.gangs.get(saved.name)
+        return set() if gang is None or not self._believe_minima(gang) else self._regroup(gang)
+
+    def forget_recalled(self, name: str) -> None:
+        """What was known of a gang from an earlier life does not hold any more."""
+        self.recalled.discard(name)
+        self._recalled_minima.pop(name, None)
 
     def placed(self, uid: str, standing: Standing = Standing.PLACED) -> set[str]:
         """Our Binding of a pod is on its way; or, with PENDING, has failed for good."""
@@ -245,6 +266,13 @@ class GangRegistry:
             member.satisfied = True
         return {member.name for member in group.gangs}
 
+    def _believe_minima(self, gang: Gang) -> bool:
+        minima, since = self._recalled_minima.get(gang.name, ({}, 0.0))
+        if not minima or gang.created > since:
+            return False
+        del self._recalled_minima[gang.name]
+        return gang.remember(minima)
+
     def _gang(self, name: str) -> Gang:
         gang = self.gangs.get(name)
         if gang is None:
@@ -279,7 +307,7 @@ class GangRegistry:
         """The gang has lost its last pod; returns it and those that were grouped with it."""
         # A definition without pods waits in ``_definitions`` until the next pod takes it up.
         del self.gangs[gang.name]
-        self.recalled.discard(gang.name)  # another of that name starts anew
+        self.forget_recalled(gang.name)  # another of that name starts anew
         self._unname(gang)
         partners = {member.name for member in self._groups.get(gang.name, GangGroup(())).gangs}
         partners |= self._named_by.get(gang.name, set())

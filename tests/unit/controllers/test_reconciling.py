@@ -124,6 +124,29 @@ async def test_after_a_restart_what_was_reached_once_is_kept(desk: Desk) -> None
         assert (status["phase"], status["resourceSatisfied"]) == ("Pending", True)
 
 
+async def test_a_bundle_without_pods_is_in_the_gang_as_long_as_there_are_others(
+    desk: Desk,
+) -> None:
+    server, worker = a_pod("ps").in_bundle("g", "ps", 1), a_pod("w").in_bundle("g", "worker", 1)
+    both = [{"name": "ps", "minMember": 1}, {"name": "worker", "minMember": 1}]
+    async with desk.work():
+        desk.see(server, worker)
+        await asyncio.sleep(1)
+        desk.miss(server)
+        await asyncio.sleep(1)
+        assert desk.gangs["g"]["spec"]["bundles"] == both
+        assert desk.gangs["g"]["status"]["message"] == "1/2 members have arrived"
+    desk.restart()
+    async with desk.work():
+        desk.see(worker)
+        desk.show(GANGS)
+        await asyncio.sleep(1)
+        assert desk.gangs["g"]["spec"]["bundles"] == both
+        desk.see(worker.in_bundle("g", "ps", 1))
+        await asyncio.sleep(1)
+        assert desk.gangs["g"]["spec"]["bundles"] == both[:1]
+
+
 async def test_after_a_restart_a_gang_whose_pods_are_gone_is_removed(desk: Desk) -> None:
     pods = members(2)
     async with desk.work():

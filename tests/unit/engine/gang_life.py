@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from arranger.api.gangs import MatchPolicy
 from arranger.api.objects import ObjectMeta, Pod
 from arranger.api.podgroups import (
     CommunityPodGroup,
+    GangBundle,
+    GangSpec,
     GangStatus,
     SavedGang,
     SigsPodGroup,
@@ -111,10 +114,14 @@ def claiming(pod: PodBuilder, claim: Claim) -> PodBuilder:
             return pod.in_bundle(gang, role, min(claim.least, 2))
 
 
-def saved(name: str) -> SavedGang:
-    """The Gang object of a gang that has been satisfied."""
+def saved(name: str, minima: Mapping[str, int], *, satisfied: bool = False) -> SavedGang:
+    """The Gang object of a gang whose bundles have these minima."""
     namespace, _, gang = name.partition("/")
-    return SavedGang(ObjectMeta(gang, namespace), GangStatus(resource_satisfied=True))
+    return SavedGang(
+        ObjectMeta(gang, namespace),
+        GangSpec([GangBundle(*bundle) for bundle in minima.items()], source="gang.koordinater.io"),
+        GangStatus(resource_satisfied=satisfied),
+    )
 
 
 class Moody(Plugin):

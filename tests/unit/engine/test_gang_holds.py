@@ -14,7 +14,8 @@ from arranger.framework.status import CycleState, Status
 from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
-from tests.unit.engine.harness import CONFLICT, Core, of, placements, small_profile
+from tests.unit.engine.gang_life import saved
+from tests.unit.engine.harness import CONFLICT, Core, conditions, of, placements, small_profile
 
 
 def gang(name: str, size: int, least: int | None = None, **more: str) -> list[PodBuilder]:
@@ -96,6 +97,38 @@ def test_old_news_of_a_member_we_have_bound_does_not_make_the_gang_incomplete(co
     core.see(one.labelled(older="news"))
     core.settle(second)
     assert core.engine.registry.gangs["default/g"].satisfied
+
+
+def bundles() -> tuple[PodBuilder, list[PodBuilder]]:
+    """A parameter server and its workers, of which three are a gang."""
+    server = a_pod("ps").needs(cpu=1).in_bundle("job", "ps", 1)
+    return server, [a_pod(f"w-{n}").needs(cpu=1).in_bundle("job", "worker", 2) for n in range(2)]
+
+
+def test_a_bundle_whose_only_pod_has_gone_is_waited_for(core: Core) -> None:
+    server, workers = bundles()
+    core.see(*nodes(2), server, *workers)
+    core.run()
+    core.see_gone(server)
+    core.at(10)
+    assert bound(core) == set()
+    message = "gang default/job waits for members: ps 0 of 1 arrived, worker 2 of 2 arrived"
+    assert conditions(core.effects)[-1][1] == message
+    core.see(*nodes(3), server.with_uid("another"))
+    core.at(20)
+    assert bound(core) == {"ps", "w-0", "w-1"}
+
+
+def test_after_a_restart_its_gang_object_tells_of_it(core: Core) -> None:
+    server, workers = bundles()
+    core.engine.gang_recalled(saved("default/job", {"ps": 1, "worker": 2}), core.now)
+    core.see(*nodes(3), *workers)
+    core.run()
+    assert bound(core) == set()
+    core.engine.gang_recalled(saved("default/job", {"master": 1}), core.now)
+    core.see(server)
+    core.run()
+    assert bound(core) == {"ps", "w-0", "w-1"}, "later the object is only an echo"
 
 
 # --- Permit ----------------------------------------------------------------------------------

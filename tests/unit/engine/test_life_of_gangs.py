@@ -25,6 +25,7 @@ from arranger.api.effects import (
 from arranger.api.gangs import MatchPolicy, claim_of
 from arranger.api.podgroups import (
     AnyPodGroup,
+    SavedGang,
 )
 from arranger.engine.engine import Engine
 from arranger.engine.gang_hold import GangPolicy
@@ -209,14 +210,14 @@ class Life(RuleBasedStateMachine):
             self.take(write)
         self.writes = []
         gangs = self.engine.registry.gangs.values()
-        satisfied = [gang.name for gang in gangs if gang.satisfied]
+        known = [saved(g.name, g.minima, satisfied=g.satisfied) for g in gangs]
         self.begin()
         self.deleted, self.succeeded = [], {}
         shows: list[Callable[[], object]] = [
             *(partial(self.node_is_set_or_goes, name, cpu) for name, cpu in self.nodes.items()),
             *(partial(self.show, name) for name in self.pods),
             *(partial(self.define, *key) for key in self.groups),
-            *(partial(self.recall, name) for name in satisfied[seed % 2 :]),
+            *(partial(self.recall, gang) for gang in known[seed % 2 :]),
         ]
         random.Random(seed).shuffle(shows)
         for show in shows:
@@ -262,8 +263,9 @@ class Life(RuleBasedStateMachine):
             self.delete(name)
         for (_, kind), group in self.groups.items():
             self.engine.pod_group_gone(group.build(kind), self.now)
-        for name in list(self.engine.registry.recalled):
-            self.engine.gang_forgotten(saved(name), self.now)
+        registry = self.engine.registry
+        for name in {*registry.recalled, *registry._recalled_minima}:
+            self.engine.gang_forgotten(saved(name, {}), self.now)
         self.catch_up()
         for node in self.nodes:
             self.engine.node_gone(node, self.now)
@@ -271,11 +273,11 @@ class Life(RuleBasedStateMachine):
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
         assert self.engine.next_timer() is None
-        work, registry = self.engine._gangs, self.engine.registry
+        work = self.engine._gangs
         maps: list[Sized] = [
             *(work._entities, work._names, work._holds, work._given_up, work._notices),
             *(registry.gangs, registry._gang_of, registry._definitions, registry._groups),
-            *(registry._names, registry._named_by, registry.recalled),
+            *(registry._names, registry._named_by, registry.recalled, registry._recalled_minima),
             *(self.engine.members(), self.engine.queue, self.engine.cluster),
         ]
         assert not any(map(len, maps)), "left over"
@@ -320,8 +322,8 @@ class Life(RuleBasedStateMachine):
     def define(self, gang: str, kind: type[AnyPodGroup]) -> None:
         self.engine.pod_group_set(self.groups[gang, kind].build(kind), self.now)
 
-    def recall(self, name: str) -> None:
-        self.engine.gang_recalled(saved(name), self.now)
+    def recall(self, gang: SavedGang) -> None:
+        self.engine.gang_recalled(gang, self.now)
 
     def take(self, write: Write) -> None:
         if write.done:

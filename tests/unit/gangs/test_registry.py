@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from arranger.api.gangs import claim_of
+from arranger.api.objects import ObjectMeta
 from arranger.api.podgroups import (
     AnyPodGroup,
     CommunityPodGroup,
+    SavedGang,
     SigsPodGroup,
     VolcanoPodGroup,
 )
@@ -478,6 +481,93 @@ def test_a_pod_group_that_goes_without_pods_takes_the_word_with_it(known: Known)
     assert not known.registry.recalled
 
 
+# --- bundles without pods (seed 002) ---------------------------------------------------------
+
+
+def role(name: str, least: int, number: int = 0) -> PodBuilder:
+    return a_pod(f"{name}-{number}").in_bundle("job", name, least)
+
+
+def saved(minima: dict[str, int], *, source: str = "gang.koordinater.io", at: int = 5) -> SavedGang:
+    """The Gang of ``job``, created in that minute."""
+    bundles = [{"name": name, "minMember": least} for name, least in minima.items()]
+    body = {
+        "metadata": {"name": "job", "namespace": "default", "creationTimestamp": minute(at)},
+        "spec": {"bundles": bundles, "source": source},
+    }
+    return msgspec.convert(body, SavedGang)
+
+
+def minute(at: int) -> str:
+    return f"2026-01-01T00:{at:02}:00Z"
+
+
+def minima(known: Known) -> dict[str, int]:
+    return dict(known.gang("default/job").minima)
+
+
+def test_a_bundle_is_asked_for_while_the_gang_has_pods_of_any(known: Known) -> None:
+    known.see(role("ps", 1), role("worker", 2))
+    assert known.see_gone(role("ps", 1)) == set()
+    assert minima(known) == {"ps": 1, "worker": 2}
+    known.see_gone(role("worker", 2))
+    known.see(role("worker", 2))
+    assert minima(known) == {"worker": 2}
+
+
+def test_the_next_pod_of_the_bundle_may_ask_for_more(known: Known) -> None:
+    known.see(role("ps", 1), role("worker", 2))
+    known.see_gone(role("ps", 1))
+    known.see(role("ps", 3, 1))
+    assert minima(known) == {"ps": 3, "worker": 2}
+    known.see_gone(role("ps", 3, 1))
+    assert minima(known) == {"ps": 3, "worker": 2}
+
+
+def test_a_bundle_that_is_edited_away_is_not_asked_for(known: Known) -> None:
+    known.see(role("ps", 1), role("worker", 2))
+    known.see(role("ps", 1).in_bundle("job", "worker", 2))
+    assert minima(known) == {"worker": 2}
+    known.registry.recall_bundles(saved({"ps": 1, "worker": 2}))
+    assert minima(known) == {"worker": 2}
+
+
+def test_nor_is_one_whose_pods_move_to_another_gang(known: Known) -> None:
+    known.see(role("ps", 1), role("worker", 2))
+    known.see(role("ps", 1).in_bundle("other", "ps", 1))
+    assert minima(known) == {"worker": 2}
+
+
+def test_after_a_restart_the_gang_object_tells_of_bundles_without_pods(known: Known) -> None:
+    assert known.registry.recall_bundles(saved({"ps": 1, "worker": 2})) == set()
+    assert known.see(role("worker", 3).created(minute(4))) == {"default/job"}
+    assert minima(known) == {"ps": 1, "worker": 3}, "and pods tell better"
+
+
+def test_the_object_may_be_read_after_the_pods(known: Known) -> None:
+    known.see(role("worker", 2).created(minute(4)))
+    assert known.registry.recall_bundles(saved({"ps": 1})) == {"default/job"}
+    assert minima(known) == {"ps": 1, "worker": 2}
+
+
+def test_an_object_left_over_from_another_gang_of_the_name_is_not_believed(known: Known) -> None:
+    known.registry.recall_bundles(saved({"ps": 1}))
+    known.see(role("worker", 2).created(minute(6)))
+    assert minima(known) == {"worker": 2}
+
+
+def test_what_a_pod_group_said_is_not_remembered(known: Known) -> None:
+    known.registry.recall_bundles(saved({"ps": 1}, source="scheduling.volcano.sh"))
+    known.see(role("worker", 2))
+    assert minima(known) == {"worker": 2}
+
+
+def test_a_bundle_without_a_name_may_be_the_minimum_over_all(known: Known) -> None:
+    known.registry.recall_bundles(saved({"": 1}))
+    known.see(role("worker", 2))
+    assert minima(known) == {"worker": 2}
+
+
 # --- the end ---------------------------------------------------------------------------------
 
 
@@ -492,6 +582,11 @@ def test_nothing_is_left(known: Known) -> None:
     known.define(a_pod_group("g", least=1))
     known.define(a_pod_group("g", least=1), VolcanoPodGroup)
     known.recall("default/g")
+    known.registry.recall_bundles(saved({"master": 1}))
+    known.registry.recall_bundles(
+        msgspec.structs.replace(saved({"x": 1}), metadata=ObjectMeta("no", "default"))
+    )
+    known.registry.forget_recalled("default/no")
     known.see(*pods)
     known.see(*(pod.on("n") for pod in pods[::2]))
     known.see_gone(*pods)
@@ -499,5 +594,6 @@ def test_nothing_is_left(known: Known) -> None:
     known.undefine("g", VolcanoPodGroup)
     registry = known.registry
     maps = (registry._gang_of, registry._definitions, registry._groups)
-    names = (registry._names, registry._named_by, registry.recalled, registry.gangs)
-    assert not any((*maps, *names))
+    names = (registry._names, registry._named_by, registry.gangs)
+    recalled = (registry.recalled, registry._recalled_minima)
+    assert not any((*maps, *names, *recalled))
