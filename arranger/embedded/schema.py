@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from arranger.embedded.celrules import RuleTree, SchemaError, compile_rules
 from arranger.embedded.fitting import Fitted
@@ -30,12 +33,12 @@ class CustomSchema:
 
     @classmethod
     def parse(cls, schema: Object) -> CustomSchema:
-        """Take a schema as a definition has it.
+        """Take a schema as a definition has it; what is equal is compiled once for all servers.
 
         Raises:
             SchemaError: it has a rule that cannot be checked.
         """
-        return cls(schema, compile_rules(schema))
+        return _parsed(msgspec.json.encode(schema))
 
     def prune(self, obj: Object) -> Fitted:
         """A copy without nulls and without the fields that nobody knows, which are told.
@@ -60,6 +63,12 @@ class CustomSchema:
         if any(error.blocks_rules for error in errors):
             return [*errors, FieldError(NO_FIELD, "FieldValueInvalid", _NOT_CHECKED)]
         return [*errors, *self.rules.violations(obj, before)]
+
+
+@lru_cache(maxsize=256)
+def _parsed(encoded: bytes) -> CustomSchema:
+    schema = msgspec.json.decode(encoded)
+    return CustomSchema(schema, compile_rules(schema))
 
 
 def _body(obj: Object) -> Object:
