@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,13 +18,18 @@ from tests.controlplane.harness import ControlPlane
 REPO = Path(__file__).parents[2]
 
 
+def manifests(*files: str) -> Iterator[dict[str, Any]]:
+    """The objects of files of this repository."""
+    for file in files:
+        yield from yaml.safe_load_all((REPO / file).read_text())
+
+
 async def install_rbac(plane: ControlPlane) -> None:
     """Create the namespace, the service account and its rights from ``manifests/``; idempotent."""
-    for file in ("10-namespace.yaml", "20-rbac.yaml"):
-        for manifest in yaml.safe_load_all((REPO / "manifests" / file).read_text()):
-            path = await plane.collection(manifest)
-            status, answer = await plane.request("POST", path, manifest)
-            assert status in (201, 409), answer
+    for manifest in manifests("manifests/10-namespace.yaml", "manifests/20-rbac.yaml"):
+        path = await plane.collection(manifest)
+        status, answer = await plane.request("POST", path, manifest)
+        assert status in (201, 409), answer
 
 
 @dataclass(slots=True)
@@ -44,45 +51,35 @@ class Daemon:
             "apiVersion": "arranger.io/v1alpha1",
             "kind": "SchedulerConfiguration",
             "server": {"host": "127.0.0.1", "port": 0},
-            "leaderElection": {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.5},
+            # As short as a server allows that shares two cores with all of this.
+            "leaderElection": {"leaseDuration": 6, "renewDeadline": 5, "retryPeriod": 0.5},
         }
         file.write_text(yaml.safe_dump(content | (config or {})))
-        log = plane.folder / f"{name}.log"
-        with log.open("ab") as out:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "arranger.cli.main",
-                "run",
-                f"--kubeconfig={kubeconfig}",
-                f"--config={file}",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=REPO,
-                env={**os.environ, "PYTHONPATH": str(REPO)},
-            )
-        return cls(process, log)
+        return await cls._run(plane, name, "run", f"--kubeconfig={kubeconfig}", f"--config={file}")
 
     @classmethod
     async def controllers(cls, plane: ControlPlane, name: str = "controllers") -> Daemon:
         """``arranger controllers`` instead, with the service account of ``manifests/``."""
         token = await plane.service_account_token("arranger-system", "arranger-controllers")
-        kubeconfig = plane.kubeconfig(name, token)
+        kubeconfig = plane.kubeconfig(f"arranger-{name}", token)
+        return await cls._run(plane, name, "controllers", f"--kubeconfig={kubeconfig}")
+
+    @classmethod
+    async def _run(cls, plane: ControlPlane, name: str, *args: str) -> Daemon:
         log = plane.folder / f"{name}.log"
         with log.open("ab") as out:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "arranger.cli.main",
-                "controllers",
-                f"--kubeconfig={kubeconfig}",
+                *args,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 cwd=REPO,
                 env={**os.environ, "PYTHONPATH": str(REPO)},
             )
+        plane.clients.append(process)
         return cls(process, log)
 
     def lines(self) -> str:

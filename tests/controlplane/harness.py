@@ -70,12 +70,14 @@ class ControlPlane:
         controllers: start kube-controller-manager, so that Jobs and Deployments work.
         url: ``https://127.0.0.1:PORT``, once started.
         token: bearer token of a cluster administrator.
+        clients: processes that have no life without it; it kills those that are left at its end.
     """
 
     controllers: bool = False
     url: str = ""
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     components: dict[str, Component] = field(default_factory=dict)
+    clients: list[asyncio.subprocess.Process] = field(default_factory=list)
     _folder: Path | None = None
     _session: aiohttp.ClientSession | None = None
 
@@ -156,7 +158,7 @@ class ControlPlane:
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={self.folder / 'certs-controllers'}",
             )
-            await self._until_exists("/api/v1/namespaces/default/serviceaccounts/default")
+            await self.until_served("/api/v1/namespaces/default/serviceaccounts/default")
 
     async def start_scheduler(self, *, qps: int = 5000) -> None:
         """Start kube-scheduler for pods of ``default-scheduler``."""
@@ -186,6 +188,11 @@ class ControlPlane:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        for client in self.clients:
+            if client.returncode is None:
+                client.kill()
+                await client.wait()
+        self.clients.clear()
         for component in reversed(list(self.components.values())):
             await self.stop_component(component.name)
         if self._folder is not None:
@@ -309,6 +316,15 @@ class ControlPlane:
         namespace = manifest["metadata"].get("namespace", "default")
         return f"{root}/namespaces/{namespace}/{resource['name']}"
 
+    async def until_served(self, path: str) -> None:
+        """Until a path answers, of a definition just created for example."""
+
+        async def exists() -> bool:
+            self._all_alive()
+            return (await self.request("GET", path))[0] == 200
+
+        await until(exists, within=READY_WITHIN, what=path)
+
     # --- inside ----------------------------------------------------------------------------
 
     async def _run_once(self, *args: str) -> None:
@@ -338,7 +354,7 @@ class ControlPlane:
             if asyncio.get_running_loop().time() > deadline:
                 raise ControlPlaneError(self._logs("not ready in time"))
             await asyncio.sleep(0.2)
-        await self._until_exists("/api/v1/namespaces/default")
+        await self.until_served("/api/v1/namespaces/default")
 
     async def _is_ready(self) -> bool:
         try:
@@ -352,13 +368,6 @@ class ControlPlane:
             return (await self.request("GET", "/readyz"))[0] == 200
         except (OSError, ssl.SSLError, aiohttp.ClientError):
             return False
-
-    async def _until_exists(self, path: str) -> None:
-        async def exists() -> bool:
-            self._all_alive()
-            return (await self.request("GET", path))[0] == 200
-
-        await until(exists, within=READY_WITHIN, what=path)
 
     def _all_alive(self) -> None:
         for component in self.components.values():

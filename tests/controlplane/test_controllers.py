@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
-import yaml
 
-from tests.controlplane.daemon import REPO, Daemon, install_rbac
+from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 
@@ -38,33 +33,13 @@ async def plane() -> AsyncIterator[ControlPlane]:
     async with ControlPlane() as running:
         await install_rbac(running)
         files = ("manifests/60-controllers-rbac.yaml", "manifests/70-controllers.yaml")
-        await running.apply(_manifests("manifests/30-config.yaml", *files))
+        await running.apply(manifests("manifests/30-config.yaml", *files))
         await running.post("/api/v1/nodes", a_node("n1"))
         yield running
 
 
-async def _start(plane: ControlPlane, name: str = "controllers") -> Daemon:
-    token = await plane.service_account_token("arranger-system", "arranger-controllers")
-    kubeconfig = plane.kubeconfig(name, token)
-    log = plane.folder / f"{name}.log"
-    with log.open("ab") as out:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "arranger.cli.main",
-            "controllers",
-            f"--kubeconfig={kubeconfig}",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
-        )
-    return Daemon(process, log)
-
-
 async def test_what_people_see_of_a_gang(plane: ControlPlane) -> None:
-    controllers = await _start(plane)
+    controllers = await Daemon.controllers(plane)
     # The definitions come when it runs already.
     await _define(plane, "gangs.arranger.io", "podgroups.scheduling.sigs.k8s.io")
     await plane.post(SIGS, _pod_group("scheduling.sigs.k8s.io/v1alpha1"))
@@ -89,7 +64,7 @@ async def test_what_people_see_of_a_gang(plane: ControlPlane) -> None:
     assert await controllers.stop() == 0, controllers.lines()
     for name in names:
         await plane.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
-    again = await _start(plane, "again")
+    again = await Daemon.controllers(plane, "again")
 
     async def removed() -> bool:
         assert again.process.returncode is None, again.lines()
@@ -113,7 +88,7 @@ async def test_volcanos_pod_groups(plane: ControlPlane) -> None:
     for name in names:
         await plane.post(PODS, _member(name, {}, {"scheduling.k8s.io/group-name": "g"}))
     await _tell(plane, names)
-    controllers = await _start(plane)
+    controllers = await Daemon.controllers(plane)
     await _until_row(plane, controllers, VOLCANO, ["g", "Inqueue", 3, 0, "default"])
     await _bind(plane, names)
     await _until_row(plane, controllers, VOLCANO, ["g", "Running", 3, 0, "default"])
@@ -122,21 +97,12 @@ async def test_volcanos_pod_groups(plane: ControlPlane) -> None:
     assert await controllers.process.wait() == 0, controllers.lines()
 
 
-def _manifests(*files: str) -> Iterable[Object]:
-    for file in files:
-        yield from yaml.safe_load_all((Path(REPO) / file).read_text())
-
-
 async def _define(plane: ControlPlane, *names: str) -> None:
-    await plane.apply(_manifests(*(f"crds/{name}.yaml" for name in names)))
+    await plane.apply(manifests(*(f"crds/{name}.yaml" for name in names)))
     for name in names:
         plural, _, group = name.partition(".")
         version = {"scheduling.volcano.sh": "v1beta1"}.get(group, "v1alpha1")
-
-        async def answers(path: str = f"/apis/{group}/{version}/{plural}") -> bool:
-            return (await plane.request("GET", path))[0] == 200
-
-        await until(answers, what=name)
+        await plane.until_served(f"/apis/{group}/{version}/{plural}")
 
 
 def _pod_group(version: str) -> Object:

@@ -136,8 +136,8 @@ async def test_of_two_replicas_one_leads_and_the_other_takes_over(plane: Control
     await until(_is_bound(plane, "before"), what="the leader's binding")
     await leader.kill()
     await plane.post(PODS, a_pod("after"))
-    # Lease duration 3 s, retries every 0.5 s, and the time to list the cluster.
-    await until(_is_bound(plane, "after"), within=10, what="the standby's binding")
+    # The lease must end, the next try come, and the standby list the cluster.
+    await until(_is_bound(plane, "after"), what="the standby's binding")
     assert await standby.stop() == 0, standby.lines()
     lease = "/apis/coordination.k8s.io/v1/namespaces/arranger-system/leases/arranger"
     assert not (await plane.get(lease))["spec"].get("holderIdentity"), "released on shutdown"

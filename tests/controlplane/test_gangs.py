@@ -39,11 +39,7 @@ async def plane() -> AsyncIterator[ControlPlane]:
     async with ControlPlane(controllers=True) as running:
         await install_rbac(running)
         await running.apply(shipped_definitions())
-
-        async def served() -> bool:
-            return (await running.request("GET", POD_GROUPS))[0] == 200
-
-        await until(served, what="PodGroups")
+        await running.until_served(POD_GROUPS)
         yield running
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.daemon import Daemon, install_rbac
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, binary_path, until
 
@@ -82,9 +83,12 @@ async def test_the_controller_manager_makes_the_pods_of_a_job(
 async def test_nothing_runs_on_after_the_control_plane_is_stopped() -> None:
     skip_without_binary()
     async with ControlPlane() as plane:
+        await install_rbac(plane)
+        daemon = await Daemon.start(plane)
         processes = [component.process for component in plane.components.values()]
+        processes.append(daemon.process)
         folder = plane.folder
-        assert len(processes) == 2
+        assert len(processes) == 3
     assert all(process.returncode is not None for process in processes)
     assert not folder.exists()
 

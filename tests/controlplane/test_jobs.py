@@ -5,26 +5,15 @@ The scheduler and the controllers run as processes, with the service accounts of
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
-from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
-from arranger.kube.auth import load_access
-from arranger.kube.http import HttpTransport
-from tests.controlplane.daemon import REPO, Daemon, install_rbac
-from tests.controlplane.fixtures import skip_without_binary
-from tests.controlplane.harness import ControlPlane, a_node, until
+from tests.controlplane.daemon import manifests
+from tests.controlplane.harness import a_node, until
+from tests.controlplane.town import Town
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
@@ -37,13 +26,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CARD = "NVIDIA-GeForce-RTX-4090"
 
 
-@dataclass
-class Town:
-    """A control plane with a scheduler, controllers and hollow kubelets at work."""
-
-    plane: ControlPlane
-    scheduler: Daemon
-    controllers: Daemon
+class JobTown(Town):
+    """A town of Volcano's Jobs."""
 
     async def until_phase(self, name: str, phase: str) -> Object:
         """Until a job is in a phase; its status."""
@@ -81,8 +65,7 @@ class Town:
         try:
             await until(reached)
         except TimeoutError:
-            logs = self.controllers.lines() + self.scheduler.lines()
-            raise AssertionError(f"{found}\n{logs}") from None
+            raise AssertionError(f"{found}\n{self.lines()}") from None
 
     async def evict(self, pod: str) -> None:
         """As the scheduler does it: a condition that says why, and then a delete."""
@@ -107,43 +90,16 @@ class Town:
         about = [e for e in events if e["regarding"].get("name") == name]
         return {e["reason"]: e["note"] for e in about if e["regarding"]["kind"] == "Job"}
 
-    def alive(self) -> None:
-        """Nobody has ended."""
-        for daemon in (self.scheduler, self.controllers):
-            assert daemon.process.returncode is None, daemon.lines()
-
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[Town]:
+async def town() -> AsyncIterator[JobTown]:
     """One node of eight cards."""
-    skip_without_binary()
-    async with ControlPlane(controllers=True) as plane:
-        await install_rbac(plane)
-        await plane.apply(shipped_definitions())
-        await plane.apply(_manifests("manifests/30-config.yaml"))
-        await plane.apply(_manifests("manifests/60-controllers-rbac.yaml"))
-        await until(lambda: _served(plane), what="Jobs")
-        await plane.post("/api/v1/nodes", _node())
-        access = await load_access(str(plane.kubeconfig("kubelets")), None)
-        transport = HttpTransport(access)
-        kubelets = asyncio.create_task(HollowKubelets(transport).run())
-        scheduler = await Daemon.start(plane)
-        controllers = await _controllers(plane)
-        try:
-            yield Town(plane, scheduler, controllers)
-            assert "orbidden" not in controllers.lines()
-            assert await controllers.stop() == 0, controllers.lines()
-        finally:
-            for daemon in (scheduler, controllers):
-                await daemon.kill()
-            kubelets.cancel()
-            with suppress(asyncio.CancelledError):
-                await kubelets
-            await transport.close()
+    async with JobTown.of([_node()], served=[JOBS, GROUPS]) as town:
+        yield town
 
 
 @pytest.mark.parametrize("action", ["AbortJob", "RestartJob"])
-async def test_training_gives_way_whole(town: Town, action: str) -> None:
+async def test_training_gives_way_whole(town: JobTown, action: str) -> None:
     for manifest in _training(action):
         await town.plane.apply([manifest])
     both = {"training-low-worker1-0": "Running", "training-low-worker2-0": "Running"}
@@ -169,8 +125,8 @@ async def test_training_gives_way_whole(town: Town, action: str) -> None:
     assert (status["version"], status["retryCount"]) == (1, 0)
 
 
-async def test_servers_before_workers_and_all_of_it_goes_with_the_job(town: Town) -> None:
-    await town.plane.apply(_manifests("examples/jobs/parameter-server.yaml"))
+async def test_servers_before_workers_and_all_of_it_goes_with_the_job(town: JobTown) -> None:
+    await town.plane.apply(manifests("examples/jobs/parameter-server.yaml"))
     workers = {f"mnist-worker-{n}": "Running" for n in range(3)}
     await town.until_pods({"mnist-ps-0": "Running", **workers})
     await town.until_phase("mnist", "Running")
@@ -195,20 +151,16 @@ async def test_servers_before_workers_and_all_of_it_goes_with_the_job(town: Town
     await until(gone, what="what belongs to the job")
 
 
-async def _items(town: Town, plural: str) -> list[Object]:
+async def _items(town: JobTown, plural: str) -> list[Object]:
     return list((await town.plane.get(f"/api/v1/namespaces/default/{plural}"))["items"])
-
-
-def _manifests(file: str) -> list[Object]:
-    return list(yaml.safe_load_all((Path(REPO) / file).read_text()))
 
 
 def _training(action: str) -> list[Object]:
     """The example, with what it does when it is evicted."""
-    manifests = _manifests("examples/jobs/training.yaml")
-    (policy,) = [p for p in manifests[-1]["spec"]["policies"] if p["event"] == "PodEvicted"]
+    objects = list(manifests("examples/jobs/training.yaml"))
+    (policy,) = [p for p in objects[-1]["spec"]["policies"] if p["event"] == "PodEvicted"]
     policy["action"] = action
-    return manifests
+    return objects
 
 
 def _node() -> Object:
@@ -235,27 +187,3 @@ def _inference() -> Object:
             "containers": [container],
         },
     }
-
-
-async def _served(plane: ControlPlane) -> bool:
-    return all([(await plane.request("GET", path))[0] == 200 for path in (JOBS, GROUPS)])
-
-
-async def _controllers(plane: ControlPlane) -> Daemon:
-    token = await plane.service_account_token("arranger-system", "arranger-controllers")
-    kubeconfig = plane.kubeconfig("arranger-controllers", token)
-    log = plane.folder / "arranger-controllers.log"
-    with log.open("ab") as out:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "arranger.cli.main",
-            "controllers",
-            f"--kubeconfig={kubeconfig}",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
-        )
-    return Daemon(process, log)

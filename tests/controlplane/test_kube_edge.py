@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -75,17 +75,37 @@ async def ref(plane: ControlPlane, namespace: str, name: str) -> PodRef:
 
 
 @asynccontextmanager
-async def edge(
-    plane: ControlPlane, make: Callable[[Access], Transport]
-) -> AsyncIterator[tuple[Transport, Writer]]:
+async def connected(
+    plane: ControlPlane, make: Callable[[Access], Transport] = HttpTransport
+) -> AsyncIterator[Transport]:
+    """A way in, closed whatever happens: left to the collector, it would fail another test."""
     transport = make(await load_kubeconfig(str(plane.kubeconfig("edge"))))
-    writer = Writer(transport, may_write=lambda: True, host="edge", rng=random.Random(1))
-    running = asyncio.create_task(writer.run())
-    yield transport, writer
-    await writer.drain()
-    writer.close()
-    await running
-    await transport.close()
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Something at work beside the test, ended with it."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def edge(plane: ControlPlane, make: Callable[[Access], Transport]) -> AsyncIterator[Writer]:
+    async with connected(plane, make) as transport:
+        writer = Writer(transport, may_write=lambda: True, host="edge", rng=random.Random(1))
+        async with running(writer.run()) as written:
+            yield writer
+            await writer.drain()
+            writer.close()
+            await written
 
 
 async def outcome_of(writer: Writer, effect: Effect) -> Outcome:
@@ -100,7 +120,7 @@ async def test_effects_have_the_outcomes_the_edge_takes_them_to_have(
 ) -> None:
     plane = control_plane
     ns = await namespace_of(plane, f"edge-effects-{make.__name__.lower()}")
-    async with edge(plane, make) as (_, writer):
+    async with edge(plane, make) as writer:
         pod = await ref(plane, ns, "web")
         stranger = replace(pod, uid="00000000-0000-0000-0000-000000000000")
 
@@ -151,23 +171,28 @@ async def test_events_are_accepted_and_become_series(control_plane: ControlPlane
         related=ObjectRef("v1", "Node", "", "n1"),
     )
     path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
-    found: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
 
-    async def counted() -> bool:
-        found[:] = (await plane.get(path))["items"]
-        return len(found) == 1 and found[0].get("series", {}).get("count") == 2
+    async def until_counted(*expected: int) -> None:
+        async def reached() -> bool:
+            counts.clear()
+            for each in (await plane.get(path))["items"]:
+                assert each["reportingController"] == "arranger"
+                counts[each["note"]] = each.get("series", {}).get("count", 1)
+            return sorted(counts.values()) == list(expected)
 
-    async with edge(plane, RawPool) as (_, writer):
+        await until(reached, what=f"events of {expected} occurrences")
+
+    async with edge(plane, RawPool) as writer:
         writer.submit(event)
-        await until(lambda: _has_items(plane, path), what="the event")
+        await until_counted(1)
+        writer.submit(event)
+        await until_counted(2)
+        # What is said in other words is said in an Event of its own.
         writer.submit(replace(event, note="another"))
-        await until(counted, what="the series")
-    assert found[0]["note"].endswith(" ...")
-    assert found[0]["reportingController"] == "arranger"
-
-
-async def _has_items(plane: ControlPlane, path: str) -> bool:
-    return bool((await plane.get(path))["items"])
+        await until_counted(1, 2)
+    assert counts.pop("another") == 1
+    assert next(iter(counts)).endswith(" ...")
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["WatchList", "paged LIST"])
@@ -179,72 +204,66 @@ async def test_a_reflector_follows_a_hundred_bindings(
     await plane.post("/api/v1/nodes", a_node(f"{ns}-node"))
     pods = [await ref(plane, ns, f"p{n}") for n in range(100)]
     store = Store()
-    access = await load_kubeconfig(str(plane.kubeconfig("edge")))
-    watching = HttpTransport(access)
-    reflector = Reflector(watching, PODS.format(ns), Decoder(Pod), store, rng=random.Random(1))
-    reflector._streaming = streaming
-    reflecting = asyncio.create_task(reflector.run())
     outcomes: list[Outcome] = []
 
     async def all_bound() -> bool:
         return all(pod.spec.node_name for pod in store.pods.values())
 
-    async with edge(plane, RawPool) as (_, writer):
-        await reflector.synced.wait()
-        assert len(store.pods) == 100
-        for pod in pods:
-            writer.submit(Bind(pod, f"{ns}-node"), outcomes.append)
-        await until(all_bound, what="the bindings")
-        assert outcomes == [Applied()] * 100
-        for pod in pods:
-            writer.submit(DeletePod(pod, grace_seconds=0))
+    async def empty() -> bool:
+        return not store.pods
 
-        async def empty() -> bool:
-            return not store.pods
+    async with connected(plane) as transport, edge(plane, RawPool) as writer:
+        path, rng = PODS.format(ns), random.Random(1)
+        reflector = Reflector(transport, path, Decoder(Pod), store, rng=rng)
+        reflector._streaming = streaming
+        async with running(reflector.run()):
+            await asyncio.wait_for(reflector.synced.wait(), 30)
+            assert len(store.pods) == 100
+            for pod in pods:
+                writer.submit(Bind(pod, f"{ns}-node"), outcomes.append)
+            await until(all_bound, what="the bindings")
+            await until(lambda: _are(outcomes, 100), what="the outcomes")
+            assert outcomes == [Applied()] * 100
+            for pod in pods:
+                writer.submit(DeletePod(pod, grace_seconds=0))
+            await until(empty, what="the deletions")
+            assert store.full_states == 1
+            assert reflector._streaming is streaming
+            assert reflector.trouble == ""
 
-        await until(empty, what="the deletions")
-    assert store.full_states == 1
-    assert reflector._streaming is streaming
-    assert reflector.trouble == ""
-    reflecting.cancel()
-    await asyncio.gather(reflecting, return_exceptions=True)
-    await watching.close()
+
+async def _are(outcomes: list[Outcome], count: int) -> bool:
+    return len(outcomes) == count
 
 
 async def test_a_resource_not_served_is_absent(control_plane: ControlPlane) -> None:
-    transport = HttpTransport(await load_kubeconfig(str(control_plane.kubeconfig("edge"))))
-    store = Store()
     path = "/apis/nobody.example.com/v1/things"
-    reflector = Reflector(transport, path, Decoder(Pod), store, rng=random.Random(1))
-    reflecting = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(reflector.synced.wait(), 10)
-    assert reflector.absent
-    reflecting.cancel()
-    await asyncio.gather(reflecting, return_exceptions=True)
-    await transport.close()
+    async with connected(control_plane) as transport:
+        reflector = Reflector(transport, path, Decoder(Pod), Store(), rng=random.Random(1))
+        async with running(reflector.run()):
+            await asyncio.wait_for(reflector.synced.wait(), 30)
+            assert reflector.absent
 
 
 async def test_a_lease_is_taken_kept_released_and_taken_over(control_plane: ControlPlane) -> None:
-    access = await load_kubeconfig(str(control_plane.kubeconfig("edge")))
-    transport = HttpTransport(access)
-    fast = LeaseConfig("default", "edge", "one", 3.0, 2.0, 0.3)
-    first = LeaderElection(transport, fast, rng=random.Random(1))
-    second = LeaderElection(transport, replace(fast, identity="two"), rng=random.Random(2))
+    fast = LeaseConfig("default", "edge", "one", 6.0, 5.0, 0.3)
 
     async def leads(election: LeaderElection) -> bool:
         return election.is_leader()
 
-    running = asyncio.create_task(first.run())
-    await until(lambda: leads(first), what="the first leader")
-    following = asyncio.create_task(second.run())
-    await asyncio.sleep(4.0)
-    assert first.is_leader()
-    assert not second.is_leader()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert await first.release()
-    await until(lambda: leads(second), within=2.0, what="the second leader")
-    assert (first.epoch, second.epoch) == (0, 1)
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
-    await transport.close()
+    async with connected(control_plane) as transport:
+        first = LeaderElection(transport, fast, rng=random.Random(1))
+        second = LeaderElection(transport, replace(fast, identity="two"), rng=random.Random(2))
+        async with running(first.run()) as leading:
+            await until(lambda: leads(first), what="the first leader")
+            async with running(second.run()):
+                # Longer than a lease that is not renewed would last.
+                await asyncio.sleep(7.0)
+                assert first.is_leader()
+                assert not second.is_leader()
+                leading.cancel()
+                await asyncio.gather(leading, return_exceptions=True)
+                assert await first.release()
+                # Sooner than by waiting for the lease to end.
+                await until(lambda: leads(second), within=4.0, what="the second leader")
+                assert (first.epoch, second.epoch) == (0, 1)

@@ -10,23 +10,16 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
-import yaml
 
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
-from arranger.kube.auth import load_access
-from arranger.kube.http import HttpTransport
-from tests.controlplane.daemon import REPO, Daemon, install_rbac
-from tests.controlplane.fixtures import skip_without_binary
-from tests.controlplane.harness import ControlPlane, a_node, until
-from tests.controlplane.test_jobs import _controllers as start_controllers
+from tests.controlplane.daemon import REPO, manifests
+from tests.controlplane.harness import a_node, until
+from tests.controlplane.town import Town
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
@@ -53,17 +46,12 @@ class Kubelets(HollowKubelets):
         await super()._act(action, uid, pod)
 
 
-class Town:
-    """A control plane with everything at work."""
-
-    def __init__(self, plane: ControlPlane, scheduler: Daemon, controllers: Daemon) -> None:
-        self.plane = plane
-        self.scheduler = scheduler
-        self.controllers = controllers
+class QueueTown(Town):
+    """A town of queues."""
 
     async def apply(self, file: str) -> None:
         """Create the objects of an example."""
-        await self.plane.apply(yaml.safe_load_all((REPO / "examples" / file).read_text()))
+        await self.plane.apply(manifests(f"examples/{file}"))
 
     async def scale(self, deployment: str, replicas: int) -> None:
         change = {"spec": {"replicas": replicas}}
@@ -110,8 +98,7 @@ class Town:
         try:
             await until(reached)
         except TimeoutError:
-            logs = self.controllers.lines() + self.scheduler.lines()
-            raise AssertionError(f"{found}\n{logs}") from None
+            raise AssertionError(f"{found}\n{self.lines()}") from None
 
     async def _rows(self) -> dict[str, dict[str, object]]:
         connector = aiohttp.TCPConnector(ssl=self.plane.ssl_context())
@@ -158,49 +145,17 @@ class Town:
         assert process.returncode == 0
         return out.decode()
 
-    def alive(self) -> None:
-        """Nobody has ended."""
-        for daemon in (self.scheduler, self.controllers):
-            assert daemon.process.returncode is None, daemon.lines()
-
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[Town]:
+async def town() -> AsyncIterator[QueueTown]:
     """One node of eight cards, and the queues of the example."""
-    skip_without_binary()
-    async with ControlPlane(controllers=True) as plane:
-        await install_rbac(plane)
-        await plane.apply(shipped_definitions())
-        for file in ("30-config.yaml", "60-controllers-rbac.yaml"):
-            await plane.apply(yaml.safe_load_all((Path(REPO) / "manifests" / file).read_text()))
-
-        async def served() -> bool:
-            return (await plane.request("GET", QUEUES))[0] == 200
-
-        await until(served, what="Queues")
-        await plane.post("/api/v1/nodes", _node())
-        transport = HttpTransport(await load_access(str(plane.kubeconfig("kubelets")), None))
-        kubelets = asyncio.create_task(Kubelets(transport).run())
-        config = yaml.safe_load((REPO / "examples/queues/config.yaml").read_text())
-        scheduler = await Daemon.start(plane, config=config)
-        controllers = await start_controllers(plane)
-        town = Town(plane, scheduler, controllers)
-        try:
-            await town.apply("queues/queues.yaml")
-            yield town
-            for daemon in (scheduler, controllers):
-                assert "orbidden" not in daemon.lines()
-                assert await daemon.stop() == 0, daemon.lines()
-        finally:
-            for daemon in (scheduler, controllers):
-                await daemon.kill()
-            kubelets.cancel()
-            with suppress(asyncio.CancelledError):
-                await kubelets
-            await transport.close()
+    (config,) = manifests("examples/queues/config.yaml")
+    async with QueueTown.of([_node()], served=[QUEUES], config=config, kubelets=Kubelets) as town:
+        await town.apply("queues/queues.yaml")
+        yield town
 
 
-async def test_by_day_inference_takes_and_by_night_training_comes_back(town: Town) -> None:
+async def test_by_day_inference_takes_and_by_night_training_comes_back(town: QueueTown) -> None:
     await town.until_printed("training", State="Open", Cards=f"{CARD}: 0/8", Reclaimable=True)
     await town.apply("queues/training.yaml")
     await town.until_running(training_high=1, training_medium=1, training_low=1)
@@ -235,7 +190,7 @@ async def test_by_day_inference_takes_and_by_night_training_comes_back(town: Tow
     assert await town.told("training-high", "Preempted") == []
 
 
-async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(town: Town) -> None:
+async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(town: QueueTown) -> None:
     await town.apply("queues/training.yaml")
     await town.until_running(training_high=1, training_medium=1, training_low=1)
     closed = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
@@ -260,10 +215,10 @@ async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(town: 
     ("action", "left"), [("AbortJob", {}), ("RestartJob", {"training-low": 2})]
 )
 async def test_a_job_of_two_that_gives_way_does_so_whole(
-    town: Town, action: str, left: dict[str, int]
+    town: QueueTown, action: str, left: dict[str, int]
 ) -> None:
-    manifests = list(yaml.safe_load_all((REPO / "examples/jobs/training.yaml").read_text()))
-    job = manifests[-1]
+    objects = list(manifests("examples/jobs/training.yaml"))
+    job = objects[-1]
     (policy,) = [p for p in job["spec"]["policies"] if p["event"] == "PodEvicted"]
     policy["action"] = action
     job["spec"] |= {"queue": "training", "priorityClassName": "tide-low"}

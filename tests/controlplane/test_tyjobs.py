@@ -6,23 +6,16 @@ hollow, and keep workers from starting until they have their leader's address.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import pytest_asyncio
 import yaml
 
-from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
-from arranger.kube.auth import load_access
-from arranger.kube.http import HttpTransport
-from tests.controlplane.daemon import REPO, Daemon, install_rbac
-from tests.controlplane.fixtures import skip_without_binary
-from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
+from tests.controlplane.daemon import REPO, Daemon
+from tests.controlplane.harness import a_node, a_pod, until
+from tests.controlplane.town import Town
 from tests.tyjobs import a_template, a_tyjob
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
@@ -34,18 +27,12 @@ JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-@dataclass
-class Town:
-    """A control plane with a scheduler, controllers and hollow kubelets at work."""
-
-    plane: ControlPlane
-    scheduler: Daemon
-    controllers: Daemon
+class TyjobTown(Town):
+    """A town of TYJobs."""
 
     async def jobs(self) -> dict[str, Object]:
         """TYJobs by name."""
-        for daemon in (self.scheduler, self.controllers):
-            assert daemon.process.returncode is None, daemon.lines()
+        self.alive()
         return {job["metadata"]["name"]: job for job in (await self.plane.get(JOBS))["items"]}
 
     async def until_stages(self, expected: dict[str, str], *, within: float = 30.0) -> None:
@@ -71,40 +58,15 @@ class Town:
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[Town]:
+async def town() -> AsyncIterator[TyjobTown]:
     """Four nodes of eight CPU."""
-    skip_without_binary()
-    async with ControlPlane(controllers=True) as plane:
-        await install_rbac(plane)
-        await plane.apply(shipped_definitions())
-        await plane.apply(_manifests("manifests/30-config.yaml"))
-        await plane.apply(_manifests("manifests/60-controllers-rbac.yaml"))
-
-        async def served() -> bool:
-            return (await plane.request("GET", JOBS))[0] == 200
-
-        await until(served, what="TYJobs")
-        await plane.post_all("/api/v1/nodes", [a_node(f"n{n}", cpu="8") for n in range(4)])
-        access = await load_access(str(plane.kubeconfig("kubelets")), None)
-        transport = HttpTransport(access)
-        kubelets = asyncio.create_task(HollowKubelets(transport).run())
-        scheduler = await Daemon.start(plane)
-        town = Town(plane, scheduler, await Daemon.controllers(plane))
-        try:
-            yield town
-            assert "orbidden" not in town.controllers.lines()
-            assert await town.controllers.stop() == 0, town.controllers.lines()
-        finally:
-            for daemon in (scheduler, town.controllers):
-                await daemon.kill()
-            kubelets.cancel()
-            with suppress(asyncio.CancelledError):
-                await kubelets
-            await transport.close()
+    nodes = [a_node(f"n{n}", cpu="8") for n in range(4)]
+    async with TyjobTown.of(nodes, served=[JOBS]) as town:
+        yield town
 
 
 async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and_a_deployment(
-    town: Town,
+    town: TyjobTown,
 ) -> None:
     brief = a_template(run_seconds="5")
     files = sorted((REPO / "examples/tyjobs").iterdir())
@@ -141,7 +103,7 @@ async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and
 
 
 async def test_a_job_loses_its_leader_while_its_controllers_are_dead(
-    town: Town,
+    town: TyjobTown,
 ) -> None:
     await town.plane.post(JOBS, a_tyjob(workers=2, least=2, restartLimit=0))
     await town.until_stages({"job": "Running"})
@@ -183,10 +145,6 @@ async def test_a_job_loses_its_leader_while_its_controllers_are_dead(
 
 def _status(job: Object) -> Object:
     return dict(job.get("status") or {})
-
-
-def _manifests(file: str) -> Iterator[Object]:
-    yield from yaml.safe_load_all((REPO / file).read_text())
 
 
 def _gang() -> Iterator[Object]:

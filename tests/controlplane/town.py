@@ -1,0 +1,81 @@
+"""A whole cluster at work: control plane, scheduler, controllers and hollow kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.shipped import shipped_definitions
+from arranger.kube.auth import load_access
+from arranger.kube.http import HttpTransport
+from tests.controlplane.daemon import Daemon, install_rbac, manifests
+from tests.controlplane.fixtures import skip_without_binary
+from tests.controlplane.harness import ControlPlane
+
+Object = dict[str, Any]
+
+
+@dataclass
+class Town:
+    """See the module; a test's own town adds what it looks at.
+
+    Attributes:
+        controllers: those at work now; a test may replace them.
+    """
+
+    plane: ControlPlane
+    scheduler: Daemon
+    controllers: Daemon
+
+    @classmethod
+    @asynccontextmanager
+    async def of(
+        cls,
+        nodes: Iterable[Object],
+        *,
+        served: Iterable[str],
+        config: dict[str, object] | None = None,
+        kubelets: type[HollowKubelets] = HollowKubelets,
+    ) -> AsyncIterator[Self]:
+        """Build it with the rights of ``manifests/``; in the end nobody was refused any.
+
+        Args:
+            served: collections of our definitions that must answer first.
+            config: the scheduler's.
+        """
+        skip_without_binary()
+        async with ControlPlane(controllers=True) as plane:
+            await install_rbac(plane)
+            await plane.apply(shipped_definitions())
+            files = ("manifests/30-config.yaml", "manifests/60-controllers-rbac.yaml")
+            await plane.apply(manifests(*files))
+            for path in served:
+                await plane.until_served(path)
+            await plane.post_all("/api/v1/nodes", nodes)
+            transport = HttpTransport(await load_access(str(plane.kubeconfig("kubelets")), None))
+            working = asyncio.create_task(kubelets(transport).run())
+            try:
+                scheduler = await Daemon.start(plane, config=config)
+                town = cls(plane, scheduler, await Daemon.controllers(plane))
+                yield town
+                for daemon in (town.scheduler, town.controllers):
+                    assert "orbidden" not in daemon.lines()
+                    assert await daemon.stop() == 0, daemon.lines()
+            finally:
+                working.cancel()
+                with suppress(asyncio.CancelledError):
+                    await working
+                await transport.close()
+
+    def alive(self) -> None:
+        """Nobody has ended."""
+        for daemon in (self.scheduler, self.controllers):
+            assert daemon.process.returncode is None, daemon.lines()
+
+    def lines(self) -> str:
+        """What both daemons have logged."""
+        return self.controllers.lines() + self.scheduler.lines()
