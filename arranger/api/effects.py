@@ -98,7 +98,8 @@ class AnnotatePod:
 class PatchObject:
     """Merge ``change`` into the object at ``path`` if it is still as it was when we decided.
 
-    ``change`` carries ``metadata.resourceVersion``: an object that has changed since is refused.
+    ``change`` carries ``metadata.resourceVersion``, so that an object that has changed since is
+    refused; or only ``metadata.uid``, where it matters which object it is and not how it looks.
     """
 
     path: str

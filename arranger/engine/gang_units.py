@@ -15,6 +15,7 @@ from arranger.engine.entity import Entity, Part, refusal
 from arranger.engine.gang_cycle import GangCycle
 from arranger.engine.gang_hold import GangPolicy, Hold
 from arranger.engine.gang_preemption import GangEviction, GangPreemption
+from arranger.engine.gang_rounds import GangRounds
 from arranger.engine.member import Member
 from arranger.engine.notices import Notices
 from arranger.engine.preempting import Preempting
@@ -33,7 +34,7 @@ TELLING_COSTS: Final = 0.01
 
 
 class GangUnits:
-    """Keeps the entities of gang groups.
+    """Keeps the entities of gang groups, and in ``rounds`` how often they have been tried.
 
     Args:
         desk: the engine's state.
@@ -55,6 +56,7 @@ class GangUnits:
         self._policy = policy
         self._bind = bind
         self._cycle = GangCycle(desk.cluster, desk.cycle)
+        self.rounds = GangRounds(desk, registry)
         self._keeper = RoomKeeper(desk, policy.starvation_after)
         plans = GangPreemption(desk, self._cycle, self.company)
         self._eviction = GangEviction(desk, plans, preempting)

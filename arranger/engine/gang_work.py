@@ -75,6 +75,7 @@ class GangWork(GangUnits):
         if hold is not None and self._drop_lost(hold, now):
             return
         held = list(hold.members.values()) if hold else []
+        self.rounds.tried(group, now)
         decision = self._cycle.decide(entity, held)
         for member, _ in decision.placed:
             entity.leave(member)
@@ -202,12 +203,13 @@ class GangWork(GangUnits):
             self._expire(hold, now)
         self._keeper.check(self._entities, now)
         self._tell_due(now)
+        self.rounds.tell_due(now)
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
+        told = (self._notices.next(), self.rounds.next_timer())
         due = [hold.deadline for hold in self._holds.values()]
-        told = self._notices.next()
-        return min([*due, told] if told is not None else due, default=None)
+        return min([*due, *(at for at in told if at is not None)], default=None)
 
     def check_consistent(self) -> None:
         """Check entities and holds against each other.

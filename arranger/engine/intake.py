@@ -212,6 +212,7 @@ class Intake:
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:
         """A Gang object tells, at the start, what has become of a gang before."""
+        self._gangs.rounds.saw(gang, now)
         if self._started:
             return
         if gang.status.resource_satisfied:
@@ -221,6 +222,7 @@ class Intake:
     def gang_forgotten(self, gang: SavedGang, now: float) -> None:
         """A Gang object was deleted."""
         self.registry.forget_recalled(gang.name)
+        self._gangs.rounds.gone(gang.name)
 
     def _regroup(self, names: set[str], now: float) -> None:
         if names:

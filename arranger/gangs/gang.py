@@ -40,6 +40,7 @@ class Gang:
         settings: what all sources together say.
         satisfied: whether its minimum has been bound before, which ``once-satisfied`` asks.
         blocked: whether it ran out of time and its owner has not reacted yet.
+        cycle: how often it has been tried.
         created: when its oldest part was created, in seconds since 1970; 0 when unknown.
         problems: what could not be read of its PodGroup.
     """
@@ -50,6 +51,7 @@ class Gang:
         self.settings = GangSettings()
         self.satisfied = False
         self.blocked = False
+        self.cycle = 0
         self.created = 0.0
         self.problems: list[str] = []
         self.claims: dict[str, GangClaim] = {}

@@ -110,6 +110,51 @@ async def test_a_podgroup_says_how_long_its_gang_is_patient(stage: GangStage) ->
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
+# --- what people see ---------------------------------------------------------------------------
+
+
+async def test_the_newest_event_of_a_member_says_what_holds_it_now(stage: GangStage) -> None:
+    stage.create(node("n1", 2))
+    async with stage.scheduler():
+        stage.create(*members("g", 2, 3))
+        await asyncio.sleep(30)
+        waits = "gang default/g waits for members: 2 of 3 arrived"
+        assert stage.notes("g-0") == [waits]
+        stage.create(*members("g", 1, 3, first=2))
+        await asyncio.sleep(1)
+        full = (
+            "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
+            "2 placeable now, blocked by pod default/g-2."
+        )
+        assert sorted(stage.notes("g-0")) == sorted([waits, full])
+        assert stage.notes("g-2") == [full]
+        stage.create(node("n2", 0))
+        await asyncio.sleep(5)
+        assert len(stage.notes("g-0")) == 2, "other numbers are not worth an event at once"
+        await asyncio.sleep(300)
+        assert full.replace("0/1", "0/2").replace("1 Ins", "2 Ins") in stage.notes("g-0")
+        assert len(stage.notes("g-0")) == 3
+
+
+async def test_the_gang_object_counts_the_attempts(stage: GangStage) -> None:
+    head = {"apiVersion": "arranger.io/v1alpha1", "kind": "Gang"}
+    bundles = [{"name": "", "minMember": 2}]
+    made = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"bundles": bundles}}
+    stage.cluster.create({**head, **made})
+
+    def shown() -> int:
+        (gang,) = stage.cluster.objects("gangs", "arranger.io")
+        return int(gang.get("status", {}).get("schedulingCycle", 0))
+
+    stage.create(node("n1", 1))
+    async with stage.scheduler():
+        stage.create(*members("g", 2))
+        await stage.until(lambda: shown() == 1, within=1)
+        stage.create(node("n2", 1))
+        await stage.until_settled(2)
+        await stage.until(lambda: shown() == 2, within=60)
+
+
 # --- who goes with whom ------------------------------------------------------------------------
 
 

@@ -264,7 +264,7 @@ class Life(RuleBasedStateMachine):
         for (_, kind), group in self.groups.items():
             self.engine.pod_group_gone(group.build(kind), self.now)
         registry = self.engine.registry
-        for name in {*registry.recalled, *registry._recalled_minima}:
+        for name in list(self.engine._gangs.rounds._shown):
             self.engine.gang_forgotten(saved(name, {}), self.now)
         self.catch_up()
         for node in self.nodes:
@@ -275,7 +275,7 @@ class Life(RuleBasedStateMachine):
         assert self.engine.next_timer() is None
         work = self.engine._gangs
         maps: list[Sized] = [
-            *(work._entities, work._names, work._holds, work._given_up, work._notices),
+            *(work._entities, work._names, work._holds, work._given_up, work._notices, work.rounds),
             *(registry.gangs, registry._gang_of, registry._definitions, registry._groups),
             *(registry._names, registry._named_by, registry.recalled, registry._recalled_minima),
             *(self.engine.members(), self.engine.queue, self.engine.cluster),

@@ -71,6 +71,7 @@ WRITES: set[Right] = {
     ("", "pods", "patch"),
     ("", "persistentvolumes", "patch"),
     ("", "persistentvolumeclaims", "patch"),
+    ("arranger.io", "gangs/status", "patch"),
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }
