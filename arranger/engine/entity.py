@@ -41,6 +41,7 @@ class Entity:
         members: its pods that have no node, by uid, in the order they came.
         queued_at: when its first pod arrived, in the engine's clock.
         attempts: how often it has been tried.
+        cut_short: whether its last back-off has been cut short.
         rejected_by: the plugins that said no last time; their events wake it.
         blockers: the pods, one a class, that could not be placed last time.
         arrived: gang → bundle → how many of its members may be placed.
@@ -63,6 +64,7 @@ class Entity:
         "attempts",
         "blockers",
         "broken",
+        "cut_short",
         "evict_after",
         "evictions",
         "group",
@@ -94,6 +96,7 @@ class Entity:
         self.members: dict[str, Member] = {}
         self.queued_at = now
         self.attempts = 0
+        self.cut_short = False
         self.last_attempt = now
         self.rejected_by: frozenset[str] = frozenset()
         self.blockers: tuple[PodInfo, ...] = ()

@@ -3,6 +3,12 @@
 Upstream: ``pkg/scheduler/backend/queue``. Nothing polls: an unschedulable entity is woken by an
 event that one of the plugins that rejected it asked for, and failing that by a timer after
 ``flush_after`` (5 minutes), so that a missing hint costs time but never a pod.
+
+A back-off spares others the attempts of who fails again and again. So while there is nothing else
+to try, those that an event has woken do not wait for its end, the most important first
+(``SchedulerPopFromBackoffQ``); but only every second back-off of an entity is cut short, lest two
+that wake each other never rest, and none that comes from an error. Back-offs end by whole seconds,
+so that of those that end within one the most important goes first as well.
 """
 
 from __future__ import annotations
@@ -15,12 +21,15 @@ from typing import Any, Final
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, Entity, Part
 from arranger.engine.member import Member
+from arranger.engine.queue_heap import LaneHeap, Lanes
 from arranger.framework.failures import PluginFailureError, failure, running
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
 
 #: A half-bound gang is tried so often without a pause.
 _URGENT_TRIES: Final = 4
+#: Seconds within which back-offs end together; less where they are shorter.
+_WINDOW: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +51,6 @@ def _no_share(entity: Entity) -> float:
     return 0.0
 
 
-class Lanes:
-    """One lane for all; queues that share the cluster override this."""
-
-    def of(self, pod: PodInfo) -> str:
-        """The lane of a pod."""
-        del pod
-        return ""
-
-    def rank(self, lane: str) -> tuple[Any, ...]:
-        """The place of a lane among the others as things are now, smallest first."""
-        del lane
-        return ()
-
-
 class SchedulingQueue:
     """Entities that are not placed, by what they are waiting for."""
 
@@ -71,12 +66,13 @@ class SchedulingQueue:
         ``share_of`` says how much of the cluster an entity asks for.
         """
         self._share_of = share_of
-        self._lanes = lanes or Lanes()
+        lanes = lanes or Lanes()
         self._settings = settings
         self._gang_gate = gang_gate
         self._entities: dict[str, Entity] = {}
-        #: Lane → what is to be tried, the first in the lane's order on top.
-        self._active: dict[str, list[tuple[Any, int, Entity]]] = {}
+        self._active = LaneHeap(Part.ACTIVE, lanes)
+        #: In back-off, woken by an event, and to be tried when nothing else is.
+        self._eager = LaneHeap(Part.BACKOFF, lanes)
         #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
         self._timers: list[tuple[float, int, Entity]] = []
         #: Unschedulable entities that the same events can help, asked once for all of them.
@@ -105,18 +101,7 @@ class SchedulingQueue:
 
     def add(self, entity: Entity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
-        self._leave(entity)
-        self._entities[entity.key] = entity
-        refusals = self._refused_entry(entity)
-        if refusals:
-            entity.part = Part.GATED
-            entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
-            entity.reason = refusals[0].message()
-            self._gated[entity.key] = entity
-        elif (due := self._backoff_ends(entity)) > now:
-            self._wait_until(entity, due, Part.BACKOFF)
-        else:
-            self._activate(entity)
+        self._enter(entity, now)
 
     def rest(self, entity: Entity, rejected_by: frozenset[str], now: float) -> None:
         """Put back an entity that no node would take, until something helps."""
@@ -148,28 +133,19 @@ class SchedulingQueue:
         self._entities.pop(entity.key, None)
 
     def pop(self) -> Entity | None:
-        """The next entity to try, taken out of the queue: the first of the lane that is first."""
-        lane = self._first_lane()
-        if lane is None:
-            return None
-        _, _, entity = heapq.heappop(self._active[lane])
-        del self._entities[entity.key]
-        entity.part = Part.OUT
-        return entity
+        """The next entity to try, taken out of the queue: the first of the lane that is first.
 
-    def _first_lane(self) -> str | None:
-        """The lane whose turn it is; drops what is void on top of lanes, and empty lanes."""
-        for lane in list(self._active):
-            heap = self._active[lane]
-            while heap and (heap[0][2].ticket != heap[0][1] or heap[0][2].part is not Part.ACTIVE):
-                heapq.heappop(heap)
-            if not heap:
-                del self._active[lane]
-        if len(self._active) < 2:
-            return next(iter(self._active), None)
-        return min(
-            self._active, key=lambda lane: (self._lanes.rank(lane), self._active[lane][0][:2])
-        )
+        Of those in back-off only where no other is to be tried.
+        """
+        entity = self._active.pop()
+        cut_short = entity is None
+        if entity is None:
+            entity = self._eager.pop()
+        if entity is None:
+            return None
+        del self._entities[entity.key]
+        entity.part, entity.ticket, entity.cut_short = Part.OUT, 0, cut_short
+        return entity
 
     # --- waking ----------------------------------------------------------------------------
 
@@ -195,13 +171,13 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give."""
-        return self._first_lane() is not None
+        return self._active.first() is not None or self._eager.first() is not None
 
     def happened(self, event: ClusterEvent, now: float) -> None:
         """Wake the entities that ``event`` may help."""
         for group in [g for g in self._resting if self._asks_for(g, event)]:
             for entity in list(self._resting[group].values()):
-                self.add(entity, now)
+                self._enter(entity, now, eager=not entity.cut_short)
         for entity in [e for e in self._gated.values() if _wakes(e, _waiters(e), event)]:
             self.add(entity, now)
 
@@ -217,7 +193,8 @@ class SchedulingQueue:
             # Not a moment longer than before: whoever edits often must not put it off for ever.
             self._rest(entity)
         else:
-            self.add(entity, now)
+            woken = part is Part.UNSCHEDULABLE
+            self._enter(entity, now, eager=woken and not entity.cut_short)
 
     def check_consistent(self) -> None:
         """Check that every entity is in exactly one part and has a way out of it.
@@ -226,7 +203,7 @@ class SchedulingQueue:
             AssertionError: one is not, or has not.
         """
         timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
-        active = {(t, id(entity)) for heap in self._active.values() for _, t, entity in heap}
+        active = self._active.holds()
         resting = {key: e for group in self._resting.values() for key, e in group.items()}
         for key, entity in self._entities.items():
             ticket = (entity.ticket, id(entity))
@@ -234,7 +211,7 @@ class SchedulingQueue:
             assert entity.members, f"{entity} is empty"
             assert entity.part is not Part.OUT, f"{entity} is in no part"
             if entity.part is Part.ACTIVE:
-                assert ticket in active, f"{entity} is not in the heap"
+                assert id(entity) in active, f"{entity} is not in the heap"
             if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE, Part.CONSULTING):
                 assert ticket in timers, f"{entity} has no future wake-up"
             assert (entity.part is Part.UNSCHEDULABLE) == (key in resting), f"{entity} resting"
@@ -243,6 +220,23 @@ class SchedulingQueue:
         assert resting.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _enter(self, entity: Entity, now: float, *, eager: bool = False) -> None:
+        """``eager`` says that its back-off may be cut short."""
+        self._leave(entity)
+        self._entities[entity.key] = entity
+        refusals = self._refused_entry(entity)
+        if refusals:
+            entity.part = Part.GATED
+            entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
+            entity.reason = refusals[0].message()
+            self._gated[entity.key] = entity
+        elif (due := self._backoff_ends(entity)) > now:
+            self._wait_until(entity, due, Part.BACKOFF)
+            if eager:
+                self._eager.push(self.rank(entity), entity)
+        else:
+            self._activate(entity)
 
     def _refused_entry(self, entity: Entity) -> list[Status]:
         """Who holds the entity back: what its gang lacks comes first, then PreEnqueue plugins."""
@@ -282,7 +276,8 @@ class SchedulingQueue:
         settings = self._settings
         # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
         grown = settings.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
-        return entity.last_attempt + min(grown, settings.max_backoff)
+        window = min(_WINDOW, settings.initial_backoff)
+        return (entity.last_attempt + min(grown, settings.max_backoff)) // window * window
 
     def rank(self, entity: Entity) -> tuple[Any, ...]:
         """The entity's place in the order of the queue, smallest first.
@@ -299,9 +294,8 @@ class SchedulingQueue:
 
     def _activate(self, entity: Entity) -> None:
         entity.part = Part.ACTIVE
-        rank = self.rank(entity)
-        lane = self._active.setdefault(self._lanes.of(entity.lead.pod), [])
-        heapq.heappush(lane, (rank, self._stamp(entity), entity))
+        self._stamp(entity)
+        self._active.push(self.rank(entity), entity)
 
     def _rest(self, entity: Entity) -> None:
         due = entity.last_attempt + self._settings.flush_after
@@ -310,13 +304,13 @@ class SchedulingQueue:
 
     def _wait_until(self, entity: Entity, due: float, part: Part) -> None:
         entity.part = part
-        heapq.heappush(self._timers, (due, self._stamp(entity), entity))
+        self._stamp(entity)
+        heapq.heappush(self._timers, (due, entity.ticket, entity))
 
-    def _stamp(self, entity: Entity) -> int:
+    def _stamp(self, entity: Entity) -> None:
         """Number the entity's newest entry; entries with older numbers are void."""
         self._tickets += 1
         entity.ticket = self._tickets
-        return self._tickets
 
     def _leave(self, entity: Entity) -> None:
         """Take an entity out of its part, by voiding its ticket."""

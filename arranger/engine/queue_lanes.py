@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queue import Lanes
+from arranger.engine.queue_heap import Lanes
 from arranger.queues.ledger import QueueLedger
 
 

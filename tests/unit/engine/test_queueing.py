@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from arranger.api.effects import PublishEvent
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.entity import Part
 from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile
+from arranger.framework.profile import Profile, SpecPlugin
 from arranger.framework.status import CycleState, Status
+from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
@@ -19,6 +21,7 @@ from tests.unit.engine.harness import (
     Core,
     conditions,
     notes,
+    of,
     placements,
     small_profile,
 )
@@ -72,16 +75,98 @@ def test_back_off_doubles_from_one_second_to_ten(core: Core) -> None:
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
-def test_a_woken_pod_waits_until_its_back_off_ends(core: Core) -> None:
+def test_a_woken_pod_does_not_wait_for_its_back_off_while_there_is_nothing_else(
+    core: Core,
+) -> None:
     core.see(a_pod("p"))
     core.run()
     core.now = 0.4
     core.see(a_node("n1"))
 
+    assert placements(core.run()) == [("p", "n1")]
+
+
+def test_but_whoever_has_no_back_off_goes_first(core: Core) -> None:
+    core.see(a_pod("p").needs(cpu=1).with_priority(9))
+    core.run()
+    core.now = 0.4
+    core.see(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
+
+    assert placements(core.run()) == [("new", "n1")]
+
+
+def test_of_those_in_back_off_the_most_important_goes_first(core: Core) -> None:
+    core.see(*(a_pod(f"p{n}").needs(cpu=1).with_priority(n) for n in range(3)))
+    core.run()
+    core.now = 0.4
+    core.see(a_node("n1").offers(cpu=2))
+
+    assert placements(core.run()) == [("p2", "n1"), ("p1", "n1")]
+
+
+class Never(SpecPlugin):
+    """Hopes for every new node, and likes none."""
+
+    wake_on = (WakeUp(EventKind.NODE_ADDED),)
+
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return self.reject("never")
+
+
+def test_only_every_second_back_off_is_cut_short() -> None:
+    core = Core(small_profile(Never()))
+    core.see(a_pod("p"))
+    tried = []
+    for tick in range(60):
+        core.now = tick / 2
+        core.see(a_node(f"n{tick}"))
+        if of(PublishEvent, core.run()):
+            tried.append(core.now)
+
+    # Its back-offs are of 1, 2, 4, 8, 10, 10, and 10 seconds.
+    assert tried == [0, 0.5, 2, 2.5, 10, 10.5, 20, 20.5]
+
+
+def test_an_edit_of_the_pod_cuts_its_back_off_short(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+    core.run()
+    core.now = 0.4
+    core.see(a_pod("p").needs(cpu=1))
+
+    assert placements(core.run()) == [("p", "n1")]
+
+
+def test_a_back_off_from_an_error_is_waited_for(core: Core) -> None:
+    core.see(a_node("n1"), a_pod("p"))
+    core.run()
+    core.settle(core.binding("p"), CONFLICT)
+    core.now = 0.4
+    core.see(a_node("n2"))
+
     assert core.run() == []
     assert core.part("p") is Part.BACKOFF
-    assert core.engine.next_timer() == 1
-    assert placements(core.at(1)) == [("p", "n1")]
+
+
+def test_of_back_offs_that_end_within_a_second_the_most_important_comes_first(core: Core) -> None:
+    core.now = 10.1
+    core.see(a_node("n1"), a_pod("low"), a_pod("high").with_priority(9))
+    core.run()
+    core.settle(core.binding("low"), CONFLICT)
+    core.now = 10.9
+    core.settle(core.binding("high"), CONFLICT)
+
+    assert core.at(10.99) == []
+    assert [name for name, _ in placements(core.at(11))] == ["high", "low"]
+
+
+def test_what_has_left_the_queue_leaves_nothing_behind_in_it(core: Core) -> None:
+    core.see(a_pod("busy"))
+    for tick in range(1000):
+        core.now = float(tick)
+        core.see(a_pod("p").with_priority(tick))
+        core.see(a_pod("p").with_priority(tick).labelled(a=str(tick)))
+
+    assert len(core.engine.queue._active) < 200
 
 
 def test_a_pod_woken_after_its_back_off_is_tried_at_once(core: Core) -> None:

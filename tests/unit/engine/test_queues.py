@@ -258,6 +258,14 @@ def test_by_weight(core: Core) -> None:
     assert len([name for name in bound(core.run()) if name.startswith("a")]) == 3
 
 
+def test_in_back_off_too_the_more_important_queue_comes_first(core: Core) -> None:
+    core.see(*two_queues(), training("t", 8, 90000), inference("i", 8, 1))
+    assert bound(core.run()) == set()
+    core.now = 0.5
+    core.see(gpu_node())
+    assert bound(core.run()) == {"i"}
+
+
 # --- giving way ----------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ CASES: dict[str, tuple[list[TracePod], float, tuple[float, ...], int]] = {
         0,
     ),
     "pods come faster, and run as long": ([a_run(0, 100), a_run(10, 5)], 2, (0, 95), 0),
-    "its back-off outlasts the other": ([a_run(0, 10.5), a_run(10, 5)], 1, (0, 1), 0),
+    "it does not wait for its back-off to end": ([a_run(0, 10.5), a_run(10, 5)], 1, (0, 0.5), 0),
     "some never end": ([a_run(0, None), a_run(10, 5)], 1, (0,), 1),
     "some fit nowhere": ([a_run(0, 5, gpus=2), a_run(10, 5)], 1, (0,), 1),
     "one that ends at once makes room at once": ([a_run(0, 0), a_run(0.5, 1)], 1, (0, 0), 0),

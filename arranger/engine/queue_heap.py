@@ -1,0 +1,88 @@
+"""Entities in the order of their turns, lane by lane."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import Entity, Part
+
+#: Void entries are thrown out when they outnumber the others by so many.
+_SLACK = 64
+
+
+class Lanes:
+    """One lane for all; queues that share the cluster override this."""
+
+    def of(self, pod: PodInfo) -> str:
+        """The lane of a pod."""
+        del pod
+        return ""
+
+    def rank(self, lane: str) -> tuple[Any, ...]:
+        """The place of a lane among the others as things are now, smallest first."""
+        del lane
+        return ()
+
+
+class LaneHeap:
+    """The entities of one part of the queue; entries that are void are dropped in passing.
+
+    An entry is void once its entity has another ticket or is in another part.
+    """
+
+    def __init__(self, part: Part, lanes: Lanes) -> None:
+        self._part = part
+        self._lanes = lanes
+        #: Lane → (rank, ticket, entity), the first in the lane's order on top.
+        self._heaps: dict[str, list[tuple[Any, int, Entity]]] = {}
+        self._entries = 0
+        self._entries_allowed = _SLACK
+
+    def __len__(self) -> int:
+        return self._entries
+
+    def holds(self) -> set[int]:
+        """The identities of the entities in it."""
+        entries = (entry for heap in self._heaps.values() for entry in heap)
+        return {id(entry[2]) for entry in entries if self._valid(entry)}
+
+    def push(self, rank: Any, entity: Entity) -> None:
+        """Put in an entity that has got a new ticket."""
+        lane = self._heaps.setdefault(self._lanes.of(entity.lead.pod), [])
+        heapq.heappush(lane, (rank, entity.ticket, entity))
+        self._entries += 1
+        if self._entries > self._entries_allowed:
+            self._throw_out()
+
+    def first(self) -> str | None:
+        """The lane whose turn it is; None if there is nothing in any."""
+        for lane in list(self._heaps):
+            heap = self._heaps[lane]
+            while heap and not self._valid(heap[0]):
+                heapq.heappop(heap)
+                self._entries -= 1
+            if not heap:
+                del self._heaps[lane]
+        if len(self._heaps) < 2:
+            return next(iter(self._heaps), None)
+        return min(self._heaps, key=lambda lane: (self._lanes.rank(lane), self._heaps[lane][0][:2]))
+
+    def pop(self) -> Entity | None:
+        """The first of the lane that is first, taken out."""
+        lane = self.first()
+        if lane is None:
+            return None
+        self._entries -= 1
+        return heapq.heappop(self._heaps[lane])[2]
+
+    def _valid(self, entry: tuple[Any, int, Entity]) -> bool:
+        return entry[2].ticket == entry[1] and entry[2].part is self._part
+
+    def _throw_out(self) -> None:
+        for heap in self._heaps.values():
+            heap[:] = filter(self._valid, heap)
+            heapq.heapify(heap)
+        self._entries = sum(map(len, self._heaps.values()))
+        self._entries_allowed = 2 * self._entries + _SLACK
