@@ -320,6 +320,10 @@ class NodeBuilder(_Builder):
         """An image is present on the node, of ``size`` bytes."""
         return self._append("status", images={"names": [image], "sizeBytes": size})
 
+    def declaring(self, *features: str) -> Self:
+        """The kubelet has these features."""
+        return self._set("status", declaredFeatures=list(features))
+
 
 class PodGroupBuilder(_Builder):
     """See :func:`a_pod_group`."""

@@ -168,6 +168,12 @@ class ResourceRequirements(Struct):
     claims: list[ResourceClaimUse] = []
 
 
+class ContainerRestartRule(Struct):
+    """``restartPolicyRules[]``."""
+
+    action: str = ""
+
+
 class Container(Struct):
     """A container as the scheduler sees it: image, ports and resources."""
 
@@ -176,6 +182,7 @@ class Container(Struct):
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
+    restart_policy_rules: list[ContainerRestartRule] = []
 
 
 class ClaimVolumeSource(Struct):
@@ -246,6 +253,7 @@ class PodSpec(Struct):
     resources: ResourceRequirements | None = None
     volumes: list[Volume] = []
     host_network: bool = False
+    host_users: bool | None = None
     resource_claims: list[PodResourceClaim] = []
     scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: int | None = None
@@ -336,6 +344,7 @@ class NodeStatus(Struct):
     allocatable: ResourceList = {}
     images: list[ContainerImage] = []
     conditions: list[StatusCondition] = []
+    declared_features: list[str] = []
 
 
 class Node(Struct):

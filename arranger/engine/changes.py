@@ -25,6 +25,8 @@ def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
         kind |= EventKind.NODE_TAINTS
     if before.status.images != after.status.images:
         kind |= EventKind.NODE_IMAGES
+    if before.status.declared_features != after.status.declared_features:
+        kind |= EventKind.NODE_FEATURES
     if not kind:
         return None
     return ClusterEvent(kind, node=after, node_before=before)

@@ -19,6 +19,7 @@ class EventKind(Flag):
     NODE_LABELS = auto()
     NODE_TAINTS = auto()  # taints or spec.unschedulable
     NODE_IMAGES = auto()
+    NODE_FEATURES = auto()  # status.declaredFeatures
     NODE_REMOVED = auto()
     POD_ADDED = auto()  # a pod took its place on a node
     POD_REMOVED = auto()  # a placed pod was deleted, ended, or its reservation was given up
@@ -27,7 +28,8 @@ class EventKind(Flag):
     OWN_UPDATE = auto()  # the waiting pod itself was edited
     OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
 
-    NODE_CHANGED = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES
+    NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES | NODE_FEATURES
+    NODE_CHANGED = NODE_ADDED | NODE_EDITED
     ROOM = NODE_ADDED | NODE_ALLOCATABLE | POD_REMOVED | POD_SHRUNK
     ANY = NODE_CHANGED | NODE_REMOVED | POD_ADDED | ROOM | POD_LABELS | OWN_UPDATE | OTHER
 

@@ -20,6 +20,7 @@ from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
 from arranger.plugins.leader_first import LeaderFirst
 from arranger.plugins.min_fragment import MinFragment
 from arranger.plugins.node_affinity import NodeAffinity
+from arranger.plugins.node_declared_features import NodeDeclaredFeatures
 from arranger.plugins.node_name import NodeName
 from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_resources_fit import NodeResourcesFit
@@ -56,6 +57,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),
     (ImageLocality, 1),
+    (NodeDeclaredFeatures, 1),
     (BinPack, PLACEMENT_WEIGHT),
     (LeaderFirst, PLACEMENT_WEIGHT),
     (MinFragment, PLACEMENT_WEIGHT),

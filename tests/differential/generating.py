@@ -1,7 +1,8 @@
 """Random small clusters, each wholly decided by its seed.
 
 A cluster is small and its names are few, so that labels, ports, images and priorities often meet.
-Every seed leaves out about half of the features, so that the rest are seen in pairs and alone.
+Every seed leaves out most or half of the features, so that the rest are seen in pairs and alone:
+of many at once one keeps the pod off every node, and the others are never heard of.
 Every other one has volumes. Resource claims are not made.
 """
 
@@ -19,6 +20,7 @@ FEATURES = (
     "affinity",
     "budgets",
     "cordons",
+    "features",
     "full",
     "gpus",
     "images",
@@ -32,20 +34,40 @@ FEATURES = (
     "ports",
     "priorities",
     "resizes",
+    "roomy",
     "spread",
     "strays",
     "taints",
     "unlabelled",
     "zones",
 )
+#: What makes pods contend for room, so that some are evicted, and what keeps them from it.
+CONTESTED = frozenset({"full", "priorities"})
+QUIET = frozenset({"cordons", "gpus", "never", "ports", "roomy", "taints"})
+#: Labels that are compared as numbers, where they are some.
+RANKS = ("1", "2", "5", "x", "007", "99999999999999999999")
 NAMESPACES = ("default", "blue", "green")
-IMAGES = {"repo/web:v1": 300, "repo/db:v1": 900, "repo/tiny:v1": 5, "repo/big:latest": 2500}
+IMAGES = {
+    "repo/web:v1": 300,
+    "repo/db:v1": 900,
+    "repo/tiny:v1": 5,
+    "repo/big:latest": 2500,
+    "host:5000/own:latest": 700,
+}
+KUBELET_FEATURES = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+)
 
 
 def snapshot_of(seed: int) -> Json:
     """The snapshot of a seed, in the format of the conformance corpora."""
     random = Random(seed)
-    features = frozenset(f for f in FEATURES if random.random() < 0.5)
+    share = random.choice((0.15, 0.25, 0.35, 0.5))
+    features = frozenset(f for f in FEATURES if random.random() < share)
+    if random.random() < 0.4:
+        features = (features - QUIET) | CONTESTED
     snapshot = Cluster(random, features).snapshot()
     if seed % 2:
         add_volumes(random, snapshot)
@@ -108,7 +130,7 @@ class Cluster:
             labels["topology.kubernetes.io/region"] = random.choice(("r1", "r2"))
         if self._has("unlabelled", 0.1):
             del labels[HOST]
-        for key, values in (("disk", ("ssd", "hdd")), ("rank", ("1", "2", "5", "x"))):
+        for key, values in (("disk", ("ssd", "hdd")), ("rank", RANKS)):
             if random.random() < 0.5:
                 labels[key] = random.choice(values)
         allocatable = {
@@ -116,6 +138,10 @@ class Cluster:
             "memory": random.choice(("2Gi", "4Gi", "8Gi", "3000M", "5368709120")),
             "pods": random.choice(("1", "4", "110", "110")),
         }
+        if "roomy" in self._features:
+            allocatable |= {"cpu": "64", "memory": random.choice(("256Gi", "1Ti")), "pods": "110"}
+        elif random.random() < 0.05:
+            del allocatable[random.choice(("cpu", "memory", "pods"))]
         if random.random() < 0.5:
             allocatable["ephemeral-storage"] = random.choice(("10Gi", "20G"))
         if self._has("gpus", 0.6):
@@ -128,6 +154,8 @@ class Cluster:
         if self._has("taints", 0.5):
             node["spec"]["taints"] = [self._taint() for _ in range(random.randint(1, 2))]
         node["status"] = {"capacity": allocatable, "allocatable": allocatable}
+        if self._has("features", 0.6):
+            node["status"]["declaredFeatures"] = sorted(random.sample(KUBELET_FEATURES, 2))
         if "images" in self._features:
             node["status"]["images"] = [
                 {"names": [image, f"{image}@sha256:0"], "sizeBytes": size << 20}
@@ -166,6 +194,9 @@ class Cluster:
             pod["status"]["phase"] = random.choice(("Succeeded", "Failed", "Pending"))
         if self._has("strays", 0.15):
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+            if "spread" in self._features:
+                # Evicting one that is leaving, upstream takes it off a count that it is not in.
+                pod["spec"]["priority"] = 2000
             if random.random() < 0.5:
                 pod["status"]["conditions"] = [
                     {
@@ -226,7 +257,7 @@ class Cluster:
         return [
             _object("PodDisruptionBudget", f"budget{i}", namespace=random.choice(NAMESPACES))
             | {
-                "spec": {"selector": self._parts.any_selector()},
+                "spec": {"selector": self._parts.any_selector()} if random.random() < 0.9 else {},
                 "status": {
                     "disruptionsAllowed": random.randint(0, 2),
                     **(

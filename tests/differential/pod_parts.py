@@ -12,6 +12,9 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 TOPOLOGIES = (HOST, ZONE, "topology.kubernetes.io/region", "rack")
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+#: Fractions with a binary suffix are left out: kube-scheduler adds overhead to such a request in
+#: place, and counts it again whenever it looks at the pod.
+MEMORY = ("0", "1", "100Mi", "512Mi", "1G", "1500M", "2Gi", "1e9", "3k")
 PRIORITIES = (-10, 0, 0, 5, 100)
 
 
@@ -33,6 +36,8 @@ class PodParts:
             spec["initContainers"] = [self._init_container(i) for i in range(random.randint(1, 3))]
         if self._has("overhead", 0.3):
             spec["overhead"] = {"cpu": "50m", "memory": "32Mi"}
+        if self._has("features", 0.3):
+            spec |= {"hostNetwork": True, "hostUsers": random.choice((True, False))}
         if self._has("level", 0.3):
             spec["resources"] = {"requests": self._requests()}
         affinity = self._affinity()
@@ -124,10 +129,12 @@ class PodParts:
         requests = {}
         if random.random() < 0.85:
             requests["cpu"] = random.choice(
-                ("900m", "1", "1500m") if full else ("0", "1m", "100m", "0.25", "500m", "1")
+                ("900m", "1", "1500m")
+                if full
+                else ("0", "1m", "100m", "0.25", "500m", "1", "1e-1", "0.1234")
             )
         if random.random() < 0.7:
-            requests["memory"] = random.choice(("0", "1", "100Mi", "512Mi", "1G", "1500M", "2Gi"))
+            requests["memory"] = random.choice(MEMORY)
         return requests
 
     def _container(self, index: int) -> Json:
@@ -141,11 +148,16 @@ class PodParts:
         if self._has("gpus", 0.15):
             requests["hugepages-2Mi"] = limits["hugepages-2Mi"] = "32Mi"
         resources: Json = {"requests": requests}
+        if random.random() < 0.1:
+            limits["memory"] = "3Gi"  # without a request of its own, where admission has not run
         if limits:
             resources["limits"] = limits
         container: Json = {"name": f"c{index}", "image": self._image(), "resources": resources}
         if self._has("ports", 0.4):
             container["ports"] = [self._port()]
+        if self._has("features", 0.3):
+            action = random.choice(("Restart", "RestartAllContainers"))
+            container["restartPolicyRules"] = [{"action": action}]
         return container
 
     def _init_container(self, index: int) -> Json:
@@ -162,16 +174,24 @@ class PodParts:
 
     def _image(self) -> str:
         return self._random.choice(
-            ("repo/web:v1", "repo/db:v1", "repo/tiny:v1", "repo/big", "repo/db:v1@sha256:0", "none")
+            (
+                "repo/web:v1",
+                "repo/db:v1",
+                "repo/tiny:v1",
+                "repo/big",
+                "repo/db:v1@sha256:0",
+                "host:5000/own",
+                "none",
+            )
         )
 
     def _port(self) -> Json:
         random = self._random
         port: Json = {"containerPort": 80, "hostPort": random.choice((80, 8080))}
         if random.random() < 0.4:
-            port["protocol"] = random.choice(("TCP", "UDP"))
+            port["protocol"] = random.choice(("TCP", "UDP", "SCTP"))
         if random.random() < 0.4:
-            port["hostIP"] = random.choice(("0.0.0.0", "10.0.0.1", "10.0.0.2"))
+            port["hostIP"] = random.choice(("0.0.0.0", "10.0.0.1", "10.0.0.2", "::"))
         return port
 
     def _toleration(self) -> Json:
@@ -190,6 +210,8 @@ class PodParts:
                 del toleration["operator"]
         if random.random() < 0.6:
             toleration["effect"] = random.choice(("NoSchedule", "PreferNoSchedule", "NoExecute"))
+            if toleration["effect"] == "NoExecute" and random.random() < 0.5:
+                toleration["tolerationSeconds"] = random.choice((-1, 0, 300))
         return toleration
 
     def _requirement(self) -> Json:
@@ -202,7 +224,11 @@ class PodParts:
         if operator in ("Exists", "DoesNotExist"):
             return {"key": key, "operator": operator}
         if operator in ("Gt", "Lt"):
-            return {"key": key, "operator": operator, "values": [random.choice("0123")]}
+            return {
+                "key": key,
+                "operator": operator,
+                "values": [random.choice(("0", "1", "2", "3", "006"))],
+            }
         chosen = random.sample(values, random.randint(1, len(values)))
         return {"key": key, "operator": operator, "values": chosen}
 
@@ -276,9 +302,9 @@ class PodParts:
         if random.random() < 0.95:
             term["labelSelector"] = self.any_selector()
             if random.random() < 0.15:
-                term["matchLabelKeys"] = ["rev"]
-            elif random.random() < 0.15:
-                term["mismatchLabelKeys"] = ["rev"]
+                term["matchLabelKeys"] = random.choice((["rev"], ["rev", "none"]))
+            if random.random() < 0.15:
+                term["mismatchLabelKeys"] = ["tier"]
         if random.random() < 0.3:
             term["namespaces"] = random.sample(("default", "blue", "nowhere"), random.randint(1, 2))
         if random.random() < 0.25:
@@ -309,7 +335,7 @@ class PodParts:
         if random.random() < 0.95:
             constraint["labelSelector"] = self.any_selector()
             if random.random() < 0.2:
-                constraint["matchLabelKeys"] = ["rev"]
+                constraint["matchLabelKeys"] = random.choice((["rev"], ["rev", "none"]))
         if when == "DoNotSchedule" and random.random() < 0.3:
             constraint["minDomains"] = random.randint(1, 4)
         for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -26,6 +26,17 @@ CLASSES = {
     "old": "kubernetes.io/aws-ebs",
 }
 ZONES = ("z1", "z2", "z3")
+#: What else a claim may be than bound, kept or unbound.
+ODDITIES = (
+    "attributed",
+    "beta",
+    "block",
+    "classless",
+    "deleted",
+    "lost",
+    "named",
+    "selective",
+)
 
 
 def add_volumes(random: Random, snapshot: Json) -> None:
@@ -140,7 +151,9 @@ class Volumes:
             annotations={},
             spec={
                 "accessModes": [
-                    random.choice(("ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod"))
+                    random.choice(
+                        ("ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany")
+                    )
                 ],
                 "storageClassName": random.choice(
                     ("late", "late", "hand", "hand", "old", "now", "gone")
@@ -172,7 +185,7 @@ class Volumes:
         claim["spec"]["volumeName"] = "gone" if self._may(0.1) else volume["metadata"]["name"]
 
     def _make_odd(self, claim: Json) -> None:
-        odd = self._random.choice(("lost", "deleted", "named", "selective", "beta", "classless"))
+        odd = self._random.choice(ODDITIES)
         if odd == "lost":
             claim["status"]["phase"] = "Lost"
             claim["spec"]["volumeName"] = "gone"
@@ -184,6 +197,10 @@ class Volumes:
             claim["spec"]["selector"] = {"matchLabels": {"disk": "fast"}}
         elif odd == "beta":
             claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"] = "hand"
+        elif odd == "block":
+            claim["spec"]["volumeMode"] = "Block"
+        elif odd == "attributed":
+            claim["spec"]["volumeAttributesClassName"] = "fast"
         else:
             claim["spec"]["storageClassName"] = ""
 
@@ -205,7 +222,7 @@ class Volumes:
             storage_class = kept_for["spec"]["storageClassName"]
         spec: Json = {
             "capacity": {"storage": str(10**9 * random.choice((1, 2)) + 1000 * (number + 1))},
-            "accessModes": ["ReadWriteOnce", *(["ReadWriteOncePod"] if self._may(0.5) else [])],
+            "accessModes": ["ReadWriteOnce", *self._more_modes()],
             "storageClassName": storage_class,
             **self._source(name),
         }
@@ -232,12 +249,17 @@ class Volumes:
             labels[key] = random.choice(zones)
         if self._may(0.5):
             labels["disk"] = "fast"
-        phase = random.choice(("Available", "Available", "Available", "Pending", "Released"))
+        phase = random.choice(
+            ("Available", "Available", "Available", "Pending", "Released", "Failed")
+        )
         volume = _object(
             "PersistentVolume", name, labels=labels, spec=spec, status={"phase": phase}
         )
         self._volumes.append(volume)
         return volume
+
+    def _more_modes(self) -> list[str]:
+        return [mode for mode in ("ReadWriteOncePod", "ReadWriteMany") if self._may(0.5)]
 
     def _source(self, name: str) -> Json:
         return self._random.choice(

@@ -10,6 +10,7 @@ from arranger.framework.plugin import Plugin, Queued
 from arranger.framework.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
+from arranger.plugins.node_declared_features import NodeDeclaredFeatures
 from arranger.plugins.node_name import NodeName
 from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_unschedulable import NodeUnschedulable
@@ -25,7 +26,48 @@ CORDONED = ("node(s) were unschedulable",)
 OTHER_NAME = ("node(s) didn't match the requested node name",)
 
 Case = tuple[Plugin, PodBuilder, list[NodeBuilder | PodBuilder], dict[str, tuple[str, ...]]]
+LACKING = ("node(s) didn't match Pod's required features",)
+RESTARTER = a_pod().with_spec(
+    containers=[{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]
+)
+
 FILTERS: dict[str, Case] = {
+    "a pod that restarts whole goes where the kubelet can do that": (
+        NodeDeclaredFeatures(),
+        RESTARTER,
+        [N1, N2.declaring("Other", "RestartAllContainersOnContainerExits")],
+        {"n1": LACKING},
+    ),
+    "so does one whose init container says so": (
+        NodeDeclaredFeatures(),
+        a_pod().with_spec(
+            initContainers=[
+                {"name": "i", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+            ]
+        ),
+        [N1],
+        {"n1": LACKING},
+    ),
+    "one with other rules goes anywhere": (
+        NodeDeclaredFeatures(),
+        a_pod().with_spec(
+            containers=[{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]
+        ),
+        [N1],
+        {},
+    ),
+    "users of its own on the host's network need a feature": (
+        NodeDeclaredFeatures(),
+        a_pod().with_spec(hostNetwork=True, hostUsers=False),
+        [N1, N2.declaring("UserNamespacesHostNetworkSupport")],
+        {"n1": LACKING},
+    ),
+    "either of both alone does not": (
+        NodeDeclaredFeatures(),
+        a_pod().with_spec(hostNetwork=True),
+        [N1],
+        {},
+    ),
     "a cordoned node takes no pods": (
         NodeUnschedulable(),
         a_pod(),
@@ -195,6 +237,24 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
         ClusterEvent(EventKind.NODE_TAINTS, node=N1.tainted("x").build(), node_before=N1.build()),
         False,
     ),
+    "a kubelet learned what the pod needs": (
+        NodeDeclaredFeatures(),
+        RESTARTER,
+        ClusterEvent(
+            EventKind.NODE_FEATURES,
+            node=N1.declaring("RestartAllContainersOnContainerExits").build(),
+            node_before=N1.build(),
+        ),
+        True,
+    ),
+    "a kubelet learned something else": (
+        NodeDeclaredFeatures(),
+        RESTARTER,
+        ClusterEvent(
+            EventKind.NODE_FEATURES, node=N1.declaring("Other").build(), node_before=N1.build()
+        ),
+        False,
+    ),
     "the named node came": (
         NodeName(),
         a_pod().with_spec(nodeName="n1"),
@@ -256,6 +316,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "PodTopologySpread",
         "InterPodAffinity",
         "CapacityCard",
+        "NodeDeclaredFeatures",
     ]
     weights = {p.name: profile.weights[p.name] for p in profile.at("score")}
     assert weights == {
