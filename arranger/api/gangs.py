@@ -118,6 +118,7 @@ class GangClaim:
         bundle: the role within the gang, ``""`` for the only one.
         definition: the kind of PodGroup that defines the gang; None where annotations do.
         timed_out: whether the pod is marked as having waited too long.
+        mark: the annotation with which the seed of its dialect marks such a pod.
         problems: what could not be read, as sentences for the pod's owner.
     """
 
@@ -126,6 +127,7 @@ class GangClaim:
     definition: type[AnyPodGroup] | None = None
     settings: GangSettings = GangSettings()
     timed_out: bool = False
+    mark: str = keys.GANG_TIMEOUT
     problems: tuple[str, ...] = ()
 
 
@@ -155,7 +157,9 @@ def claim_of(pod: Pod) -> GangClaim | None:
         name = quote(name, safe="")
     timed_out = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
     gang = f"{pod.metadata.namespace}/{name}"
-    return GangClaim(gang, bundle, definition, settings, timed_out, problems)
+    in_bundle = keys.BUNDLE_GANG in notes and keys.GANG_NAME not in notes
+    mark = keys.BUNDLE_TIMEOUT if in_bundle else keys.GANG_TIMEOUT
+    return GangClaim(gang, bundle, definition, settings, timed_out, mark, problems)
 
 
 @lru_cache(maxsize=4096)

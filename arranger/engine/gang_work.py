@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from arranger.api import keys
 from arranger.api.effects import AnnotatePod, DeletePod
 from arranger.engine import reports
 from arranger.engine.entity import GANG, Entity
@@ -346,9 +345,11 @@ class GangWork(GangUnits):
         elif self._policy.on_timeout == "Block":
             for gang in group.gangs:
                 gang.blocked = True
-            waiting = [*hold.entity.members.values(), *released]
-            mark = {keys.GANG_TIMEOUT: "true"}
-            self._desk.outbox += [AnnotatePod(reports.pod_ref(m.pod.pod), mark) for m in waiting]
+            for member in (*hold.entity.members.values(), *released):
+                mark = self._registry.claim_of(member.uid).mark
+                self._desk.outbox.append(
+                    AnnotatePod(reports.pod_ref(member.pod.pod), {mark: "true"})
+                )
         text = (
             f"{texts.title(group)} gave its nodes back: it did not become complete within "
             f"{hold.deadline - hold.since:g}s"

@@ -100,6 +100,10 @@ class GangRegistry:
         gang = self._gang_of[uid]
         return gang.name, gang.claims[uid].bundle
 
+    def claim_of(self, uid: str) -> GangClaim:
+        """What a pod that has a gang says about it."""
+        return self._gang_of[uid].claims[uid]
+
     def definition_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup that defines a pod's gang."""
         gang = self._gang_of.get(uid)

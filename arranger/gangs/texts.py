@@ -27,8 +27,9 @@ def why_not(group: GangGroup) -> str:
                 f"{keys.GANG_MIN}"
             )
         if gang.blocked:
+            marks = " and ".join(sorted({claim.mark for claim in gang.claims.values()}))
             return (
-                f"gang {gang.name} ran out of time: to try it again remove {keys.GANG_TIMEOUT} "
+                f"gang {gang.name} ran out of time: to try it again remove {marks} "
                 "from its pods, edit its PodGroup or recreate the pods"
             )
     return ""

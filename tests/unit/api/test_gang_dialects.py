@@ -93,7 +93,9 @@ def test_membership(case: tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None]
     if expected is None:
         assert said is None
     else:
-        assert said == GangClaim(f"default/{expected[0]}", definition=expected[1])
+        assert said is not None
+        gang, definition = expected
+        assert said == GangClaim(f"default/{gang}", definition=definition, mark=said.mark)
 
 
 def test_a_gang_is_of_its_pods_namespace() -> None:
@@ -343,6 +345,19 @@ MARKS: dict[str, tuple[Notes, bool]] = {
 def test_the_mark_of_a_gang_that_ran_out_of_time(case: tuple[Notes, bool]) -> None:
     notes, expected = case
     assert claim(a_pod().annotated(notes)).timed_out is expected
+
+
+MARKED_AS: dict[str, tuple[Notes, str]] = {
+    "in Koordinator's dialect": (in_g(), KOORDINATOR + "timeout"),
+    "in that of seed 002": (in_bundle(), BUNDLES + "timeOut"),
+    "in both": (in_g() | in_bundle(), KOORDINATOR + "timeout"),
+}
+
+
+@pytest.mark.parametrize("case", MARKED_AS.values(), ids=MARKED_AS.keys())
+def test_how_a_pod_is_to_be_marked_that_speaks(case: tuple[Notes, str]) -> None:
+    notes, mark = case
+    assert claim(a_pod().annotated(notes)).mark == mark
 
 
 VOLCANO = {"scheduling.k8s.io/group-name": "g"}

@@ -21,7 +21,7 @@ from arranger.engine.phases import Phase
 from arranger.framework.plugin import Plugin, Wait
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
-from tests.unit.engine.harness import CONFLICT, Core, of, placements, small_profile
+from tests.unit.engine.harness import CONFLICT, Core, conditions, of, placements, small_profile
 
 Object = NodeBuilder | PodBuilder | PodGroupBuilder
 GROUPS = '["default/a", "other/b"]'
@@ -222,6 +222,19 @@ def test_non_strict_members_give_up_when_their_time_is_over(core: Core) -> None:
     assert "ran out of time" in told["g-0"].message
     core.see(*nodes(4))
     assert bound(core.at(6000)) == set(), "not tried again until somebody acts"
+
+
+def test_each_dialect_has_its_own_mark_and_says_which(core: Core) -> None:
+    core.see(*nodes(1), *bundle("ps", 2, 2, isStrictMode="false", waitingTime="60s"))
+    core.run()
+    effects = core.at(60)
+    marks = [dict(mark.annotations) for mark in of(AnnotatePod, effects)]
+    assert marks == [{"gang.koordinater.io/timeOut": "true"}] * 2
+    assert all("remove gang.koordinater.io/timeOut from" in text for _, text in conditions(effects))
+    core.see(*nodes(2), *bundle("ps", 2, 2, isStrictMode="false", timeOut="true"))
+    assert bound(core.at(200)) == set()
+    core.see(*bundle("ps", 2, 2, isStrictMode="false"))
+    assert bound(core.at(300)) == {"ps-0", "ps-1"}
 
 
 def test_two_hours_of_patience_are_two_hours(core: Core) -> None:
