@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import Any, Final
 
 import aiohttp
 
 from arranger.api.extenders import Extender, ExtenderTls
+from arranger.kube.access import Credentials, Identity
 from arranger.kube.http import USER_AGENT
 from arranger.kube.transport import RefusedConnectionError, TransportError
 
@@ -16,11 +16,11 @@ PER_HOST: Final = 16
 
 
 class HttpExtenders:
-    """Calls extenders; TLS files are read at the first call."""
+    """Calls extenders; TLS files are read at the first call, and again when they have changed."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._contexts: dict[ExtenderTls, ssl.SSLContext] = {}
+        self._trust: dict[ExtenderTls, Credentials] = {}
 
     async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
         """See :class:`~arranger.kube.extenders.ExtenderPort`."""
@@ -56,23 +56,20 @@ class HttpExtenders:
     def _tls(self, tls: ExtenderTls | None) -> dict[str, Any]:
         if tls is None:
             return {}
-        context = self._contexts.get(tls)
-        if context is None:
-            try:
-                context = self._contexts[tls] = _context(tls)
-            except OSError as error:
-                raise RefusedConnectionError(f"TLS set-up: {error}") from error
-        options: dict[str, Any] = {"ssl": context}
+        trust = self._trust.get(tls)
+        if trust is None:
+            trust = self._trust[tls] = Credentials(
+                Identity(
+                    ca_file=tls.ca_file or None,
+                    cert_file=tls.cert_file or None,
+                    key_file=tls.key_file or None,
+                    verify=not tls.insecure,
+                )
+            )
+        try:
+            options: dict[str, Any] = {"ssl": trust.ssl_context()}
+        except OSError as error:
+            raise RefusedConnectionError(f"TLS set-up: {error}") from error
         if tls.server_name:
             options["server_hostname"] = tls.server_name
         return options
-
-
-def _context(tls: ExtenderTls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca_file or None)
-    if tls.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert_file:
-        context.load_cert_chain(tls.cert_file, tls.key_file or None)
-    return context

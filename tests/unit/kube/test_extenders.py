@@ -377,6 +377,32 @@ async def test_tls_from_files(throwaway_certificate: tuple[Path, Path]) -> None:
             assert isinstance(outcome, Advice) == works, (name, outcome)
 
 
+async def test_renewed_tls_files_are_used(
+    throwaway_certificate: tuple[Path, Path],
+    another_certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (cert, key), (trusted, _) = throwaway_certificate, another_certificate
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(cert, key)
+    fake = FakeExtender({"filter": Said({"NodeNames": ["n0"]})})
+    monkeypatch.setattr("arranger.kube.access.RECHECK", 0.0)
+    async with serving(fake, tls=server):
+        tls = ExtenderTls(ca_file=str(trusted))
+        extender = Extender(fake.url, "filter", node_cache_capable=True, tls=tls)
+        asker = consultant(HttpExtenders())
+        question = Consult(POD, (extender,), NODES)
+        (before,) = await outcomes(asker, question)
+        trusted.write_bytes(cert.read_bytes())
+        (after,) = await outcomes(asker, question)
+        trusted.unlink()  # as in the middle of a rotation
+        (kept,) = await outcomes(asker, question)
+        await asker.close()
+    assert isinstance(before, Refused)
+    assert isinstance(after, Advice)
+    assert isinstance(kept, Advice)
+
+
 # --- bindings and silence, in virtual time ------------------------------------------------------
 
 
