@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import msgspec
 
+from arranger.embedded.calls import Call
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import Answer, EmbeddedCluster, Request
-from arranger.embedded.taps import Call, LostError, Taps
+from arranger.embedded.taps import LostError, Taps
 from arranger.embedded.watching import Watch
 from arranger.kube.transport import RefusedConnectionError, Response, Stream, TransportError
 

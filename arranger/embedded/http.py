@@ -10,9 +10,10 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
+from arranger.embedded.calls import Call
 from arranger.embedded.direct import open_watch
 from arranger.embedded.server import Answer, EmbeddedCluster, Request
-from arranger.embedded.taps import Call, LostError, Taps
+from arranger.embedded.taps import LostError, Taps
 from arranger.embedded.watching import Watch
 
 T = TypeVar("T")

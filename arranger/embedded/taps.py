@@ -17,108 +17,36 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import lru_cache
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
+from arranger.embedded.calls import (
+    ALL,
+    BINDINGS,
+    EVENTS,
+    LEASES,
+    READS,
+    STATUSES,
+    WATCHES,
+    WRITES,
+    Call,
+    Calls,
+    about,
+    by,
+    of,
+)
 from arranger.embedded.errors import ApiError, expired
 from arranger.embedded.server import Answer
 from arranger.embedded.watching import Watch
 
 T = TypeVar("T")
 
-# --- which calls -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request on its way to the server, the opening of a watch included.
-
-    Attributes:
-        at: the loop's time at which it was sent.
-        user: who asks: the name of the direct transport, or the User-Agent over HTTP.
-    """
-
-    at: float
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    user: str = ""
-
-    @property
-    def plural(self) -> str:
-        """The resource it is about, ``pods`` for example; "" outside the API."""
-        return _plural(self.path)
-
-    @property
-    def json(self) -> Any:
-        """The body, decoded; None where there is none."""
-        return msgspec.json.decode(self.body) if self.body else None
-
-
-@lru_cache(maxsize=4096)
-def _plural(path: str) -> str:
-    parts = [part for part in path.split("/") if part]
-    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
-    if len(rest) >= 3 and rest[0] == "namespaces":
-        rest = rest[2:]
-    return rest[0] if rest else ""
-
-
-class Calls:
-    """Some of all calls; ``&``, ``|`` and ``~`` combine them."""
-
-    def __init__(self, test: Callable[[Call], bool]) -> None:
-        self._test = test
-
-    def __call__(self, call: Call) -> bool:
-        """Whether ``call`` is one of them."""
-        return self._test(call)
-
-    def __and__(self, other: Callable[[Call], bool]) -> Calls:
-        return Calls(lambda call: self(call) and other(call))
-
-    def __or__(self, other: Callable[[Call], bool]) -> Calls:
-        return Calls(lambda call: self(call) or other(call))
-
-    def __invert__(self) -> Calls:
-        return Calls(lambda call: not self(call))
-
-
-ALL: Final = Calls(lambda _: True)
-WRITES: Final = Calls(lambda call: call.method not in ("GET", "HEAD"))
-WATCHES: Final = Calls(lambda call: call.query.get("watch") in ("1", "true"))
-#: Reads that are no watches.
-READS: Final = ~WRITES & ~WATCHES
-BINDINGS: Final = Calls(lambda call: call.path.endswith("/binding"))
-STATUSES: Final = WRITES & (lambda call: call.path.endswith("/status"))
-
-
-def of(plural: str) -> Calls:
-    """Calls about one resource, subresources included."""
-    return Calls(lambda call: call.plural == plural)
-
-
-def about(name: str) -> Calls:
-    """Calls about the object of one name."""
-    return Calls(lambda call: name in call.path.split("/"))
-
-
-def by(user: str) -> Calls:
-    """Calls of one client."""
-    return Calls(lambda call: call.user == user)
-
-
-EVENTS: Final = of("events")
-LEASES: Final = of("leases")
-
-# --- what happens to them ----------------------------------------------------------------------
+# --- what happens to calls ---------------------------------------------------------------------
 
 
 class Lose(Enum):
@@ -420,3 +348,34 @@ def _abandon(result: object) -> None:
     """Nobody will read it: a watch must not go on filling up."""
     if isinstance(result, Watch):
         result.close()
+
+
+__all__ = [
+    "ALL",
+    "BINDINGS",
+    "EVENTS",
+    "LEASES",
+    "READS",
+    "STATUSES",
+    "WATCHES",
+    "WRITES",
+    "Call",
+    "CallFault",
+    "Calls",
+    "Cut",
+    "Delay",
+    "Expire",
+    "LineFault",
+    "Lose",
+    "LostError",
+    "Meanwhile",
+    "Pause",
+    "Reply",
+    "Rule",
+    "Stall",
+    "Taps",
+    "Write",
+    "about",
+    "by",
+    "of",
+]
