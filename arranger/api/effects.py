@@ -107,6 +107,43 @@ class PatchObject:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """One incarnation of a ResourceClaim."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveClaim:
+    """Reserve a ResourceClaim for a pod and, unless it is allocated, allocate it.
+
+    ``allocation`` is ``status.allocation`` as the API has it, None for a claim that has one. A
+    claim that is allocated otherwise meanwhile, or is going, ends as Refused.
+    """
+
+    claim: ClaimRef
+    pod: PodRef
+    allocation: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim:
+    """Take a pod's reservation of a ResourceClaim back.
+
+    With ``deallocate`` its allocation, too, if it is then reserved for nobody.
+    """
+
+    claim: ClaimRef
+    pod: PodRef
+    deallocate: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PublishEvent:
     """Record an events.k8s.io/v1 Event; best effort, never waited for."""
 
@@ -150,7 +187,16 @@ class ConsultVictims:
 
 
 #: What is written to the API server, or by an extender in our place.
-Write = Bind | PatchPodStatus | DeletePod | AnnotatePod | PatchObject | PublishEvent
+Write = (
+    Bind
+    | PatchPodStatus
+    | DeletePod
+    | AnnotatePod
+    | PatchObject
+    | ReserveClaim
+    | ReleaseClaim
+    | PublishEvent
+)
 #: What is asked of extenders; nothing is written.
 Question = Consult | ConsultVictims
 Effect = Write | Question

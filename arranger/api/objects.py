@@ -278,6 +278,13 @@ class ContainerStatus(Struct):
     allocated_resources: ResourceList = {}
 
 
+class PodResourceClaimStatus(Struct):
+    """``resourceClaimStatuses[]``: the claim that was made from a template, if one had to be."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Struct):
     """``status`` of a pod."""
 
@@ -290,6 +297,7 @@ class PodStatus(Struct):
     resize: str = ""
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
 class Pod(Struct):

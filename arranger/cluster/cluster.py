@@ -8,6 +8,7 @@ from types import TracebackType
 
 from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.objects import Node
+from arranger.cluster.devices import Devices
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_counts import CountCache
@@ -28,6 +29,7 @@ class Cluster:
         table: the nodes.
         assumed: uids of the pods whose place is our decision, not yet the API's word.
         objects: namespaces, services and controllers.
+        devices: what resource claims are allocated from.
         budgets: PodDisruptionBudgets by ``namespace/name``.
         counts: how many pods on each node answer to a selector.
     """
@@ -46,6 +48,7 @@ class Cluster:
         self._pods: dict[str, PodInfo] = {}
         self._where: dict[str, str] = {}
         self._stray: dict[str, dict[str, PodInfo]] = {}
+        self.devices = Devices(self.objects, self.__contains__)
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._where
@@ -179,6 +182,7 @@ class Cluster:
             AssertionError: they disagree.
         """
         self.table.check_consistent()
+        self.devices.check_consistent()
         on_nodes = {
             uid: self.table.name(row)
             for row in range(self.table.size)

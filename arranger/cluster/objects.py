@@ -1,12 +1,13 @@
-"""Objects other than nodes and pods that plugins look up: namespaces, controllers, storage."""
+"""Objects other than nodes and pods that plugins look up: namespaces, storage, devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.objects import Namespace
 from arranger.api.storage import (
     CSIDriver,
@@ -28,7 +29,12 @@ Storage = (
     | VolumeAttachment
     | CSIStorageCapacity
 )
-StoredObject = Namespace | Service | ReplicationController | ReplicaSet | StatefulSet | Storage
+Devices = ResourceClaim | ResourceSlice | DeviceClass
+StoredObject = (
+    Namespace | Service | ReplicationController | ReplicaSet | StatefulSet | Storage | Devices
+)
+#: Told of what an object was and what it is, where there is one.
+Listener = Callable[[Any, Any], None]
 T = TypeVar("T", bound=StoredObject)
 
 #: The kinds that matter to pods with volumes only, by their API names.
@@ -42,6 +48,13 @@ STORAGE_KINDS: Final[dict[str, type[Storage]]] = {
     "CSIStorageCapacity": CSIStorageCapacity,
 }
 
+#: The kinds that matter to pods with resource claims only, by their API names.
+DEVICE_KINDS: Final[dict[str, type[Devices]]] = {
+    "ResourceClaim": ResourceClaim,
+    "ResourceSlice": ResourceSlice,
+    "DeviceClass": DeviceClass,
+}
+
 #: The kinds a cluster keeps, by their API names: what an edge has to watch.
 STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
     "Namespace": Namespace,
@@ -50,6 +63,7 @@ STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
     "ReplicaSet": ReplicaSet,
     "StatefulSet": StatefulSet,
     **STORAGE_KINDS,
+    **DEVICE_KINDS,
 }
 
 #: The log of storage is cut to its younger half at this length; slower readers start over.
@@ -86,6 +100,11 @@ class ObjectStore:
         self._shown: dict[_Key, Storage] = {}
         self._log: list[Storage] = []
         self._log_start = 0
+        self._listeners: dict[type[Any], Listener] = {}
+
+    def listen(self, kind: type[StoredObject], listener: Listener) -> None:
+        """Have ``listener`` told of every object of a type that comes, changes or goes."""
+        self._listeners[kind] = listener
 
     def set(self, stored: StoredObject) -> StoredObject | None:
         """Take up what the API shows of an object; returns what it showed before."""
@@ -103,7 +122,7 @@ class ObjectStore:
         self._shown.pop(key, None)
         gone = self._objects.get(kind, {}).get(namespace, {}).pop(name, None)
         if gone is not None:
-            self._note(gone)
+            self._note(gone, gone, None)
 
     def touch(self) -> None:
         """Something else that plugins look up has changed: what was judged must be judged anew."""
@@ -180,10 +199,17 @@ class ObjectStore:
         before = of_namespace.get(name)
         of_namespace[name] = stored
         if before is None or not alike(before, stored):
-            self._note(stored)
+            self._note(stored, before, stored)
         return shown or before
 
-    def _note(self, changed: StoredObject) -> None:
+    def _note(
+        self, changed: StoredObject, before: StoredObject | None, after: StoredObject | None
+    ) -> None:
+        listener = self._listeners.get(type(changed))
+        if listener is not None:
+            listener(before, after)
+        if isinstance(changed, Devices):
+            return  # no verdict that is shared among pods depends on it
         if not isinstance(changed, Storage):
             self.version += 1
             return

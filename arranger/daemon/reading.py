@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.objects import Namespace, Node, Pod
 from arranger.api.podgroups import (
     CommunityPodGroup,
@@ -51,6 +52,9 @@ PATHS: Final[dict[type[Any], str]] = {
     CSIDriver: "/apis/storage.k8s.io/v1/csidrivers",
     VolumeAttachment: "/apis/storage.k8s.io/v1/volumeattachments",
     CSIStorageCapacity: "/apis/storage.k8s.io/v1/csistoragecapacities",
+    ResourceClaim: "/apis/resource.k8s.io/v1/resourceclaims",
+    ResourceSlice: "/apis/resource.k8s.io/v1/resourceslices",
+    DeviceClass: "/apis/resource.k8s.io/v1/deviceclasses",
     SigsPodGroup: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
     CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",

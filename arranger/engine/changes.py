@@ -49,12 +49,13 @@ def placed_pod_change(before: PodInfo | None, after: PodInfo) -> ClusterEvent | 
 def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
     """The event of an edit of a pod in the queue; ``None`` for what cannot matter to placing it.
 
-    Its status does not matter: we wrote it ourselves.
+    Its status does not matter, which we wrote ourselves, but for the claims made for it.
     """
     same = (
         before.spec_key == after.spec_key
         and before.pod.metadata.labels == after.pod.metadata.labels
         and before.pod.metadata.annotations == after.pod.metadata.annotations
+        and before.pod.status.resource_claim_statuses == after.pod.status.resource_claim_statuses
     )
     if same:
         return None

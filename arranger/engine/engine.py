@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from arranger.api.effects import Effect, Outcome, Refused
+from arranger.api.effects import Effect, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.engine import reports
 from arranger.engine.binding import SAYS_NOTHING
 from arranger.engine.consulting import Round
@@ -22,6 +22,7 @@ from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.victim_choice import choose, without_victims
 from arranger.framework.failures import PluginFailureError
 from arranger.framework.status import Code, Status
+from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Engine(Intake):
         for answered in self._consulting.advance(now):
             self._advised(answered, now)
         self.queue.advance(now)
+        self._queue_timers.advance(now)
         self._gangs.advance(now)
         self._binder.advance(now)
         self._run_waiting(now)
@@ -55,6 +57,7 @@ class Engine(Intake):
             limit -= len(entity.members)
             self._attempt(entity, now)
         self._consulting.give_turns(now)
+        self._desk.outbox += self.cluster.devices.claims.take_effects()
         effects, self._desk.outbox = self._desk.outbox, []
         return effects
 
@@ -68,7 +71,7 @@ class Engine(Intake):
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
         timers = [member.deadline for member in self._desk.waiting.values()]
-        parts = (self.queue, self._gangs, self._binder, self._consulting)
+        parts = (self.queue, self._gangs, self._binder, self._consulting, self._queue_timers)
         others = [part.next_timer() for part in parts]
         return min([*timers, *(due for due in others if due is not None)], default=None)
 
@@ -198,6 +201,11 @@ class Engine(Intake):
 
     def settle(self, effect: Effect, outcome: Outcome, now: float) -> None:
         """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
+        if isinstance(effect, ReserveClaim | ReleaseClaim):
+            claims = self.cluster.devices.claims
+            if claims.settle(effect, outcome):
+                self._desk.happened(ClusterEvent(EventKind.OTHER, resource="ResourceClaim"), now)
+            self._desk.outbox += claims.take_effects()
         if self._preempting.awaits(effect):
             self._preempting.settle(effect, outcome, now)
         elif self._consulting.awaits(effect):
@@ -207,6 +215,8 @@ class Engine(Intake):
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
+        if isinstance(effect, ReserveClaim | ReleaseClaim):
+            return True
         parts = (self._binder, self._preempting, self._consulting)
         return any(part.awaits(effect) for part in parts)
 

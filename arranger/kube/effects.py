@@ -23,9 +23,12 @@ from arranger.api.effects import (
     PatchPodStatus,
     PublishEvent,
     Refused,
+    ReleaseClaim,
+    ReserveClaim,
     Write,
 )
 from arranger.kube.binding import BindJob
+from arranger.kube.claimwrites import ClaimJob
 from arranger.kube.events import EventRecorder, EventWrite
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
 from arranger.kube.limit import AdaptiveLimit
@@ -126,6 +129,8 @@ class Writer:
                 self._enqueue(self._pod_writes.annotate(effect, done))
             case PatchObject():
                 self._enqueue(self._pod_writes.patch_object(effect, done))
+            case ReserveClaim() | ReleaseClaim():
+                self._enqueue(ClaimJob(effect, done, self._rng))
             case _:
                 assert_never(effect)
 

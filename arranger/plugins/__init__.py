@@ -14,6 +14,7 @@ from arranger.plugins.bin_pack import BinPack
 from arranger.plugins.capacity_card import CapacityCard
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.default_preemption import DefaultPreemption
+from arranger.plugins.dynamic_resources import DynamicResources
 from arranger.plugins.image_locality import ImageLocality
 from arranger.plugins.inter_pod_affinity import InterPodAffinity
 from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
@@ -31,7 +32,6 @@ from arranger.plugins.pod_topology_spread import PodTopologySpread
 from arranger.plugins.priority_sort import PrioritySort
 from arranger.plugins.scheduling_gates import SchedulingGates
 from arranger.plugins.taint_toleration import TaintToleration
-from arranger.plugins.unsupported import NotYetSupported
 from arranger.plugins.volume_binding import VolumeBinding
 from arranger.plugins.volume_restrictions import VolumeRestrictions
 from arranger.plugins.volume_zone import VolumeZone
@@ -52,7 +52,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (VolumeZone, 1),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
-    (NotYetSupported, 1),
+    (DynamicResources, 1),
     (CapacityCard, 1),
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),

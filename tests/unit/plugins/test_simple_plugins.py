@@ -16,7 +16,6 @@ from arranger.plugins.node_ports import NodePorts
 from arranger.plugins.node_unschedulable import NodeUnschedulable
 from arranger.plugins.priority_sort import PrioritySort
 from arranger.plugins.scheduling_gates import SchedulingGates
-from arranger.plugins.unsupported import NotYetSupported
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.plugins.judging import judged, rejected
 
@@ -187,31 +186,6 @@ def test_the_binding_is_for_this_incarnation_of_the_pod() -> None:
     assert bind == Bind(PodRef("default", "p", "u1"), "n1")
 
 
-REFUSALS: dict[str, tuple[PodBuilder, str]] = {
-    "a resource claim": (
-        a_pod().with_spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]),
-        "resource claims are not supported yet: ['gpu']",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSALS.values(), ids=REFUSALS.keys())
-def test_what_is_not_built_is_refused_and_not_guessed(case: tuple[PodBuilder, str]) -> None:
-    pod, reason = case
-    verdict = judged(NotYetSupported(), pod, N1)
-    assert verdict["preFilter"] == {
-        "plugin": "NotYetSupported",
-        "code": "UnschedulableAndUnresolvable",
-        "reasons": [reason],
-    }
-    assert verdict["fitError"] == f"0/1 nodes are available: {reason}."
-
-
-def test_volumes_that_live_anywhere_are_no_reason_to_refuse() -> None:
-    pod = a_pod().with_spec(volumes=[{"name": "cfg", "configMap": {"name": "c"}}])
-    assert judged(NotYetSupported(), pod, N1)["feasible"] == ["n1"]
-
-
 HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
     "an open node came": (
         NodeUnschedulable(),
@@ -315,6 +289,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
+        "DynamicResources",
         "CapacityCard",
         "NodeDeclaredFeatures",
     ]

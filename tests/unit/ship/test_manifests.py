@@ -72,11 +72,14 @@ WRITES: set[Right] = {
     ("", "persistentvolumes", "patch"),
     ("", "persistentvolumeclaims", "patch"),
     ("arranger.io", "gangs/status", "patch"),
+    ("resource.k8s.io", "resourceclaims", "patch"),
+    ("resource.k8s.io", "resourceclaims/status", "patch"),
+    ("resource.k8s.io", "resourceclaims/binding", "patch"),
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
 }
-#: An ambiguous Binding is settled by reading the pod.
-READS_OF_ONE: set[Right] = {("", "pods", "get")}
+#: An ambiguous Binding is settled by reading the pod, and claims are written as they are.
+READS_OF_ONE: set[Right] = {("", "pods", "get"), ("resource.k8s.io", "resourceclaims", "get")}
 
 
 def test_every_file_is_listed_by_the_kustomization() -> None:

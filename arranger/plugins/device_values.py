@@ -1,0 +1,184 @@
+"""What device selectors can compute with: versions, quantities, and the functions on them.
+
+Upstream: the CEL libraries ``quantity``, ``semver`` and the strings extension of
+``k8s.io/apiserver/pkg/cel/library``. Loaded only when a selector is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import total_ordering
+from typing import Any, Final
+
+from celpy import celtypes
+from celpy.evaluation import CELEvalError
+
+from arranger.api.quantity import QuantityError, exact
+
+_VERSION: Final = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][\dA-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][\dA-Za-z-]*))*))?"
+    r"(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?",
+    re.ASCII,
+)
+_INT64: Final = 2**63
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A semantic version; equal to others of the same precedence."""
+
+    release: tuple[int, int, int]
+    pre: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, *, normalize: bool = False) -> Version:
+        """Read a version; ``normalize`` forgives a ``v`` in front, missing parts, leading zeros.
+
+        Raises:
+            ValueError: it is none.
+        """
+        found = _VERSION.fullmatch(_normal(text) if normalize else text)
+        if found is None:
+            raise ValueError(f"{text!r} is not a semantic version")
+        major, minor, patch, pre = found.groups()
+        return cls((int(major), int(minor), int(patch)), tuple(pre.split(".")) if pre else ())
+
+    def __lt__(self, other: Version) -> bool:
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[Any, ...]:
+        # Numbers come before words, and whatever is tagged comes before the release itself.
+        pre = [(not part.isdigit(), int(part) if part.isdigit() else part) for part in self.pre]
+        return self.release, not self.pre, pre
+
+
+def _normal(text: str) -> str:
+    bare = text.removeprefix("v")
+    end = min((n for n in (bare.find("-"), bare.find("+")) if n >= 0), default=len(bare))
+    parts = [part.lstrip("0") or "0" for part in bare[:end].split(".")]
+    return ".".join([*parts, *["0"] * (3 - len(parts))]) + bare[end:]
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount; equal to others that are as much, however they are written."""
+
+    amount: Decimal
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.amount < other.amount
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole number of 64 bits."""
+        return self.amount == self.amount.to_integral_value() and -_INT64 <= self.amount < _INT64
+
+
+def equal(one: Any, other: Any) -> Any:
+    """CEL's equality: values of different types are different, which is no error."""
+    for given in (one, other):
+        if isinstance(given, CELEvalError):
+            return given
+    if isinstance(one, celtypes.BoolType) != isinstance(other, celtypes.BoolType):
+        return celtypes.BoolType(False)
+    try:
+        return celtypes.BoolType(bool(one == other))
+    except TypeError:
+        return celtypes.BoolType(False)
+
+
+def _unequal(one: Any, other: Any) -> Any:
+    same = equal(one, other)
+    return same if isinstance(same, CELEvalError) else celtypes.BoolType(not same)
+
+
+def _within(item: Any, container: Any) -> Any:
+    for given in (item, container):
+        if isinstance(given, CELEvalError):
+            return given
+    return celtypes.BoolType(any(bool(equal(item, other)) for other in container))
+
+
+def _compare(one: Any, other: Any) -> int:
+    if type(one) is not type(other) or not isinstance(one, Version | Quantity):
+        raise TypeError("no such overload")
+    return bool(one > other) - bool(one < other)
+
+
+def _quantity(text: Any) -> Quantity:
+    return Quantity(exact(str(text)))
+
+
+def _is_quantity(text: Any) -> Any:
+    try:
+        _quantity(text)
+    except QuantityError:
+        return celtypes.BoolType(False)
+    return celtypes.BoolType(True)
+
+
+def _semver(text: Any, normalize: Any = False) -> Version:
+    return Version.parse(str(text), normalize=bool(normalize))
+
+
+def _is_semver(text: Any, normalize: Any = False) -> Any:
+    try:
+        _semver(text, normalize)
+    except ValueError:
+        return celtypes.BoolType(False)
+    return celtypes.BoolType(True)
+
+
+def _as_integer(quantity: Quantity) -> Any:
+    if not quantity.whole:
+        raise ValueError("cannot convert value to integer")
+    return celtypes.IntType(int(quantity.amount))
+
+
+def _amount(given: Any) -> Decimal:
+    return given.amount if isinstance(given, Quantity) else Decimal(int(given))
+
+
+def _part(n: int) -> Callable[[Version], Any]:
+    return lambda version: celtypes.IntType(version.release[n])
+
+
+def _text(of: Callable[..., str]) -> Callable[..., Any]:
+    return lambda *given: celtypes.StringType(of(*given))
+
+
+#: By name, for functions and methods alike.
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "_==_": equal,
+    "_!=_": _unequal,
+    "_in_": _within,
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "semver": _semver,
+    "isSemver": _is_semver,
+    "compareTo": lambda one, other: celtypes.IntType(_compare(one, other)),
+    "isGreaterThan": lambda one, other: celtypes.BoolType(_compare(one, other) > 0),
+    "isLessThan": lambda one, other: celtypes.BoolType(_compare(one, other) < 0),
+    "major": _part(0),
+    "minor": _part(1),
+    "patch": _part(2),
+    "sign": lambda one: celtypes.IntType(_compare(one, Quantity(Decimal(0)))),
+    "add": lambda one, other: Quantity(one.amount + _amount(other)),
+    "sub": lambda one, other: Quantity(one.amount - _amount(other)),
+    "isInteger": lambda one: celtypes.BoolType(one.whole),
+    "asInteger": _as_integer,
+    "asApproximateFloat": lambda one: celtypes.DoubleType(float(one.amount)),
+    "lowerAscii": _text(lambda text: text.lower()),
+    "upperAscii": _text(lambda text: text.upper()),
+    "trim": _text(lambda text: text.strip()),
+    "replace": _text(lambda text, old, new: text.replace(old, new)),
+    "substring": _text(lambda text, start, end=None: text[start:end]),
+    "split": lambda text, at: celtypes.ListType([celtypes.StringType(t) for t in text.split(at)]),
+    "indexOf": lambda text, what: celtypes.IntType(text.find(what)),
+}

@@ -1,0 +1,324 @@
+"""DynamicResources' verdicts: where pods with resource claims may go, and who is woken by what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from arranger.cluster.objects import StoredObject
+from arranger.framework.evaluation import Evaluation
+from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.framework.what_if import WhatIf
+from arranger.plugins import device_verdicts
+from arranger.plugins.dynamic_resources import DynamicResources
+from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
+from tests.devices import (
+    ATTRIBUTES,
+    a_claim,
+    a_device,
+    a_device_class,
+    a_slice,
+    cel,
+    claiming,
+    claiming_from,
+    option,
+)
+from tests.unit.plugins.judging import judged, only, rejected
+
+N1, N2 = a_node("n1").in_zone("a"), a_node("n2").in_zone("b")
+GPUS = a_device_class()
+POD = claiming(a_pod(), "c")
+MADE = claiming_from(a_pod(), "gpu", "c")
+ASKING = a_claim().asks()
+NONE = ("cannot allocate all claims",)
+ELSEWHERE = ("resourceclaim not available on the node",)
+
+REFUSED: dict[str, tuple[PodBuilder, list[Member], str]] = {
+    "the claim does not exist": (POD, [], 'could not find ResourceClaim "default/c"'),
+    "the claim is in another namespace": (
+        POD.in_namespace("other"),
+        [ASKING],
+        'could not find ResourceClaim "other/c"',
+    ),
+    "the claim is yet to be made": (
+        claiming_from(a_pod(), "gpu"),
+        [ASKING],
+        'pod "default/p": ResourceClaim not created yet',
+    ),
+    "the claim is going": (POD, [ASKING.deleting()], 'resourceclaim "c" is being deleted'),
+    "the claim was made for another pod": (
+        MADE,
+        [ASKING.made_for(a_pod("other"))],
+        "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)",
+    ),
+    "the class does not exist": (
+        POD,
+        [a_claim().asks(of="gone")],
+        "request gpu: device class gone does not exist",
+    ),
+    "the class of an alternative does not exist": (
+        POD,
+        [a_claim().asks_first(option("a"), option("b", of="gone"))],
+        "request gpu/b: device class gone does not exist",
+    ),
+    "the claim asks for part of a device": (
+        POD,
+        [a_claim().asks(capacity={"requests": {"memory": "1Gi"}})],
+        "resource claim default/c, request gpu: capacity requests (consumable capacity) are not "
+        "supported yet",
+    ),
+    "the claim asks for nothing that is known": (
+        POD,
+        [a_claim()._request({"name": "gpu"})],
+        "resource claim default/c, request gpu: unknown request type",
+    ),
+    "the claim asks in a way that is not known": (
+        POD,
+        [a_claim().asks(allocationMode="Some")],
+        "resource claim default/c, request gpu: allocation mode Some is not supported",
+    ),
+    "a constraint is not known": (
+        POD,
+        [ASKING.constrained(requests=["gpu"])],
+        "resource claim default/c, constraint #0: not supported",
+    ),
+    "the claim waits for its devices": (
+        POD,
+        [ASKING.given("a", bindingConditions=["Ready"])],
+        "resource claim default/c: binding conditions are not supported yet",
+    ),
+    "as many pods as may have it have it": (
+        POD,
+        [ASKING.given("a").reserved_for(*(f"u{n}" for n in range(256)))],
+        "resourceclaim in use",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_a_pod_waits_for_its_claims(case: tuple[PodBuilder, list[Member], str]) -> None:
+    pod, members, reason = case
+    verdict = judged(DynamicResources(), pod, N1, N2, GPUS, *members)
+    assert verdict["preFilter"] == {
+        "plugin": "DynamicResources",
+        "code": "UnschedulableAndUnresolvable",
+        "reasons": [reason],
+    }
+
+
+FILTERED: dict[str, tuple[PodBuilder, list[Member], dict[str, tuple[str, ...]]]] = {
+    "a pod without claims goes anywhere": (a_pod(), [], {}),
+    "a claim that turned out not to be needed": (
+        claiming_from(a_pod(), "gpu")._append("status", resourceClaimStatuses={"name": "gpu"}),
+        [],
+        {},
+    ),
+    "where there is a device": (POD, [ASKING, a_slice("n1", "a")], {"n2": NONE}),
+    "where there is a free one": (
+        POD,
+        [ASKING, a_slice("n1", "a"), a_slice("n2", "a"), a_claim("x").given("a", pool="n2")],
+        {"n2": NONE},
+    ),
+    "the claim made for it": (
+        MADE,
+        [ASKING.made_for(a_pod().with_uid("uid-judged")), a_slice("n2", "a")],
+        {"n1": NONE},
+    ),
+    "where all of its claims can be had": (
+        claiming(a_pod(), "c", "d"),
+        [ASKING, a_claim("d").asks(), a_slice("n1", "a", "b"), a_slice("n2", "a")],
+        {"n2": NONE},
+    ),
+    "where its claim is": (POD, [ASKING.given("a", on="n2")], {"n1": ELSEWHERE}),
+    "where its claim is, whoever else uses it": (
+        POD,
+        [ASKING.given("a", on="n2").reserved_for("uid-other")],
+        {"n1": ELSEWHERE},
+    ),
+    "a claim that can be used from everywhere": (POD, [ASKING.given("a")], {}),
+    "where one claim is and another can be had": (
+        claiming(a_pod(), "c", "d"),
+        [ASKING.given("a", on="n2"), a_claim("d").asks(), a_slice("n2", "b")],
+        {"n1": NONE},
+    ),
+    "a node whose devices cannot be judged is out, the others are not": (
+        POD,
+        [
+            a_claim().asks(selectors=[cel(f"{ATTRIBUTES}.numa == 1")]),
+            a_slice("n1", "a"),
+            a_slice("n2", a_device("a", numa=1)),
+        ],
+        {"n1": ("claim default/c: selector #0: CEL runtime error: no such key: numa",)},
+    ),
+    "devices that we cannot honour are named": (
+        POD,
+        [ASKING, a_slice("n1", {**a_device("a"), "allowMultipleAllocations": True})],
+        {
+            "n1": (
+                "cannot allocate all claims; not supported yet: devices for multiple allocations "
+                "(consumable capacity)",
+            ),
+            "n2": NONE,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILTERED.values(), ids=FILTERED.keys())
+def test_nodes_are_rejected(
+    case: tuple[PodBuilder, list[Member], dict[str, tuple[str, ...]]],
+) -> None:
+    pod, members, want = case
+    assert rejected(DynamicResources(), pod, N1, N2, GPUS, *members) == want
+
+
+POST_FILTERED: dict[str, tuple[PodBuilder, list[Member], str]] = {
+    "no claims": (a_pod(), [], "no new claims to deallocate"),
+    "a claim that has no devices": (POD, [ASKING], "still not schedulable"),
+    "a claim that is elsewhere": (
+        POD,
+        [ASKING.given("a", on="gone")],
+        "deallocation of ResourceClaim completed",
+    ),
+    "a claim that is elsewhere and reserved for the pod": (
+        POD,
+        [ASKING.given("a", on="gone").reserved_for("uid-judged")],
+        "deallocation of ResourceClaim completed",
+    ),
+    "a claim that others use elsewhere": (
+        POD,
+        [ASKING.given("a", on="gone").reserved_for("uid-other")],
+        "still not schedulable",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", POST_FILTERED.values(), ids=POST_FILTERED.keys())
+def test_what_is_in_the_way_goes_back(case: tuple[PodBuilder, list[Member], str]) -> None:
+    pod, members, said = case
+    cluster = a_cluster(N1, GPUS, *members)
+    info = pod.with_uid("uid-judged").info()
+    plugin = DynamicResources()
+    profile = only(plugin)
+    evaluation = Evaluation(profile, cluster, info)
+    what_if = WhatIf(profile, cluster, info, evaluation)
+    status = plugin.post_filter(evaluation.state, info, what_if, evaluation.diagnosis())
+    assert status is not None
+    assert status.message() == said
+    releases = cluster.devices.claims.take_effects()
+    assert bool(releases) == ("completed" in said)
+
+
+# --- cost --------------------------------------------------------------------------------------
+
+
+def test_replicas_are_searched_for_only_where_devices_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [a_node(f"n{n}") for n in range(20)]
+    slices = [a_slice(f"n{n}", "a", "b") for n in range(20)]
+    claims = [a_claim(f"c{n}").asks() for n in range(4)]
+    cluster = a_cluster(*nodes, *slices, GPUS, *claims)
+    searches: list[str] = []
+    search = device_verdicts.Wish._search
+
+    def counting(self: Any, node: Any) -> Any:
+        searches.append(node.metadata.name)
+        return search(self, node)
+
+    monkeypatch.setattr(device_verdicts.Wish, "_search", counting)
+    plugin = DynamicResources()
+
+    def feasible(claim: str) -> int:
+        pod = claiming(a_pod(claim), claim).info()
+        return int(Evaluation(only(plugin), cluster, pod).feasible.sum())
+
+    assert feasible("c0") == 20
+    assert len(searches) == 20
+    assert feasible("c1") == 20
+    assert len(searches) == 20, "the same wish on the same devices"
+    cluster.objects.set(claims[2].given("a", pool="n7").at_version("2").build())
+    assert feasible("c1") == 20
+    assert searches[20:] == ["n7"]
+    cluster.objects.set(claims[3].given("b", pool="n7").at_version("2").build())
+    assert feasible("c1") == 19
+    assert searches[21:] == ["n7"]
+    cluster.objects.set(a_device_class("gpu", "false").at_version("2").build())
+    assert feasible("c1") == 0
+    assert len(searches) == 22 + 20
+
+
+def test_pods_without_claims_do_not_notice_them() -> None:
+    cluster = a_cluster(N1, GPUS)
+    version, storage = cluster.objects.version, cluster.objects.storage_version
+    cluster.objects.set(ASKING.build())
+    cluster.objects.set(a_slice("n1", "a").build())
+    cluster.objects.set(ASKING.given("a").at_version("2").build())
+    assert (cluster.objects.version, cluster.objects.storage_version) == (version, storage)
+    assert DynamicResources().sign(a_pod().info()) == ()
+    assert DynamicResources().sign(POD.info()) is None, "judged alone"
+
+
+# --- waking ------------------------------------------------------------------------------------
+
+
+def stored(after: Any = None, before: Any = None) -> ClusterEvent:
+    built: list[StoredObject | None] = [each and each.build() for each in (after, before)]
+    resource = type(built[0] or built[1]).__name__
+    return ClusterEvent(EventKind.OTHER, resource=resource, stored=built[0], stored_before=built[1])
+
+
+OTHERS = a_claim("other").asks()
+HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
+    "its claim came": (POD, stored(ASKING), True),
+    "its claim was allocated": (POD, stored(ASKING.given("a"), ASKING), True),
+    "its claim got a finalizer": (POD, stored(ASKING.annotated({"a": "b"}), ASKING), False),
+    "another claim came": (POD, stored(OTHERS), False),
+    "another claim was allocated": (POD, stored(OTHERS.given("a"), OTHERS), False),
+    "another claim gave its devices back": (POD, stored(OTHERS, OTHERS.given("a")), True),
+    "another claim went with its devices": (POD, stored(None, OTHERS.given("a")), True),
+    "another claim went": (POD, stored(None, OTHERS), False),
+    "a claim of that name in another namespace": (
+        POD.in_namespace("x"),
+        stored(ASKING),
+        False,
+    ),
+    "a claim came while its own is yet to be made": (
+        claiming_from(a_pod(), "gpu"),
+        stored(ASKING),
+        False,
+    ),
+    "devices came": (POD, stored(a_slice("n1", "a")), True),
+    "a class came": (POD, stored(GPUS), True),
+    "a namespace came": (
+        POD,
+        ClusterEvent(EventKind.OTHER, resource="Namespace"),
+        False,
+    ),
+    "we took something back ourselves": (
+        POD,
+        ClusterEvent(EventKind.OTHER, resource="ResourceClaim"),
+        True,
+    ),
+    "a pod with claims went": (
+        POD,
+        ClusterEvent(EventKind.POD_REMOVED, pod=POD.build()),
+        True,
+    ),
+    "a pod without claims went": (
+        POD,
+        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod().build()),
+        False,
+    ),
+    "its claim was made": (POD, ClusterEvent(EventKind.OWN_UPDATE, pod=POD.build()), True),
+}
+
+
+@pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
+def test_a_pod_is_woken_by_what_may_help_it(
+    case: tuple[PodBuilder, ClusterEvent, bool],
+) -> None:
+    pod, event, wakes = case
+    info = pod.info()
+    assert any(wake.fits(info, event) for wake in DynamicResources.wake_on) == wakes
