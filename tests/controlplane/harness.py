@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -15,7 +14,7 @@ import signal
 import socket
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +23,10 @@ from typing import Any
 import aiohttp
 import yaml
 
+from tests.controlplane.admin import Admin, ControlPlaneError, until
+
 HERE = Path(__file__).parent
 READY_WITHIN = 90.0
-
-
-class ControlPlaneError(RuntimeError):
-    """A component did not start; the message ends with the tail of its log."""
 
 
 def binary_path() -> Path:
@@ -58,7 +55,7 @@ class Component:
 
 
 @dataclass(slots=True)
-class ControlPlane:
+class ControlPlane(Admin):
     """etcd and kube-apiserver, and on request the controller-manager and kube-scheduler.
 
     ::
@@ -68,18 +65,15 @@ class ControlPlane:
 
     Attributes:
         controllers: start kube-controller-manager, so that Jobs and Deployments work.
-        url: ``https://127.0.0.1:PORT``, once started.
         token: bearer token of a cluster administrator.
         clients: processes that have no life without it; it kills those that are left at its end.
     """
 
     controllers: bool = False
-    url: str = ""
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     components: dict[str, Component] = field(default_factory=dict)
     clients: list[asyncio.subprocess.Process] = field(default_factory=list)
     _folder: Path | None = None
-    _session: aiohttp.ClientSession | None = None
 
     # --- life ------------------------------------------------------------------------------
 
@@ -259,62 +253,7 @@ class ControlPlane:
         )
         return str(answer["status"]["token"])
 
-    # --- requests --------------------------------------------------------------------------
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        content_type: str = "application/json",
-    ) -> tuple[int, dict[str, Any]]:
-        """One request as administrator: status and decoded body."""
-        assert self._session is not None, "not started"
-        async with self._session.request(
-            method,
-            self.url + path,
-            data=None if body is None else json.dumps(body),
-            headers={"Content-Type": content_type},
-        ) as answer:
-            text = await answer.text()
-            is_json = answer.content_type == "application/json"
-            return answer.status, json.loads(text) if is_json else {"text": text}
-
-    async def get(self, path: str) -> dict[str, Any]:
-        """GET that must succeed."""
-        return _succeeded(path, *await self.request("GET", path))
-
-    async def post(self, path: str, body: object) -> dict[str, Any]:
-        """POST that must succeed."""
-        return _succeeded(path, *await self.request("POST", path, body))
-
-    async def post_all(self, path: str, bodies: Iterable[object], *, at_once: int = 32) -> None:
-        """POST many objects, ``at_once`` of them at a time; all must succeed."""
-        left = iter(bodies)
-
-        async def work() -> None:
-            for body in left:
-                await self.post(path, body)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(at_once):
-                group.create_task(work())
-
-    async def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
-        """Create objects given as manifests, as ``kubectl create`` would."""
-        for manifest in manifests:
-            await self.post(await self.collection(manifest), manifest)
-
-    async def collection(self, manifest: Mapping[str, Any]) -> str:
-        version, kind = manifest["apiVersion"], manifest["kind"]
-        root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-        served = (await self.get(root))["resources"]
-        resource = next(r for r in served if r["kind"] == kind and "/" not in r["name"])
-        if not resource["namespaced"]:
-            return f"{root}/{resource['name']}"
-        namespace = manifest["metadata"].get("namespace", "default")
-        return f"{root}/namespaces/{namespace}/{resource['name']}"
+    # --- waiting ---------------------------------------------------------------------------
 
     async def until_served(self, path: str) -> None:
         """Until a path answers, of a definition just created for example."""
@@ -379,21 +318,6 @@ class ControlPlane:
         return "\n".join([why, *tails])
 
 
-async def until(
-    reached: Callable[[], Awaitable[bool]], *, within: float = 30.0, what: str = "it"
-) -> None:
-    """Ask a real server again and again until ``reached`` says yes.
-
-    Raises:
-        TimeoutError: it did not in ``within`` seconds.
-    """
-    deadline = asyncio.get_running_loop().time() + within
-    while not await reached():
-        if asyncio.get_running_loop().time() > deadline:
-            raise TimeoutError(f"{what} did not come about in {within:g} s")
-        await asyncio.sleep(0.1)
-
-
 def cpu_seconds(pid: int) -> float:
     """User and system time a process has used, 0 when it is gone."""
     try:
@@ -443,12 +367,6 @@ def a_pod(
             ],
         },
     }
-
-
-def _succeeded(path: str, status: int, body: dict[str, Any]) -> dict[str, Any]:
-    if status >= 300:
-        raise ControlPlaneError(f"{path}: {status} {body.get('message', body)}")
-    return body
 
 
 def _free_ports(count: int) -> Sequence[int]:
