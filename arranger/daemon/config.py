@@ -117,6 +117,10 @@ class QueueConfig(_Section):
     }
     respect_priority: bool = True
     preempt_within_queue: bool = True
+    reclaim_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    preempt_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    eviction_cool_down_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    card_request_timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
 
 
 class Config(_Section):
@@ -163,6 +167,10 @@ class Config(_Section):
             by_owner=queues.pod_owner_reference_to_service_type,
             cards_unlimit=queues.card_unlimited_cpu_memory,
             over_commit=queues.over_commit_factor,
+            reclaim_min_runtime=queues.reclaim_min_runtime_seconds,
+            preempt_min_runtime=queues.preempt_min_runtime_seconds,
+            eviction_cool_down=queues.eviction_cool_down_seconds,
+            card_request_timeout=queues.card_request_timeout_seconds,
         )
 
     def gang_policy(self) -> GangPolicy:

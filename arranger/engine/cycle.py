@@ -31,6 +31,7 @@ from arranger.framework.what_if import (
     Company,
     MayTake,
     Quota,
+    Spared,
     Weight,
     WhatIf,
     alone,
@@ -145,6 +146,7 @@ class Cycle:
         self.weight: Weight = priority
         self.allows: Allows = bool
         self.quota: Quota | None = None
+        self.spared: Spared | None = None
         #: The engine's clock at its present run.
         self.now = 0.0
         #: Nodes kept for a starving gang.
@@ -348,6 +350,7 @@ class Cycle:
             weight=self.weight,
             allows=self.allows,
             quota=self.quota,
+            spared=self.spared,
             others_choose=self.others_choose(member.pod),
         )
         answer = run_post_filter(what_if, diagnosis)

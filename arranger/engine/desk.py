@@ -64,6 +64,8 @@ class Desk:
         self.calendar: Callable[[float], float] = float
         self.happenings = 0
         self.extenders = tuple(extenders)
+        #: Hears of every pod that is evicted.
+        self.evicted: Callable[[PodInfo], None] = lambda pod: None  # noqa: ARG005
         #: Why a complete gang group is not let in yet, "" if it is; the queues say so.
         self.let_in: Callable[[GangGroup], str] = lambda group: ""  # noqa: ARG005
 

@@ -46,6 +46,7 @@ class Engine(Intake):
         for answered in self._consulting.advance(now):
             self._advised(answered, now)
         self.queue.advance(now)
+        self._queue_timers.advance(now)
         self._gangs.advance(now)
         self._binder.advance(now)
         self._run_waiting(now)
@@ -70,7 +71,7 @@ class Engine(Intake):
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
         timers = [member.deadline for member in self._desk.waiting.values()]
-        parts = (self.queue, self._gangs, self._binder, self._consulting)
+        parts = (self.queue, self._gangs, self._binder, self._consulting, self._queue_timers)
         others = [part.next_timer() for part in parts]
         return min([*timers, *(due for due in others if due is not None)], default=None)
 

@@ -28,6 +28,7 @@ from arranger.engine.phases import Phase
 from arranger.engine.preempting import Preempting
 from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.engine.queue_lanes import QueueLanes
+from arranger.engine.queue_timers import QueueTimers
 from arranger.engine.ranks import priority_of, rank_anew
 from arranger.framework.profile import Profile
 from arranger.framework.status import Status
@@ -36,6 +37,7 @@ from arranger.gangs.registry import GangGroup, GangRegistry
 from arranger.queues.admission import Admission
 from arranger.queues.ledger import QueueLedger
 from arranger.queues.policy import QueuePolicy, QueueRules
+from arranger.queues.sparing import Sparing
 
 log = logging.getLogger(__name__)
 
@@ -98,10 +100,20 @@ class Intake:
             self._binder.begin,
             self._preempting,
         )
-        self._admission = Admission(self.ledger, rules.over_commit)
-        self._desk.let_in = self._let_in
         cycle = self._desk.cycle
-        policy = QueuePolicy(self.ledger, rules, cycle.nominations.leaving)
+        self._admission = Admission(self.ledger, rules.over_commit, rules.card_request_timeout)
+        self._desk.let_in = self._let_in
+        sparing = Sparing(
+            reclaim=rules.reclaim_min_runtime,
+            preempt=rules.preempt_min_runtime,
+            cool_down=rules.eviction_cool_down,
+            clock=lambda: calendar(cycle.now),
+            family=self._family,
+        )
+        self._desk.evicted = sparing.evicted
+        self._queue_timers = QueueTimers(self._desk, sparing, self._admission, self._has_come)
+        policy = QueuePolicy(self.ledger, rules, cycle.nominations.leaving, sparing)
+        cycle.spared = policy if sparing.active else None
         cycle.others_choose = lambda pod: bool(self._consulting.minding_victims(pod))
         cycle.company, cycle.may_take = self._gangs.company, policy.may_take
         cycle.in_gang = lambda pod: self.registry.gang_of(pod.uid) is not None
@@ -171,10 +183,20 @@ class Intake:
     def _let_in(self, group: GangGroup) -> str:
         # Who has had its minimum has its cards; they count by its pods.
         asking = [g.definition for g in group.gangs if g.definition and not g.satisfied]
-        refusal = self._admission.refusal(asking)
-        for word in self._admission.news():
-            self._desk.outbox += reports.pod_group_told(word.group, word.reason, word.text)
+        refusal = self._admission.refusal(asking, self._desk.cycle.now)
+        self._queue_timers.tell()
         return refusal
+
+    def _has_come(self, name: str) -> bool:
+        gang = self.registry.gangs.get(name)
+        return gang is not None and len(gang.claims) >= gang.minimum
+
+    def _family(self, pod: PodInfo) -> str:
+        """What a pod and those that come in its place have in common."""
+        if (gang := self.registry.gang_of(pod.uid)) is not None:
+            return f"gang {gang.name}"
+        owners = pod.pod.metadata.owner_references
+        return next((owner.uid for owner in owners if owner.controller), pod.key)
 
     def _leave_inside(self, gang: str, now: float) -> None:
         """A gang that was let in is gone: others may have what it was to get."""
@@ -378,14 +400,6 @@ class Intake:
         for name in satisfied:
             self._admission.placed(name)
         self._regroup(satisfied, now)
-
-
-def _tells(definition: AnyPodGroup | None) -> tuple[str, str]:
-    """What a PodGroup says about its pods' queue and service."""
-    if definition is None:
-        return "", ""
-    queue = getattr(definition.spec, "queue", "")
-    return queue, definition.metadata.annotations.get(SERVICE_TYPE, "")
 
 
 def _says(pod: Pod) -> tuple[str, str, bool]:

@@ -97,6 +97,7 @@ class Preempting:
             reports.pod_ref(victim.pod), reports.disruption(controller, group=bool(group))
         )
         desk.cycle.nominations.leaving.add(victim.uid)
+        desk.evicted(victim)
         self._deletes[id(delete)] = delete, member
         desk.outbox.append(delete)
 

@@ -48,6 +48,19 @@ class Quota(Protocol):
         ...
 
 
+class Spared(Protocol):
+    """Pods that only time protects from eviction; moments are in seconds since 1970."""
+
+    @property
+    def now(self) -> float:
+        """The present moment."""
+        ...
+
+    def until(self, taker: PodInfo, victim: PodInfo) -> float:
+        """Until when nothing else keeps the taker from taking the victim's place."""
+        ...
+
+
 def outranks(taker: PodInfo, victim: PodInfo) -> bool:
     """Whether a pod is of higher priority than another."""
     return victim.priority < taker.priority
@@ -79,6 +92,7 @@ class WhatIf:
         weight: how important a pod is among victims, the least of which go first.
         allows: whether these victims may all go together.
         quota: the limits that count beside the room on nodes, if there are any.
+        spared: whom time protects, if it protects anybody.
         others_choose: whether a nomination is to name its options, for others to choose among.
     """
 
@@ -97,6 +111,7 @@ class WhatIf:
         weight: Weight = priority,
         allows: Allows = bool,
         quota: Quota | None = None,
+        spared: Spared | None = None,
         others_choose: bool = False,
     ) -> None:
         self.profile = profile
@@ -111,6 +126,7 @@ class WhatIf:
         self.weight = weight
         self.allows = allows
         self.quota = quota
+        self.spared = spared
         self.others_choose = others_choose
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
 from zlib import crc32
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray, grown
 from arranger.framework.what_if import Allows, WhatIf
 from arranger.preemption.order import Candidate
-from arranger.preemption.victims import MayLeave, Reasons, VictimSearch
+from arranger.preemption.victims import SPARED, MayLeave, Reasons, VictimSearch
 
 #: Of candidates that the guarantees of queues leave no one of.
 GUARANTEED = "node(s) hold only pods within what their queue is guaranteed"
@@ -51,6 +52,8 @@ class Survey:
         #: Row → whether a quota was tight there, which decides with the use of quotas.
         self._tight: BoolArray = np.zeros(0, dtype=np.bool_)
         self._stamp: Hashable = None
+        #: (when, row): nodes of which another pod may leave then, as time goes by.
+        self._ripens: list[tuple[float, int]] = []
         self._allows: Allows = bool
 
     # --- asking ----------------------------------------------------------------------------
@@ -89,6 +92,7 @@ class Survey:
         table, cluster = what_if.cluster.table, what_if.cluster
         self._forget_changed(what_if)
         self._forget_tight(what_if)
+        self._forget_ripe(what_if)
         finder = VictimSearch(what_if, may_leave, self._words, self._tight)
         if not (finder.counts and self._kept):
             self._forget_all()
@@ -113,7 +117,12 @@ class Survey:
 
     def _add(self, row: int, finder: VictimSearch, what_if: WhatIf) -> None:
         potential = finder.potential(row)
-        found = self._found[row] = finder.among(row, potential)
+        found = finder.among(row, potential)
+        if (when := finder.until(row)) < float("inf"):
+            heappush(self._ripens, (when, row))
+            if not isinstance(found, Candidate) and finder.in_time(row):
+                found = SPARED
+        self._found[row] = found
         self._known[row] = True
         if self._guarded_spaces and any(
             pod.pod.metadata.namespace in self._guarded_spaces for pod in potential
@@ -155,6 +164,11 @@ class Survey:
         if stamp != self._stamp:
             for row in np.flatnonzero(before | self._tight).tolist():
                 self._forget(row)
+
+    def _forget_ripe(self, what_if: WhatIf) -> None:
+        """Forget the rows where time protects one pod less."""
+        while self._ripens and what_if.spared and self._ripens[0][0] <= what_if.spared.now:
+            self._forget(heappop(self._ripens)[1])
 
     def _forget(self, row: int) -> None:
         found = self._found.pop(row, None)

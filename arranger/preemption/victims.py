@@ -18,6 +18,10 @@ Reasons = tuple[str, ...]
 NO_VICTIMS: Reasons = ("No preemption victims found for incoming pod",)
 #: Whole gangs would have to go, some of whose pods may not.
 GANGS: Reasons = ("node(s) would lose part of a gang that may not be evicted whole",)
+#: Who would have to go has not run for long enough, or has been evicted not long ago.
+SPARED: Reasons = (
+    "node(s) would lose pods that have not run their minimum time, or are back from an eviction",
+)
 #: The plugins of room and quota: where only they look at pods, victims are found by counting.
 COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
 
@@ -57,6 +61,29 @@ class VictimSearch:
         """The pods on a node that may go, the most important first."""
         pods = [pod for pod in self._cluster.table.pods[row].values() if self._may_go(pod)]
         return in_order(pods, self._what_if.weight)
+
+    def until(self, row: int) -> float:
+        """When the next pod on a node may go that only time protects; inf where there is none."""
+        spared = self._what_if.spared
+        if spared is None:
+            return float("inf")
+        pods = self._cluster.table.pods[row].values()
+        ends = (spared.until(self._pod, pod) for pod in pods if self._may_leave(pod))
+        return min((end for end in ends if end > spared.now), default=float("inf"))
+
+    def in_time(self, row: int) -> bool:
+        """Whether it would help to evict those that only time protects as well."""
+        spared = self._what_if.spared
+        assert spared is not None, "time protects somebody"
+
+        def may_go(pod: PodInfo) -> bool:
+            return self._may_go(pod) or (
+                self._may_leave(pod) and spared.until(self._pod, pod) > spared.now
+            )
+
+        pods = list(filter(may_go, self._cluster.table.pods[row].values()))
+        with self._cluster.without(pods):
+            return self._what_if.fits(row)
 
     def among(self, row: int, potential: Sequence[PodInfo]) -> Candidate | Reasons:
         """Who of them must go, or why evicting them does not help."""

@@ -15,6 +15,7 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.what_if import Limit
 from arranger.queues.ledger import Charge, QueueLedger
+from arranger.queues.sparing import UNPROTECTED, Sparing
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE = 2**33
@@ -31,6 +32,11 @@ class QueueRules:
         by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
         cards_unlimit: whether pods with cards are free of limits on cpu and memory.
         over_commit: PodGroups are let in while their cards fit into this many times the quota.
+        reclaim_min_runtime, preempt_min_runtime: seconds that a pod runs at least before one of
+            another queue, or of its own, takes its place.
+        eviction_cool_down: seconds after an eviction for which what comes back is left alone.
+        card_request_timeout: seconds for which cards are kept for a PodGroup that has been let in
+            and does not take them.
     """
 
     respect_priority: bool = True
@@ -38,6 +44,10 @@ class QueueRules:
     by_owner: Mapping[str, str] = field(default_factory=dict)
     cards_unlimit: bool = False
     over_commit: float = 1.0
+    reclaim_min_runtime: float = 0.0
+    preempt_min_runtime: float = 0.0
+    eviction_cool_down: float = 0.0
+    card_request_timeout: float = 300.0
 
 
 class QueuePolicy:
@@ -45,11 +55,17 @@ class QueuePolicy:
 
     Args:
         leaving: uids of pods that are being evicted: still charged, and no more to be counted on.
+        sparing: whom time protects; nobody, where there is none.
     """
 
     def __init__(
-        self, ledger: QueueLedger, rules: QueueRules, leaving: Collection[str] = ()
+        self,
+        ledger: QueueLedger,
+        rules: QueueRules,
+        leaving: Collection[str] = (),
+        sparing: Sparing | None = None,
     ) -> None:
+        self.sparing = sparing if sparing is not None and sparing.active else None
         self._ledger = ledger
         self._rules = rules
         self._leaving = leaving
@@ -62,10 +78,36 @@ class QueuePolicy:
 
     def may_take(self, taker: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another."""
-        lower = victim.priority < taker.priority
-        ledger = self._ledger
-        if not ledger.active:
-            return lower
+        if not self._ledger.active:
+            return victim.priority < taker.priority
+        if not self._outranks(taker, victim):
+            return False
+        sparing = self.sparing
+        return sparing is None or not sparing.spares(victim, inside=self._inside(taker, victim))
+
+    @property
+    def now(self) -> float:
+        """The present moment, in seconds since 1970; for whom time protects."""
+        assert self.sparing is not None, "time protects somebody"
+        return self.sparing.now
+
+    def until(self, taker: PodInfo, victim: PodInfo) -> float:
+        """Until when nothing but time keeps a pod from taking the place of another.
+
+        In seconds since 1970; a moment that is past where it may, or where time changes nothing.
+        """
+        if self.sparing is None or not self._ledger.active or not self._outranks(taker, victim):
+            return UNPROTECTED
+        return self.sparing.until(victim, inside=self._inside(taker, victim))
+
+    def _inside(self, taker: PodInfo, victim: PodInfo) -> bool:
+        theirs = self._ledger.charge_of(victim.uid)
+        queue = theirs.queue if theirs is not None else self._ledger.queue_name(victim)
+        return queue == self._as_taker(taker)[0].queue
+
+    def _outranks(self, taker: PodInfo, victim: PodInfo) -> bool:
+        """Whether a pod may take the place of another, whenever that is."""
+        lower, ledger = victim.priority < taker.priority, self._ledger
         mine, open_ = self._as_taker(taker)
         theirs = ledger.charge_of(victim.uid) or ledger.charge(victim)
         if not theirs.may_leave:

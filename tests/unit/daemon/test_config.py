@@ -26,6 +26,18 @@ WRONG = {
         "leaseDuration must exceed renewDeadline",
     ),
     "two profiles of one name": ({"profiles": [{}, {}]}, "two profiles of one schedulerName"),
+    "a minimum runtime below zero": (
+        {"queues": {"reclaimMinRuntimeSeconds": -1}},
+        "queues.reclaimMinRuntimeSeconds",
+    ),
+    "a cool-down without end": (
+        {"queues": {"evictionCoolDownSeconds": float("inf")}},
+        "queues.evictionCoolDownSeconds",
+    ),
+    "cards kept for no time": (
+        {"queues": {"cardRequestTimeoutSeconds": 0}},
+        "queues.cardRequestTimeoutSeconds",
+    ),
     "another kind": ({"kind": "KubeSchedulerConfiguration"}, "kind"),
 }
 
@@ -106,3 +118,15 @@ def test_the_cluster_role_has_no_wildcard_and_cannot_read_secrets() -> None:
         for rule in manifest.get("rules", []):
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
             assert "secrets" not in rule["resources"]
+
+
+def test_the_times_of_queues_reach_their_rules(tmp_path: Path) -> None:
+    times = {
+        "reclaimMinRuntimeSeconds": 1,
+        "preemptMinRuntimeSeconds": 2,
+        "evictionCoolDownSeconds": 3,
+        "cardRequestTimeoutSeconds": 4,
+    }
+    rules = load_config(_write(tmp_path, HEAD | {"queues": times})).queue_rules()
+    assert (rules.reclaim_min_runtime, rules.preempt_min_runtime) == (1, 2)
+    assert (rules.eviction_cool_down, rules.card_request_timeout) == (3, 4)

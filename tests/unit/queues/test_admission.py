@@ -21,6 +21,7 @@ from tests.queueing import CARD, GPU, gpu_node, training
 from tests.unit.engine.harness import Core, of, placements
 
 REQUEST = "volcano.sh/card.request"
+IN_A = {"scheduling.k8s.io/group-name": "a"}
 
 
 def a_group(name: str, request: object = None, queue: str = "training") -> VolcanoPodGroup:
@@ -42,12 +43,12 @@ def an_admission(
     for pod in running:
         cluster.observe(pod.on("n").info())
     ledger.refresh()
-    return Admission(ledger, over_commit)
+    return Admission(ledger, over_commit, timeout=300)
 
 
 def let_in(admission: Admission, *groups: VolcanoPodGroup) -> list[str]:
     """The names of those that are let in one after the other."""
-    return [group.metadata.name for group in groups if not admission.refusal([group])]
+    return [group.metadata.name for group in groups if not admission.refusal([group], 0.0)]
 
 
 FOUR = {CARD: 4}
@@ -100,7 +101,7 @@ def test_without_queues_everybody() -> None:
 
 def test_groups_that_are_placed_together_are_let_in_together() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 8}))
-    assert admission.refusal([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})])
+    assert admission.refusal([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})], 0.0)
     assert let_in(admission, a_group("c", {CARD: 8})) == ["c"], "nothing is held for them"
 
 
@@ -126,8 +127,8 @@ def test_who_is_placed_or_gone_makes_room_for_another() -> None:
 def test_its_owner_is_told_once_why() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 3}))
     for _ in range(3):
-        admission.refusal([a_group("a", {CARD: 5})])
-        admission.refusal([a_group("b", "many")])
+        admission.refusal([a_group("a", {CARD: 5})], 0.0)
+        admission.refusal([a_group("b", "many")], 0.0)
     told = [(word.group.name, word.reason, word.text) for word in admission.news()]
     assert told == [
         (
@@ -201,6 +202,39 @@ def test_or_when_the_other_gives_up_waiting(core: Core) -> None:
     assert bound(core.run()) == set()
     core.see_gone(member("a", 16))
     assert bound(core.at(5)) == {"b-0"}
+
+
+def test_or_when_the_others_pods_have_not_been_there_for_long(core: Core) -> None:
+    core.see(a_queue("training", cards={CARD: 16}))
+    pods = [training(f"a-{n}", 8).annotated(IN_A) for n in range(2)]
+    pair = a_group("a", {CARD: 16})
+    pair.spec.min_member = 2
+    core.engine.pod_group_set(pair, core.now)
+    core.see(*pods)
+    arrive(core, "b")
+    assert bound(core.run()) == set()
+    assert bound(core.at(300)) == set(), "those that have their pods keep their claims"
+    core.now = 450
+    core.see_gone(pods[0])
+    core.run()
+    assert bound(core.at(599)) == set()
+    assert core.engine.next_timer() == 600
+    assert bound(core.at(600)) == {"b-0"}
+    told = [e for e in of(PublishEvent, core.effects) if e.reason == "CardRequestTimedOut"]
+    assert [(e.regarding.kind, e.regarding.name, e.note) for e in told] == [
+        (
+            "PodGroup",
+            "a",
+            f"Queue <training> keeps no more 16 <{CARD}> for it: for 300s its pods have not been "
+            "there",
+        )
+    ]
+    # When they come after all, it is asked again.
+    core.settle_all(core.effects)
+    core.now = 700
+    core.see(training("a-2", 8).annotated(IN_A))
+    (refusal,) = [e for e in of(PublishEvent, core.run()) if e.regarding.kind == "PodGroup"]
+    assert refusal.reason == "InsufficientScalarQuota"
 
 
 def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(core: Core) -> None:

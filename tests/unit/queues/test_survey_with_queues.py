@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Hashable
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from arranger.plugins import default_profile
 from arranger.preemption.survey import Survey
 from arranger.queues.ledger import QueueLedger
 from arranger.queues.policy import QueuePolicy, QueueRules
+from arranger.queues.sparing import Sparing
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 
@@ -26,8 +28,10 @@ PROFILE = default_profile()
 class Everywhere(QueuePolicy):
     """Says of every node that its quotas are tight, and never the same thing twice."""
 
-    def __init__(self, ledger: QueueLedger, rules: QueueRules, leaving: set[str]) -> None:
-        super().__init__(ledger, rules, leaving)
+    def __init__(
+        self, ledger: QueueLedger, rules: QueueRules, leaving: set[str], sparing: Sparing
+    ) -> None:
+        super().__init__(ledger, rules, leaving, sparing)
         self._times = itertools.count()
         self._size = 0
 
@@ -45,8 +49,16 @@ class World:
         self.ledger = QueueLedger(self.cluster)
         self.cluster.companions[QueueLedger] = self.ledger
         self.leaving: set[str] = set()
-        self.policy = QueuePolicy(self.ledger, QueueRules(), self.leaving)
-        self.everywhere = Everywhere(self.ledger, QueueRules(), self.leaving)
+        self.now = 0.0
+        self.sparing = Sparing(
+            reclaim=100 if seed % 2 else 0,
+            preempt=50,
+            cool_down=0,
+            clock=lambda: self.now,
+            family=lambda pod: pod.uid,
+        )
+        self.policy = QueuePolicy(self.ledger, QueueRules(), self.leaving, self.sparing)
+        self.everywhere = Everywhere(self.ledger, QueueRules(), self.leaving, self.sparing)
         self.takers = [inference("low", 2, 40000).info(), inference("high", 2, 80000).info()]
         self.evaluations = [Evaluation(PROFILE, self.cluster, pod) for pod in self.takers]
         self.placed: list[PodInfo] = []
@@ -63,6 +75,7 @@ class World:
 
     def happen(self, number: int) -> None:
         rng = self.rng
+        self.now += rng.choice([0, 1, 10])
         match rng.randrange(12):
             case 0:
                 self.edit_queues()
@@ -77,8 +90,10 @@ class World:
             case 5 if self.placed:
                 self.leaving.add(rng.choice(self.placed).uid)
             case _:
-                pod = self.a_pod(f"p{number}").needs(cpu=rng.choice(["100m", "1"])).info()
-                self.cluster.assume(pod, f"n{rng.randrange(6)}")
+                node, cpu = f"n{rng.randrange(6)}", rng.choice(["100m", "1"])
+                made = datetime.fromtimestamp(self.now, UTC).isoformat()
+                pod = self.a_pod(f"p{number}").needs(cpu=cpu).on(node).created(made).info()
+                self.cluster.assume(pod, node)
                 self.placed.append(pod)
 
     def a_pod(self, name: str) -> PodBuilder:
@@ -97,6 +112,7 @@ class World:
             weight=policy.weight,
             allows=policy.allows,
             quota=policy,
+            spared=policy,
         )
         rows = evaluation.diagnosis().resolvable_rows()
         survey.look(what_if, rows, lambda _: True, 10**6)

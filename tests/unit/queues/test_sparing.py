@@ -1,0 +1,236 @@
+"""Whom time protects from eviction, and who hears when it does no more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from arranger.api.effects import DeletePod, Effect, PublishEvent
+from arranger.plugins import default_profile
+from arranger.queues.policy import QueueRules
+from arranger.queues.sparing import Sparing
+from tests.builders import PodBuilder, a_queue
+from tests.queueing import CARD, gpu_node, inference, training
+from tests.unit.engine.harness import Core, of, placements
+
+HOUR = 3600.0
+
+
+def when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def since(pod: PodBuilder, made: float, **status: Any) -> PodBuilder:
+    """On the node, and made at a time."""
+    manifest = pod.created(when(made)).on("n").manifest()
+    return PodBuilder({**manifest, "status": {**manifest["status"], **status}})
+
+
+def a_core(**rules: Any) -> Core:
+    core = Core(default_profile(), queues=QueueRules(**rules))
+    cards = {CARD: 8}
+    core.see(gpu_node(), a_queue("inference", cards=cards), a_queue("training", cards=cards))
+    core.now = 10 * HOUR
+    core.run()
+    return core
+
+
+def evicted(effects: list[Effect]) -> set[str]:
+    return {delete.pod.name for delete in of(DeletePod, effects)}
+
+
+def waits_because(core: Core, name: str) -> str:
+    notes = [e.note for e in of(PublishEvent, core.effects) if e.regarding.name == name]
+    return notes[-1]
+
+
+# --- since when a pod runs -----------------------------------------------------------------------
+
+SCHEDULED = {"type": "PodScheduled", "status": "True", "lastTransitionTime": when(200)}
+#: What its status says, and until when it is protected if it is to run a minute.
+RUNS: dict[str, tuple[dict[str, Any], float]] = {
+    "since its node says": ({"startTime": when(300), "conditions": [SCHEDULED]}, 360),
+    "since it was bound, until its node says": ({"conditions": [SCHEDULED]}, 260),
+    "since it was made, if nobody says": ({}, 160),
+}
+
+
+def a_sparing(now: float = 0.0, **times: float) -> Sparing:
+    none = {"reclaim": 0.0, "preempt": 0.0, "cool_down": 0.0}
+    return Sparing(**{**none, **times}, clock=lambda: now, family=lambda pod: pod.pod.key)
+
+
+@pytest.mark.parametrize(("status", "ends"), RUNS.values(), ids=RUNS)
+def test_a_pod_runs(status: dict[str, Any], ends: float) -> None:
+    pod = since(training("t"), 100, **status).info()
+    assert a_sparing(reclaim=60).until(pod, inside=False) == ends
+
+
+def test_who_has_no_node_is_not_protected() -> None:
+    pod = training("t").created(when(100)).info()
+    assert a_sparing(101, reclaim=60).until(pod, inside=False) < 101
+
+
+def test_what_was_evicted_long_ago_is_forgotten() -> None:
+    now = [0.0]
+    sparing = Sparing(
+        reclaim=0, preempt=0, cool_down=60, clock=lambda: now[0], family=lambda pod: pod.pod.key
+    )
+    for n in range(100):
+        now[0] = n * 10.0
+        sparing.evicted(training(f"t{n}").info())
+    assert len(sparing._evicted) == 7
+
+
+# --- minimum runtime -----------------------------------------------------------------------------
+
+#: Rules, how long the victim has run, who comes, and whether it is evicted at once.
+TAKEN: dict[str, tuple[dict[str, float], float, PodBuilder, bool]] = {
+    "who has run long enough": ({"reclaim_min_runtime": 600}, 600, inference("i", 8), True),
+    "not who has not": ({"reclaim_min_runtime": 600}, 599, inference("i", 8), False),
+    "inside a queue another time counts": (
+        {"reclaim_min_runtime": 600},
+        1,
+        training("u", 8, 80000),
+        True,
+    ),
+    "which protects there": ({"preempt_min_runtime": 600}, 599, training("u", 8, 80000), False),
+    "and only there": ({"preempt_min_runtime": 600}, 1, inference("i", 8), True),
+    "by default nobody is protected": ({}, 1, inference("i", 8), True),
+}
+
+
+@pytest.mark.parametrize(("rules", "ran", "taker", "taken"), TAKEN.values(), ids=TAKEN)
+def test_who_is_evicted(
+    rules: dict[str, float], ran: float, taker: PodBuilder, taken: bool
+) -> None:
+    core = a_core(**rules)
+    core.see(since(training("t", 8), core.now - ran))
+    core.see(taker)
+    assert evicted(core.run()) == ({"t"} if taken else set())
+
+
+def test_the_taker_is_told_and_wakes_when_the_time_is_over() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(since(training("t", 8), core.now - 100), inference("i", 8))
+    assert evicted(core.run()) == set()
+    assert "pods that have not run their minimum time" in waits_because(core, "i")
+    over = 10 * HOUR + 500
+    while (due := core.engine.next_timer()) is not None and due < over:
+        assert evicted(core.at(due)) == set()
+    assert due == over
+    assert evicted(core.at(over)) == {"t"}
+
+
+def test_of_two_takers_both_hear_of_it_and_one_gets_it() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(since(training("t", 4), core.now - 100), since(training("u", 4), core.now - 50))
+    core.see(inference("i", 4), inference("j", 4))
+    assert evicted(core.run()) == set()
+    assert evicted(core.at(10 * HOUR + 500)) == {"t"}
+    assert evicted(core.at(10 * HOUR + 549)) == set()
+    assert evicted(core.at(10 * HOUR + 550)) == {"u"}
+
+
+def test_others_are_taken_before_those_who_are_protected() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(since(training("young", 4, 20000), core.now - 1))
+    core.see(since(training("old", 4, 60000), core.now - HOUR), inference("i", 4))
+    assert evicted(core.run()) == {"old"}
+
+
+def test_a_gang_is_protected_by_its_youngest() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    for name, ran in (("g-0", HOUR), ("g-1", 100.0)):
+        core.see(since(training(name, 4).in_gang("g", 2), core.now - ran))
+    core.see(inference("i", 4))
+    assert evicted(core.run()) == set()
+    assert evicted(core.at(10 * HOUR + 500)) == {"g-0", "g-1"}
+
+
+def test_a_gang_that_takes_wakes_as_well() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(since(training("t", 8), core.now - 100))
+    core.see(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
+    assert evicted(core.run()) == set()
+    assert evicted(core.at(10 * HOUR + 500)) == {"t"}
+
+
+def test_what_would_not_help_is_not_hoped_for() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(since(training("t", 8), core.now - 100), inference("i", 9))
+    core.run()
+    assert "minimum time" not in waits_because(core, "i")
+
+
+# --- cool-down -----------------------------------------------------------------------------------
+
+
+def again(pod: PodBuilder, life: int) -> PodBuilder:
+    """In its place, with another uid."""
+    return pod.with_uid(f"uid-{life}-{pod.manifest()['metadata']['name']}")
+
+
+def owned(name: str, job: str) -> PodBuilder:
+    pod = training(name, 8).owned_by("Job", job)
+    manifest = pod.manifest()
+    manifest["metadata"]["ownerReferences"][0].update(uid=f"uid-{job}", controller=True)
+    return PodBuilder(manifest)
+
+
+#: What is evicted, and who comes in its place.
+SUCCESSORS: dict[str, tuple[list[PodBuilder], list[PodBuilder]]] = {
+    "a pod of one name": ([training("t", 8)], [again(training("t", 8), 1)]),
+    "a pod of one owner": ([owned("t", "j")], [owned("u", "j")]),
+    "a gang of one name": (
+        [training(f"g-{n}", 4).in_gang("g", 2) for n in range(2)],
+        [again(training(f"g-{n}", 4).in_gang("g", 2), 1) for n in range(2)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SUCCESSORS.values(), ids=SUCCESSORS)
+def test_what_comes_back_is_left_alone(before: list[PodBuilder], after: list[PodBuilder]) -> None:
+    core = a_core(eviction_cool_down=600)
+    core.see(*(since(pod, 1) for pod in before))
+    first = inference("first", 8)
+    core.see(first)
+    assert len(evicted(core.run())) == len(before)
+    core.see_gone(*before)
+    core.settle_all(core.at(core.now + 30))
+    core.see_gone(first)
+    core.see(*(since(pod, core.now + 1) for pod in after))
+    core.now += 10
+    core.see(inference("second", 8))
+    assert evicted(core.run()) == set()
+    assert "back from an eviction" in waits_because(core, "second")
+    assert evicted(core.at(10 * HOUR + 599)) == set()
+    assert len(evicted(core.at(10 * HOUR + 600))) == len(after)
+
+
+def test_others_of_the_owner_are_not() -> None:
+    core = a_core(eviction_cool_down=600)
+    manifests = [owned(name, "j").manifest() for name in "tu"]
+    for manifest in manifests:
+        manifest["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "4"
+    core.see(*(since(PodBuilder(manifest), 1) for manifest in manifests))
+    core.see(inference("i", 4))
+    first = evicted(core.run())
+    core.now += 10
+    core.see(inference("j", 4))
+    assert first | evicted(core.run()) == {"t", "u"}
+
+
+def test_nothing_is_kept_of_who_is_gone() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    pod = since(training("t", 8), core.now - 100)
+    core.see(pod, inference("i", 8))
+    core.run()
+    core.see_gone(pod)
+    assert placements(core.at(10 * HOUR + 20)) == [("i", "n")]
+    core.settle_all(core.effects)
+    core.see(inference("i", 8).on("n"))
+    core.at(10 * HOUR + 500)
+    assert core.engine.next_timer() is None
