@@ -285,7 +285,9 @@ class RankPod(Struct):
     @property
     def timed_out(self) -> bool:
         """Whether its gang is not tried again until its owner acts."""
-        return self.metadata.annotations.get(keys.GANG_TIMEOUT) == "true" and not self.node
+        notes = self.metadata.annotations
+        marked = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
+        return marked and not self.node
 
     def _condition(self, kind: str) -> StatusCondition | None:
         holds = (c for c in self.status.conditions if c.type == kind and c.status == "True")

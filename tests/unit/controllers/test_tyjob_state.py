@@ -300,7 +300,7 @@ SCHEDULED: dict[str, tuple[Pods, str, list[str]]] = {
         [],
     ),
     "out of time": (
-        {**WAIT, FIRST: {"notes": {keys.GANG_TIMEOUT: "true"}}},
+        {**WAIT, FIRST: {"notes": {keys.BUNDLE_TIMEOUT: "true"}}},
         "ScheduledFailed",
         [],
     ),

@@ -129,7 +129,7 @@ SAMPLES: Final[dict[str, Sample]] = {
             "message": "4/5 members placed",
             "conditions": [_CONDITION],
         },
-        cells=[4, 5, "Scheduling", "Waiting", 6, 2, "gang.koordinater.io", "4/5 members placed"],
+        cells=[4, 5, "Scheduling", "Waiting", 6, 2, 7, "gang.koordinater.io", "4/5 members placed"],
     ),
     "Volcano's PodGroup": Sample(
         "podgroups.scheduling.volcano.sh",
