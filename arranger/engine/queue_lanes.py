@@ -1,4 +1,8 @@
-"""Turns between queues: by priority, then by share, then by who came first (seed 004)."""
+"""Turns between queues: by priority, then by share, then by who came first (seed 004).
+
+Of queues that are parts of others, those compete whose siblings they are; so that a team does not
+get more by having more queues (as Volcano's capacity plugin).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,12 @@ class QueueLanes(Lanes):
         return self._ledger.queue_name(pod) if self._ledger.active else ""
 
     def rank(self, lane: str) -> tuple[Any, ...]:
-        """The more important queue first, then the one that has less of its due, by weight."""
-        state = self._ledger.queues.get(lane)
-        if state is None:
-            return 0, 0.0
-        return -state.priority, state.share() / state.weight
+        """The more important queue first, then the one that has less of its due, by weight.
+
+        What the largest queue that it is part of has counts before what a smaller one has.
+        """
+        chained = list(self._ledger.chain(lane))
+        if not chained:
+            return 0, ()
+        total = self._ledger.total
+        return -chained[0].priority, tuple(q.share(total) / q.weight for q in reversed(chained))

@@ -29,9 +29,6 @@ from arranger.queues.card_column import CardColumn
 from arranger.queues.cards import NO_CARDS, Cards, cards_of
 from arranger.queues.state import QueueState, chain, demand, read_queue
 
-#: The default queue where nobody has made it.
-_DEFAULT = QueueState(DEFAULT_QUEUE)
-
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
@@ -82,6 +79,10 @@ class QueueLedger:
         self._by_owner = by_owner or {}
         self.cards_unlimit = cards_unlimit
         self.queues: dict[str, QueueState] = {}
+        #: Where nobody has made it.
+        self._default = QueueState(DEFAULT_QUEUE)
+        #: All that the nodes offer.
+        self.total: Amounts = {}
         self._charged: dict[str, Charge] = {}
         self._cards: dict[str, tuple[object, Cards]] = {}
         self.column = CardColumn(cluster)
@@ -125,6 +126,8 @@ class QueueLedger:
 
     def chain(self, name: str) -> Iterator[QueueState]:
         """A queue and those it is part of, itself first; nothing for one that is not there."""
+        if name == DEFAULT_QUEUE and name not in self.queues:
+            return iter((self._default,))
         return chain(self.queues, name)
 
     # --- pods ------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ class QueueLedger:
     def state_of(self, name: str) -> QueueState | None:
         """The state of a queue; None if there is none of that name."""
         found = self.queues.get(name)
-        return _DEFAULT if found is None and name == DEFAULT_QUEUE else found
+        return self._default if found is None and name == DEFAULT_QUEUE else found
 
     def service(self, pod: PodInfo) -> str:
         """``inference``, ``training`` or "" for a pod of which nobody says."""
@@ -260,8 +263,11 @@ class QueueLedger:
     def _recount(self) -> None:
         self._charged.clear()
         self._cards.clear()
-        for state in self.queues.values():
+        for state in (*self.queues.values(), self._default):
             state.used.clear()
+        table = self._cluster.table
+        sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
+        self.total = dict(zip(table.resources.values, sums, strict=False))
         for pod, node in self._cluster.placed():
             self._moved(pod, node, 1)
 

@@ -176,5 +176,6 @@ class QueuePolicy:
         return not any(
             amounts[resource] and left[name][resource] < least
             for name, amounts in taken.items()
-            for resource, least in ledger.queues[name].guarantee.items()
+            if (loser := ledger.state_of(name)) is not None
+            for resource, least in loser.guarantee.items()
         )

@@ -48,9 +48,12 @@ class QueueState:
     problems: list[str] = field(default_factory=list)
     used: Counter[str] = field(default_factory=Counter, compare=False)
 
-    def share(self) -> float:
-        """The largest part of its due, or else of its limits, that it uses (dominant share)."""
-        due = self.deserved or {**self.capability, **(self.quota or {})}
+    def share(self, total: Amounts) -> float:
+        """The largest part of its due that it uses (dominant share).
+
+        Where nobody says what that is, it is its limits, or else all there is: ``total``.
+        """
+        due = self.deserved or {**self.capability, **(self.quota or {})} or total
         return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
 
 

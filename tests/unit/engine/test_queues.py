@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -185,6 +186,16 @@ REASONS: dict[str, tuple[list[Any], str, str]] = {
         "Queue <q> has insufficient memory quota: requested <2048 Mi>, total would be <2048 Mi>, "
         "but capability is <1024 Mi>",
     ),
+    "anything, when nothing may be used": (
+        [
+            a_node("n"),
+            a_queue("q", capability={"cpu": 1}),
+            a_pod("big").needs(cpu=2).in_queue("q").on("n"),
+            a_pod("p").in_queue("q"),
+        ],
+        "EmptyQueueCapability",
+        "Queue <q> capability <{'cpu': 1000}> is empty, deny it to preempt",
+    ),
     "a card named and none asked for": (
         [
             gpu_node(),
@@ -203,6 +214,38 @@ def test_the_pod_is_told_what_its_queue_lacks(case: tuple[list[Any], str, str], 
     objects, reason, text = case
     core.see(*objects)
     assert event(core.run(), reason) == text
+
+
+#: Queues, and why a pod of queue q waits.
+WAITS: dict[str, tuple[list[Any], str]] = {
+    "for a queue that is not there": ([a_queue("other")], "Queue <q> does not exist"),
+    "for one that is closed": ([a_queue("q", state="Closed")], "Queue <q> is not open"),
+    "for one that is part of a closed one": (
+        [a_queue("q", parent="team"), a_queue("team", state="Closing")],
+        "Queue <team> is not open",
+    ),
+}
+
+
+@pytest.mark.parametrize(("queues", "why"), WAITS.values(), ids=WAITS)
+def test_the_pod_is_told_that_it_waits(queues: list[Any], why: str, core: Core) -> None:
+    core.see(a_node("n"), *queues, a_pod("p").in_queue("q"))
+    assert why in event(core.run(), "FailedScheduling")
+
+
+def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(core: Core) -> None:
+    queue, running = a_queue("q", capability={"cpu": 1}), a_pod("a").needs(cpu=1).in_queue("q")
+    core.see(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
+    core.see(a_pod("b").needs(cpu=1).in_queue("q"))
+    assert bound(core.run()) == set()
+    core.engine.queue_gone(queue, core.now)
+    assert bound(core.at(20)) == evicted(core.effects) == set()
+    told = [e.note for e in of(PublishEvent, core.effects) if e.reason == "FailedScheduling"]
+    assert "Queue <q> does not exist" in told[-1]
+    core.see(a_queue("q", capability={"cpu": 2}))
+    assert bound(core.at(40)) == {"b"}, "the running one counts again"
+    core.see(a_pod("c").needs(cpu=1).in_queue("q"))
+    assert bound(core.at(60)) == set()
 
 
 def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: Core) -> None:
@@ -256,6 +299,41 @@ def test_by_weight(core: Core) -> None:
     core.see(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
     core.see(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
     assert len([name for name in bound(core.run()) if name.startswith("a")]) == 3
+
+
+def counted(pods: set[str]) -> dict[str, int]:
+    """Queue (a letter) → pods."""
+    return dict(Counter(name[0] for name in pods))
+
+
+#: Queues, and how many pods each then has on a node for eight.
+TURNS: dict[str, tuple[list[Any], dict[str, int]]] = {
+    "by weight alone, of all there is": (
+        [a_queue("a", weight=3), a_queue("b")],
+        {"a": 6, "b": 2},
+    ),
+    "what one may not have others get": (
+        [a_queue("a", weight=3, capability={"cpu": 1}, deserved={"cpu": 6}), a_queue("b")],
+        {"a": 1, "b": 7},
+    ),
+    "the default queue has weight 1 without being made": (
+        [a_queue("a", weight=3)],
+        {"a": 6, "d": 2},
+    ),
+    "parts of one queue share what it has": (
+        [a_queue("team"), *(a_queue(name, parent="team") for name in "abc"), a_queue("e")],
+        {"a": 2, "b": 1, "c": 1, "e": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize(("queues", "expected"), TURNS.values(), ids=TURNS)
+def test_queues_take_turns(queues: list[Any], expected: dict[str, int], core: Core) -> None:
+    core.see(a_node("n").offers(cpu=8), *queues)
+    for queue in expected:
+        name = "default" if queue == "d" else queue
+        core.see(*(a_pod(f"{queue}{n}").needs(cpu=1).in_queue(name) for n in range(8)))
+    assert counted(bound(core.run())) == expected
 
 
 def test_in_back_off_too_the_more_important_queue_comes_first(core: Core) -> None:

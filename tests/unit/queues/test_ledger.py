@@ -211,17 +211,20 @@ def test_the_user_s_word_counts_before_the_status(word: str, status: str, expect
     assert Books(queue).ledger.queues["q"].open is expected
 
 
-def test_shares_are_of_what_is_due_or_else_of_the_limits() -> None:
+def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is() -> None:
     books = Books(
         a_queue("due", deserved={"cpu": 4, "memory": "4Gi"}, capability={"cpu": 100}),
         a_queue("limits", cards={CARD: 8}, capability={"cpu": 2}),
         a_queue("none"),
     )
-    books.cluster.set_node(a_node().build())
+    books.cluster.set_node(a_node().offers(cpu=4, memory="20Gi").build())
+    books.ledger.changed()
+    books.ledger.refresh()
     for queue in ("due", "limits", "none"):
         books.place(in_queue(queue, queue, cpu=1, memory="2Gi"))
-    shares = {name: books.ledger.queues[name].share() for name in ("due", "limits", "none")}
-    assert shares == {"due": 0.5, "limits": 0.5, "none": 0.0}
+    queues, total = books.ledger.queues, books.ledger.total
+    shares = {name: queues[name].share(total) for name in ("due", "limits", "none")}
+    assert shares == {"due": 0.5, "limits": 0.5, "none": 0.25}
 
 
 AMOUNTS = {
