@@ -11,7 +11,7 @@ from arranger.api.effects import AnnotatePod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.desk import Desk
-from arranger.engine.entity import Entity, Part, refusal
+from arranger.engine.entity import GANG, Entity, Part, refusal
 from arranger.engine.gang_cycle import GangCycle
 from arranger.engine.gang_hold import GangPolicy, Hold
 from arranger.engine.gang_preemption import GangEviction, GangPreemption
@@ -152,26 +152,35 @@ class GangUnits:
 
     def _notice(self, entity: Entity, due: float) -> None:
         """Have the members told, not before ``due`` and not more often than it is worth."""
-        self._notices.schedule(
-            entity.key, max(due, entity.told_at + TELLING_COSTS * len(entity.members))
-        )
+        count = len(entity.members) + len(self._held(entity))
+        self._notices.schedule(entity.key, max(due, entity.told_at + TELLING_COSTS * count))
 
     def _tell_due(self, now: float) -> None:
         for key in self._notices.take(now):
             entity = self._entities.get(key.removeprefix("gang:"))
-            if entity is None or entity.key not in self._desk.queue:
+            if entity is None:
                 continue
-            if entity.part is Part.GATED:
+            held = self._held(entity)
+            left_alone = not entity.members and bool(held)
+            left_alone = left_alone and self._is_short(entity, entity.gang_group)
+            if not left_alone and entity.key not in self._desk.queue:
+                continue
+            if left_alone or entity.part is Part.GATED:
                 if now < entity.quiet_from and self._is_short(entity, entity.gang_group):
                     self._notice(entity, entity.quiet_from)  # members are still arriving
                     continue
                 entity.reason = self._why_gated(entity)
             if entity.reason and entity.part is not Part.ACTIVE:
                 entity.told_at = now
-                for member in entity.ready():
+                for member in (*entity.ready(), *held):
                     self._desk.outbox += reports.failed(
                         member, reports.UNSCHEDULABLE, entity.reason
                     )
+
+    def _held(self, entity: Entity) -> list[Member]:
+        """Members that have a node and wait for the others: what these lack, they lack, too."""
+        hold = self._holds.get(entity.gang_group.name)
+        return [m for m in hold.members.values() if m.held_by == GANG] if hold is not None else []
 
     def _why_gated(self, entity: Entity) -> str:
         """The reason with the members counted, which is too much work for every arrival."""

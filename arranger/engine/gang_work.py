@@ -15,7 +15,7 @@ from arranger.engine import reports
 from arranger.engine.entity import GANG, Entity
 from arranger.engine.gang_cycle import GangDecision, topology_of
 from arranger.engine.gang_hold import Hold
-from arranger.engine.gang_units import GangUnits
+from arranger.engine.gang_units import QUIET, GangUnits
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.gangs import texts
@@ -64,6 +64,11 @@ class GangWork(GangUnits):
         for hold in list(self._holds.values()):
             if hold.members.pop(member.uid, None) is not None:
                 self._review(hold, now)
+        gang = self._registry.gang_of(member.uid)
+        entity = None if gang is None else self._entities.get(self._registry.group_of(gang).name)
+        if entity is not None and not entity.members:
+            entity.quiet_from = now + QUIET
+            self._notice(entity, entity.quiet_from)  # those that are held may miss it
 
     # --- placing ---------------------------------------------------------------------------
 

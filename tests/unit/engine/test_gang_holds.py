@@ -259,6 +259,43 @@ def test_a_held_member_may_leave_for_no_gang(core: Core) -> None:
     assert bound(core) == {"g-0"}
 
 
+# --- what those are told that hold nodes -----------------------------------------------------
+
+
+def test_who_holds_a_node_is_told_what_the_others_lack(core: Core) -> None:
+    core.see(*nodes(2), *gang("g", 3, mode="NonStrict"))
+    core.run()
+    core.at(3)
+    why = "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
+    why += "2 placeable now, blocked by pod default/g-2."
+    assert told(core) == {"g-0": why, "g-1": why, "g-2": why}
+    assert {core.phase(name) for name in ("g-0", "g-1")} == {Phase.WAITING}
+
+
+def test_they_are_told_when_the_others_are_gone(core: Core) -> None:
+    *held, last = gang("g", 3, mode="NonStrict")
+    core.see(*nodes(2), *held, last)
+    core.at(3)
+    core.see_gone(last)
+    core.at(6)
+    why = "gang default/g waits for members: 2 of 3 arrived"
+    assert {told(core)[name] for name in ("g-0", "g-1")} == {why}
+
+
+def test_who_waits_at_permit_is_not_told_by_the_gang() -> None:
+    core = Core(small_profile(Doors("g-0")))
+    core.see(*nodes(2), *gang("g", 2))
+    core.at(3)
+    core.at(6)
+    assert "g-0" not in told(core)
+
+
+def told(core: Core) -> dict[str, str]:
+    """Pod → what its condition says last."""
+    patches = of(PatchPodStatus, core.effects)
+    return {patch.pod.name: patch.condition.message for patch in patches if patch.condition}
+
+
 # --- edits while nodes are held --------------------------------------------------------------
 
 
