@@ -14,7 +14,7 @@ from arranger.api.objects import NodeSelector, ObjectMeta, RawQuantity, Struct
 
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.
-FINALIZER: Final = f"{GROUP}/delete-protection"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: Devices that one claim may have (``AllocationResultsMaxSize``).
 MOST_DEVICES: Final = 32
 #: Alternatives that one request may have (``FirstAvailableDeviceRequestMaxSize``).

@@ -22,6 +22,7 @@ Object = dict[str, Any]
 _NAMED_BY_GROUP: Final[Mapping[tuple[str, str], str]] = {
     ("v1", "Event"): "CoreV1Event",
     ("events.k8s.io/v1", "Event"): "EventsV1Event",
+    ("resource.k8s.io/v1", "ResourceClaim"): "ResourceV1ResourceClaim",
 }
 #: Fields that hold quantities, which may be sent as numbers; the models call them strings.
 _QUANTITIES: Final = frozenset(

@@ -102,6 +102,11 @@ def _builtin() -> Iterator[Resource]:
     ):
         yield one("storage.k8s.io", "v1", plural, kind, *shorts, **wide)
     yield one("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+    devices = "resource.k8s.io"
+    yield one(devices, "v1", "deviceclasses", "DeviceClass", **wide)
+    yield one(devices, "v1", "resourceslices", "ResourceSlice", **wide)
+    yield one(devices, "v1", "resourceclaims", "ResourceClaim", **with_status)
+    yield one(devices, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
     crds = "customresourcedefinitions"
     kind = "CustomResourceDefinition"
     yield one("apiextensions.k8s.io", "v1", crds, kind, "crd", **wide, **with_status)

@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.objects import Namespace, Node, Pod
+from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.objects import Namespace, Node, ObjectMeta, Pod
 from arranger.api.quantity import QuantityError
 from arranger.api.storage import (
     CSIDriver,
@@ -40,6 +41,9 @@ SECTIONS: Final[Mapping[str, str]] = {
     "CSIDriver": "csiDrivers",
     "VolumeAttachment": "volumeAttachments",
     "CSIStorageCapacity": "csiStorageCapacities",
+    "ResourceClaim": "resourceClaims",
+    "ResourceSlice": "resourceSlices",
+    "DeviceClass": "deviceClasses",
     "PodDisruptionBudget": "podDisruptionBudgets",
 }
 
@@ -66,6 +70,9 @@ class Objects(msgspec.Struct, rename="camel"):
     csi_drivers: list[CSIDriver] = []
     volume_attachments: list[VolumeAttachment] = []
     csi_storage_capacities: list[CSIStorageCapacity] = []
+    resource_claims: list[ResourceClaim] = []
+    resource_slices: list[ResourceSlice] = []
+    device_classes: list[DeviceClass] = []
     pod_disruption_budgets: list[PodDisruptionBudget] = []
 
 
@@ -148,6 +155,9 @@ class Snapshot:
             *objects.csi_drivers,
             *objects.volume_attachments,
             *objects.csi_storage_capacities,
+            *map(_devices_identified, objects.resource_claims),
+            *objects.resource_slices,
+            *objects.device_classes,
         ]
         for stored in others:
             cluster.objects.set(stored)
@@ -180,13 +190,18 @@ def _claim_identified(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     return msgspec.structs.replace(claim, metadata=metadata)
 
 
+def _devices_identified(claim: ResourceClaim) -> ResourceClaim:
+    return msgspec.structs.replace(claim, metadata=_whole(claim.metadata))
+
+
 def _identified(pod: Pod) -> Pod:
-    """The pod with what hand-written manifests leave out: namespace and uid."""
-    metadata = pod.metadata
+    return msgspec.structs.replace(pod, metadata=_whole(pod.metadata))
+
+
+def _whole(metadata: ObjectMeta) -> ObjectMeta:
+    """With what hand-written manifests leave out: namespace and uid."""
     if metadata.namespace and metadata.uid:
-        return pod
+        return metadata
     namespace = metadata.namespace or "default"
-    metadata = msgspec.structs.replace(
-        metadata, namespace=namespace, uid=metadata.uid or f"{namespace}/{metadata.name}"
-    )
-    return msgspec.structs.replace(pod, metadata=metadata)
+    uid = metadata.uid or f"{namespace}/{metadata.name}"
+    return msgspec.structs.replace(metadata, namespace=namespace, uid=uid)
