@@ -58,7 +58,7 @@ class GangUnits:
         self._cycle = GangCycle(desk.cluster, desk.cycle)
         self.rounds = GangRounds(desk, registry)
         self._keeper = RoomKeeper(desk, policy.starvation_after)
-        plans = GangPreemption(desk, self._cycle, self.company)
+        plans = GangPreemption(desk, self._cycle, self.company, self._partners)
         self._eviction = GangEviction(desk, plans, preempting)
         #: Group name → its entity, whether or not it is in the queue.
         self._entities: dict[str, Entity] = {}
@@ -147,6 +147,11 @@ class GangUnits:
             ):
                 leaving |= placed
         return list(leaving.values())
+
+    def _partners(self, pod: PodInfo) -> frozenset[str]:
+        gang = self._registry.gang_of(pod.uid)
+        gangs = () if gang is None else self._registry.group_of(gang).gangs
+        return frozenset(uid for each in gangs for uid in each.claims)
 
     # --- telling ---------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+"""Whom a gang evicts, beside all sets of pods that would make room for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.effects import DeletePod
+from arranger.plugins import default_profile
+from tests.builders import a_node, a_pod
+from tests.unit.engine.harness import Core, of, placements
+
+TAKER = 9
+BUDGET = msgspec.convert(
+    {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    },
+    PodDisruptionBudget,
+)
+
+
+@dataclass(frozen=True, order=True)
+class Running:
+    """A pod that runs; the more important is greater, and any protected one than all others."""
+
+    protected: bool
+    priority: int
+    name: str
+    node: int
+    size: int
+
+
+class Town:
+    """A random cluster with room for some of a gang, or for none of it."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.core = Core(default_profile())
+        self.free = [rng.randint(2, 8) for _ in range(rng.randint(1, 4))]
+        self.core.see(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
+        self.core.engine.budget_set(BUDGET, 0.0)
+        self.running: list[Running] = []
+        for node, cpu in enumerate(self.free):
+            for size in _parts(rng, cpu):
+                name = f"low-{len(self.running)}"
+                each = Running(rng.random() < 0.3, rng.randint(0, 11), name, node, size)
+                self.running.append(each)
+                self.free[node] -= size
+                pod = a_pod(name).needs(cpu=size).with_priority(each.priority).on(f"n{node}")
+                self.core.see(pod.labelled(app="db") if each.protected else pod)
+        self.size, self.cpu = rng.randint(2, 5), rng.randint(1, 3)
+
+    def fits(self, without: Iterable[Running]) -> bool:
+        """Whether the gang would fit if these were gone; its members are all of one size."""
+        free = list(self.free)
+        for each in without:
+            free[each.node] += each.size
+        return sum(cpu // self.cpu for cpu in free) >= self.size
+
+    def ask(self) -> list[Running]:
+        """Let the gang come; whom it evicts."""
+        member = (a_pod(f"g-{n}").needs(cpu=self.cpu) for n in range(self.size))
+        self.core.see(*(m.with_priority(TAKER).in_gang("g", self.size) for m in member))
+        gone = {delete.pod.name for delete in of(DeletePod, self.core.run())}
+        return [each for each in self.running if each.name in gone]
+
+
+def _parts(rng: random.Random, cpu: int) -> Iterator[int]:
+    while cpu > 0:
+        size = rng.randint(1, 3)
+        cpu -= size
+        if cpu >= 0 and rng.random() < 0.85:
+            yield size
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_nobody_leaves_in_vain_and_the_least_important_leave(seed: int) -> None:
+    town = Town(seed)
+    weaker = sorted(each for each in town.running if each.priority < TAKER)
+    victims = town.ask()
+    if town.fits(()) or not town.fits(weaker):
+        assert victims == []
+        return
+    assert town.fits(victims)
+    for each in victims:
+        assert not town.fits(v for v in victims if v is not each), f"{each} need not have left"
+        assert each.priority < TAKER
+    # Who is more important than this one stays: those below are enough.
+    enough = next(n for n in range(1, len(weaker) + 1) if town.fits(weaker[:n]))
+    highest = weaker[enough - 1]
+    assert all((v.protected, v.priority) <= (highest.protected, highest.priority) for v in victims)
+    for each in victims:
+        town.core.see_gone(a_pod(each.name))
+    assert len(placements(town.core.at(30))) == town.size
+
+
+def test_of_a_gang_only_as_many_leave_as_needed_and_as_it_can_spare() -> None:
+    core = Core(default_profile())
+    core.see(a_node("n").offers(cpu=6))
+    old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 2) for n in range(5)]
+    core.see(*(pod.on("n") for pod in old))
+    core.see(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
+    # One place is free; of five it can spare three.
+    assert len(of(DeletePod, core.run())) == 2
+
+
+def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
+    core = Core(default_profile())
+    core.see(a_node("n").offers(cpu=6))
+    old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 3) for n in range(4)]
+    core.see(*(pod.on("n") for pod in old))
+    core.see(*(a_pod(f"lone-{n}").needs(cpu=1).with_priority(1).on("n") for n in range(2)))
+    core.see(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
+    gone = {delete.pod.name for delete in of(DeletePod, core.run())}
+    assert gone == {f"old-{n}" for n in range(4)}
