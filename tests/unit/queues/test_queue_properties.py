@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given, settings
@@ -65,20 +66,27 @@ class Limits:
 
 @dataclass(slots=True)
 class World:
-    """The cluster as it is, without the scheduler's idea of it."""
+    """The cluster as it is, without the scheduler's idea of it.
+
+    Attributes:
+        runtime: seconds that a pod runs at least.
+    """
 
     nodes: list[int]
     limits: dict[str, Limits]
+    runtime: int = 0
     core: Core = field(init=False)
     jobs: dict[str, Job] = field(default_factory=dict)
     pods: dict[str, tuple[Job, PodBuilder]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
+    started: dict[str, float] = field(default_factory=dict)
     evictions: int = 0
 
     def __post_init__(self) -> None:
         # A starving gang would have nodes kept free for it.
         patient = GangPolicy(starvation_after=float("inf"))
-        self.core = Core(default_profile(), queues=QueueRules(), gangs=patient)
+        times = QueueRules(reclaim_min_runtime=self.runtime, preempt_min_runtime=self.runtime)
+        self.core = Core(default_profile(), queues=times, gangs=patient)
         self.core.see(*(gpu_node(f"n{n}", count) for n, count in enumerate(self.nodes)))
         for name, limits in self.limits.items():
             spec: dict[str, Any] = {"reclaimable": limits.reclaimable, "parent": limits.parent}
@@ -156,7 +164,10 @@ class World:
             quota = self.limits[queue].quota
             assert quota is None or self.used(queue) <= quota, f"{queue} is over its quota"
         self.core.engine.settle(bind, Applied(), self.core.now)
-        self.core.see(pod.on(bind.node))
+        self.started[bind.pod.name] = self.core.now
+        manifest = pod.on(bind.node).manifest()
+        manifest["status"]["startTime"] = datetime.fromtimestamp(self.core.now, UTC).isoformat()
+        self.core.see(PodBuilder(manifest))
 
     def _gone(self, name: str) -> None:
         _, pod = self.pods.pop(name)
@@ -196,6 +207,8 @@ class World:
         for name in victims:
             job, _ = self.pods[name]
             assert job.preemptable, f"{name} may not be evicted"
+            ran = self.core.now - self.started.get(name, float("-inf"))
+            assert ran >= self.runtime, f"{name} has run {ran} seconds only"
             lost[job.name] += 1
         for name, count in lost.items():
             assert count == self.jobs[name].size, f"{name} loses {count} of {self.jobs[name].size}"
@@ -248,7 +261,7 @@ def worlds(draw: st.DrawFn) -> World:
             reclaimable=draw(st.sampled_from([True, True, False])),
             parent=draw(st.sampled_from(["", "team"])) if "team" in limits else "",
         )
-    return World(nodes, limits)
+    return World(nodes, limits, draw(st.sampled_from([0, 0, 500, 1000])))
 
 
 jobs = st.tuples(
