@@ -27,6 +27,8 @@ from tests.simulation.preemption_stage import (
     slow,
 )
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME
+from tests.simulation.volume_stage import Storage
+from tests.storage import ZONE, a_claim, a_class, a_volume
 
 pytestmark = VIRTUAL_TIME
 
@@ -168,6 +170,40 @@ async def test_a_pod_that_has_taken_a_victims_name_is_not_meant(stage: Preemptio
         assert [write.status for write in stage.taps.taken(DELETES & by("one"))] == [409, 200]
 
 
+async def test_the_claim_for_one_pod_is_taken_where_its_pod_runs(stage: PreemptionStage) -> None:
+    storage = Storage(stage)
+    stage.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=2) for n in range(2)))
+    storage.create(a_class(), a_claim("only").with_spec(accessModes=["ReadWriteOncePod"]))
+    stage.create(pod("low").with_claim("only"))
+    async with storage.working(), stage.scheduler(), stage.kubelets():
+        await stage.until_settled(1)
+        node = stage.node_of("low")
+        stage.create(*(pod(f"other-{n}", 1).on(f"n{n}") for n in range(2)))
+        stage.create(pod("high", 9).with_claim("only"))
+        await until_bound(stage, "high", node)
+        assert stage.evicted() == ["low"], "there is room, but for the claim"
+    storage.check()
+
+
+async def test_of_two_that_lack_room_and_volumes_only_room_is_made_by_evictions(
+    stage: PreemptionStage,
+) -> None:
+    storage = Storage(stage)
+    stage.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=1) for n in range(2)))
+    storage.create(a_class("hand", by="kubernetes.io/no-provisioner"), a_claim("lacks", of="hand"))
+    stage.create(*(pod(f"low-{n}").on(f"n{n}") for n in range(2)))
+    async with storage.working(), stage.scheduler(), stage.kubelets():
+        stage.create(pod("high", 9).with_claim("lacks"))
+        await asyncio.sleep(60)
+        assert stage.evicted() == []
+        assert "didn't find available persistent volumes to bind" in stage.why("high")
+        storage.create(a_volume("v", of="hand").usable_in("z1"))
+        # What rejects it is the lack of room, so that it is not woken by volumes, as upstream.
+        await until_bound(stage, "high", "n1", within=400)
+        assert stage.evicted() == ["low-1"]
+    storage.check()
+
+
 # --- budgets -----------------------------------------------------------------------------------
 
 
@@ -250,6 +286,32 @@ async def test_gang_against_gang_the_less_important_leaves_whole(stage: Preempti
         assert sorted(stage.evicted()) == ["old-0", "old-1", "old-2"]
         stage.create(pod("small"))
         await stage.until(lambda: bool(stage.node_of("small")), within=20)
+
+
+async def test_a_gang_spares_whom_a_budget_protects(stage: PreemptionStage) -> None:
+    nodes(stage, 2, 2)
+    stage.budget(0, app="db")
+    stage.create(*(pod(f"db-{n}").labelled(app="db").on(f"n{n}") for n in range(2)))
+    stage.create(*(pod(f"web-{n}", 5).on(f"n{n}") for n in range(2)))
+    async with stage.scheduler(), stage.kubelets():
+        stage.create(*at(9, *members("g", 2)))
+        await stage.until(lambda: len(stage.placed("g")) == 2)
+        assert sorted(stage.evicted()) == ["web-0", "web-1"]
+
+
+async def test_gangs_that_push_each_other_out_come_to_rest(stage: PreemptionStage) -> None:
+    """Each is made again as soon as it has gone, as its Job would."""
+    nodes(stage, 1, 1, 1, 1)
+    gangs = [at(priority, *members(f"gang-{priority}", 2)) for priority in (1, 4, 7)]
+    owner(stage, *(member for gang in gangs for member in gang))
+    async with stage.scheduler(), stage.kubelets():
+        for number, gang in enumerate(gangs):
+            stage.create(*gang)
+            await stage.until_settled(min(2 * number + 2, 4))
+        await stage.until(lambda: len(stage.placed("gang-7")) == 2)
+        await asyncio.sleep(900)
+        assert not stage.placed("gang-1")
+        assert sorted(stage.evicted()) == ["gang-1-0", "gang-1-1"]
 
 
 async def test_a_gang_gives_its_surplus_first(stage: PreemptionStage) -> None:
