@@ -66,14 +66,16 @@ class Desk:
         self.extenders = tuple(extenders)
         #: Hears of every pod that is evicted.
         self.evicted: Callable[[PodInfo], None] = lambda pod: None  # noqa: ARG005
+        #: Whether a pod's gang is bound in part, so that its room may be wanted by another of it.
+        self.half_bound: Callable[[str], bool] = lambda uid: False  # noqa: ARG005
         #: Why a complete gang group is not let in yet, "" if it is; the queues say so.
         self.let_in: Callable[[GangGroup], str] = lambda group: ""  # noqa: ARG005
 
-    def happened(self, event: ClusterEvent, now: float) -> None:
-        """Let everybody know who may be helped by an event."""
+    def happened(self, event: ClusterEvent, now: float, *, urgent: bool = True) -> None:
+        """Let everybody know who may be helped by an event; ``urgent`` as for the queue."""
         self.ask_waiting = True
         self.happenings += 1
-        self.queue.happened(event, now)
+        self.queue.happened(event, now, urgent=urgent)
 
     def freed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or the promise of it: let those know who might fit there now."""
@@ -82,7 +84,8 @@ class Desk:
             may_take = self.cycle.may_take
             return might_fit(self.cluster, waiting, node, lambda other: may_take(waiting, other))
 
-        self.happened(ClusterEvent(EventKind.POD_REMOVED, pod=pod.pod, room=room), now)
+        event = ClusterEvent(EventKind.POD_REMOVED, pod=pod.pod, room=room)
+        self.happened(event, now, urgent=not self.half_bound(pod.uid))
 
     def count(self, member: Member, result: str) -> None:
         """One attempt for a pod has ended."""
@@ -96,7 +99,8 @@ class Desk:
         held = member.pod.pod
         self.waiting.pop(member.uid, None)
         self.cycle.unreserve(member)
-        self.happened(ClusterEvent(EventKind.POD_REMOVED, pod=held), now)
+        event = ClusterEvent(EventKind.POD_REMOVED, pod=held)
+        self.happened(event, now, urgent=not self.half_bound(member.uid))
         newest = member.newest
         if newest is not None and newest.pod.metadata.deletion_timestamp is not None:
             member.move(Phase.GONE)

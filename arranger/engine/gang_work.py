@@ -70,6 +70,19 @@ class GangWork(GangUnits):
             entity.quiet_from = now + QUIET
             self._notice(entity, entity.quiet_from)  # those that are held may miss it
 
+    def is_half_bound(self, uid: str) -> bool:
+        """Whether part of a pod's gang group is being bound, or is bound, and never all it needs.
+
+        Who else could use the room of such a pod is not let into it any sooner than he must be:
+        the gang is to be completed first, perhaps by the pod that its owner makes in its place.
+        """
+        gang = self._registry.gang_of(uid)
+        if gang is None:
+            return False
+        gangs = self._registry.group_of(gang).gangs
+        begun = any(g.count(at) for g in gangs for at in (Standing.PLACED, Standing.BOUND))
+        return begun and not all(g.satisfied for g in gangs)
+
     # --- placing ---------------------------------------------------------------------------
 
     def attempt(self, entity: Entity, now: float) -> None:

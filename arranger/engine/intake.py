@@ -102,7 +102,7 @@ class Intake:
         )
         cycle = self._desk.cycle
         self._admission = Admission(self.ledger, rules.over_commit, rules.card_request_timeout)
-        self._desk.let_in = self._let_in
+        self._desk.let_in, self._desk.half_bound = self._let_in, self._gangs.is_half_bound
         sparing = Sparing(
             reclaim=rules.reclaim_min_runtime,
             preempt=rules.preempt_min_runtime,

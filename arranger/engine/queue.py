@@ -173,11 +173,11 @@ class SchedulingQueue:
         """Whether :meth:`pop` has something to give."""
         return self._active.first() is not None or self._eager.first() is not None
 
-    def happened(self, event: ClusterEvent, now: float) -> None:
-        """Wake the entities that ``event`` may help."""
+    def happened(self, event: ClusterEvent, now: float, *, urgent: bool = True) -> None:
+        """Wake the entities that ``event`` may help, cutting back-offs short if that is urgent."""
         for group in [g for g in self._resting if self._asks_for(g, event)]:
             for entity in list(self._resting[group].values()):
-                self._enter(entity, now, eager=not entity.cut_short)
+                self._enter(entity, now, eager=urgent and not entity.cut_short)
         for entity in [e for e in self._gated.values() if _wakes(e, _waiters(e), event)]:
             self.add(entity, now)
 

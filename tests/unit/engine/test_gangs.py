@@ -439,6 +439,21 @@ def test_a_member_whose_binding_fails_is_completed_before_all_others(core: Core)
     assert bound(core.settle(second, CONFLICT)) == {"g-1"}
 
 
+def test_the_room_of_a_member_that_is_replaced_is_not_hurried_away(core: Core) -> None:
+    replaced, other = gang("g", 2)
+    core.see(*nodes(2), replaced, other)
+    core.run()
+    core.settle(core.binding("g-1"), Applied())
+    core.see(a_pod("rival").needs(cpu=1))
+    core.run()
+    core.now = 0.4
+    core.see_gone(replaced)
+    core.run()
+    core.see(replaced.with_uid("again"))
+    assert bound(core.at(0.5)) == {"g-0"}, "the rival's back-off is not cut short"
+    assert bound(core.at(30)) == set()
+
+
 def test_a_gang_found_half_bound_is_completed_first(core: Core) -> None:
     pods = gang("g", 3)
     core.see(*nodes(3), pods[0].on("n0"))
