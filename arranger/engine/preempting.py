@@ -24,7 +24,7 @@ class Preempting:
 
     Args:
         desk: the engine's state.
-        reject: takes the node of a pod that a Permit plugin makes wait.
+        reject: takes the node of a pod that a plugin makes wait, in Permit or in PreBind.
         retry: queues a pod again whose victims could not be evicted, or that has lost its promise.
     """
 
@@ -77,7 +77,7 @@ class Preempting:
     def evict(
         self, victim: PodInfo, member: Member, node: str, now: float, *, group: str = ""
     ) -> None:
-        """Make one victim leave; a pod whose Binding has not begun only loses its node.
+        """Make one victim leave; a pod whose Binding is not on its way only loses its node.
 
         ``group`` names the gang group that the member is of.
         """
@@ -88,8 +88,12 @@ class Preempting:
             return
         ours = desk.members.get(victim.uid)
         by, controller = member.pod.pod, _controller(member)
-        desk.outbox.append(reports.preempted(victim.pod, by, node, controller, group))
-        if ours is not None and ours.phase is Phase.WAITING:
+        ours_yet = ours is not None and (
+            ours.phase is Phase.WAITING or (ours.phase is Phase.BINDING and ours.binding is None)
+        )
+        told = reports.preempted(victim.pod, by, node, controller, group=group, stays=ours_yet)
+        desk.outbox.append(told)
+        if ours is not None and ours_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
             self._reject(ours, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
             return

@@ -101,14 +101,19 @@ def further(member: Member, events: Sequence[tuple[str, str]]) -> list[Effect]:
     ]
 
 
-def preempted(victim: Pod, by: Pod, node: str, controller: str, group: str) -> PublishEvent:
-    """A pod has to leave a node for another, or for the gang ``group`` of that other."""
+def preempted(
+    victim: Pod, by: Pod, node: str, controller: str, *, group: str, stays: bool
+) -> PublishEvent:
+    """A pod has to leave a node for another, or for the gang ``group`` of that other.
+
+    ``stays``: it is not deleted, since it was not bound yet.
+    """
     taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
     return PublishEvent(
         regarding=object_ref(victim),
         reason="Preempted",
         action="Preempting",
-        note=f"Preempted by {taker} on node {node}",
+        note=f"Preempted by {taker} on node {node}" + (f" (in {controller} memory)." * stays),
         related=object_ref(by),
         controller=controller,
     )
@@ -133,7 +138,7 @@ def disruption(controller: str, *, group: bool) -> PodCondition:
         "DisruptionTarget",
         "True",
         "PreemptionByScheduler",
-        f"{controller}: preempting to accommodate a higher priority pod{' group' if group else ''}",
+        f"{controller}: preempting to accommodate a higher priority pod{'group' if group else ''}",
     )
 
 

@@ -13,12 +13,18 @@ from arranger.api.effects import (
     Bind,
     DeletePod,
     Effect,
+    PatchObject,
     PatchPodStatus,
     PublishEvent,
     Refused,
 )
 from arranger.api.podgroups import NativePodGroup
-from arranger.plugins import default_profile
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import Part
+from arranger.framework.plugin import Wait
+from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.status import CycleState
+from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
 from tests.unit.engine.harness import Core, of, placements
 
@@ -448,6 +454,43 @@ def test_nothing_is_left_of_promises(core: Core) -> None:
     assert not nominations.leaving
     assert len(core.engine.cluster) == 0
     assert core.engine.next_timer() is None
+
+
+class Holding(SpecPlugin):
+    """Makes ``low`` wait, in Permit or in PreBind."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Wait | None:
+        return Wait(600) if self._holds(pod, "permit") else None
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Sequence[Effect]:
+        path = "/api/v1/persistentvolumes/v"
+        return [PatchObject(path, {})] if self._holds(pod, "pre_bind") else []
+
+    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Wait | None:
+        return Wait(600, "late") if self._holds(pod, "bindable") else None
+
+    def _holds(self, pod: PodInfo, where: str) -> bool:
+        return pod.pod.metadata.name == "low" and self._where == where
+
+
+@pytest.mark.parametrize("where", ["permit", "pre_bind", "bindable"])
+def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
+    plugins = [Weighted(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
+    core = Core(Profile("arranger", [*plugins, Weighted(Holding(where))]))
+    core.see(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    core.run()
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    effects = core.run()
+    assert evicted(effects) == set()
+    told = [e.note for e in of(PublishEvent, effects) if e.reason == "Preempted"]
+    assert told == ["Preempted by pod uid-default-high on node n (in arranger memory)."]
+    core.at(1)
+    assert bound(core.effects) == {"high"}
+    assert core.node_of(a_pod("low")) is None
+    assert core.part("low") is not Part.OUT
 
 
 def test_a_binding_pod_can_be_a_victim(core: Core) -> None:
