@@ -118,6 +118,7 @@ class Writer:
                     self._events.record(effect, self._now())
                     self._dispatch()
             case Bind():
+                self._pod_writes.binding(effect.pod)
                 self._enqueue(BindJob(effect, done, self._rng))
             case PatchPodStatus():
                 job = self._pod_writes.patch_status(effect, done)

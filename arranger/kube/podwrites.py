@@ -136,6 +136,12 @@ class PodWrites:
         self._statuses[effect.pod.uid] = job
         return job
 
+    def binding(self, pod: PodRef) -> None:
+        """A Binding is about to be sent, which goes before what waits here and outdates it."""
+        pending = self._statuses.get(pod.uid)
+        if pending is not None:
+            pending.take_back()
+
     def _patch(self, effect: PatchPodStatus) -> IdempotentJob:
         step = self._status_step(effect.pod, effect.condition, nominated=effect.nominated_node)
         return IdempotentJob("patch_status", [step], _nobody, self._rng)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from arranger.api.effects import Outcome, PatchPodStatus
+from arranger.api.effects import Applied, Outcome, PatchPodStatus
 from arranger.kube.jobs import Again, Done, Job, Wire
 
 #: Makes the job of one patch, to be tried until it is answered.
@@ -50,9 +50,18 @@ class StatusJob(Job):
         self._dones.append(done)
         self._more = True
 
+    def take_back(self) -> None:
+        """The pod is being bound, so what is still to be said of why it waits is not true."""
+        condition = self.effect.condition
+        if condition is not None and condition.type == "PodScheduled":
+            self.effect = replace(self.effect, condition=None)
+            self._job = None
+
     async def attempt(self, wire: Wire) -> Outcome | Again:
         """Send it, and what has come meanwhile behind it."""
         while True:
+            if self.effect.condition is None and self.effect.nominated_node is None:
+                return Applied()
             if self._job is None or self._more:
                 self._job, self._more = self._make(self.effect), False
             answer = await self._job.attempt(wire)

@@ -380,6 +380,43 @@ async def test_what_is_said_last_of_a_pods_status_stays() -> None:
     assert nominations == ["n2", None], "one at a time, and each but once"
 
 
+async def test_a_pod_that_is_being_bound_is_not_said_to_wait() -> None:
+    transport = Scripted(otherwise=lambda call: After(1.0, ok()))
+    outcomes: list[Outcome] = []
+    async with writing(transport) as writer:
+        for n in range(100, 132):  # these take every slot, so that what follows has to queue
+            writer.submit(DeletePod(pod(n)))
+        await asyncio.sleep(0.5)
+        writer.submit(PatchPodStatus(POD, CONDITION), outcomes.append)
+        writer.submit(PatchPodStatus(pod(1), CONDITION, "n1"), outcomes.append)
+        writer.submit(BIND)
+        writer.submit(Bind(pod(1), "n1"))
+        await asyncio.sleep(10)
+    patches = [call for call in transport.calls[32:] if call.path.endswith("/status")]
+    assert [call.json["status"] for call in patches] == [{"nominatedNodeName": "n1"}]
+    assert outcomes == [Applied(), Applied()]
+
+
+async def test_nor_is_it_said_again_that_it_waits_when_the_answer_was_lost() -> None:
+    transport = Scripted(RESET, otherwise=lambda call: ok())
+    async with writing(transport) as writer:
+        writer.submit(PatchPodStatus(POD, CONDITION))
+        await asyncio.sleep(0.001)
+        writer.submit(BIND)
+        await asyncio.sleep(60)
+    assert [call.path.rsplit("/", 1)[-1] for call in transport.calls] == ["status", "binding"]
+
+
+async def test_when_it_could_not_be_bound_it_is_said_why() -> None:
+    transport = Scripted(CONFLICT, otherwise=lambda call: ok())
+    async with writing(transport) as writer:
+        writer.submit(BIND)
+        await asyncio.sleep(1)
+        writer.submit(PatchPodStatus(POD, CONDITION))
+        await asyncio.sleep(60)
+    assert transport.calls[-1].json["status"]["conditions"][0]["status"] == "False"
+
+
 async def test_a_delete_names_uid_and_grace() -> None:
     _, [call] = await outcomes_of(DeletePod(POD, grace_seconds=5), ok())
     assert (call.method, call.path) == ("DELETE", "/api/v1/namespaces/team/pods/web-0")
