@@ -85,7 +85,8 @@ class DefaultPreemption(SpecPlugin):
         if row is None:
             return ""
         rejected = diagnosis.of_row(row) if diagnosis.refusal is None else None
-        if rejected is not None and rejected.rejection.code is Code.UNRESOLVABLE:
+        why = diagnosis.refusal if rejected is None else rejected.rejection
+        if why is not None and why.code is Code.UNRESOLVABLE:
             return ""
         for other in what_if.cluster.table.pods[row].values():
             lower = what_if.may_take(pod, other) and self.may_leave(other)

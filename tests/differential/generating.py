@@ -68,6 +68,8 @@ def snapshot_of(seed: int) -> Json:
     features = frozenset(f for f in FEATURES if random.random() < share)
     if random.random() < 0.4:
         features = (features - QUIET) | CONTESTED
+    if seed % 2 and random.random() < 0.7:
+        features |= {"zones"}
     snapshot = Cluster(random, features).snapshot()
     if seed % 2:
         add_volumes(random, snapshot)

@@ -242,7 +242,7 @@ class Volumes:
         elif self._may(0.1):
             spec["claimRef"] = {"namespace": "default", "name": "another", "uid": "another"}
         labels = {}
-        if self._may(0.3):
+        if self._may(0.5):
             key = random.choice((ZONE, BETA_ZONE))
             # Several zones of a disk of GCE would have to be called as there, or be an error.
             zones = ("z1", "z2", *(() if "gcePersistentDisk" in spec else ("z1__z2", "z1__")))
