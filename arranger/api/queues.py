@@ -25,6 +25,8 @@ CARD_NAME: Final = "volcano.sh/card.name"
 SERVICE_TYPE: Final = "volcano.sh/service.type"
 #: ``Open`` or ``Closed``: what a queue's user wants it to be (annotation of the queue).
 QUEUE_STATE: Final = "arranger.io/queue-state"
+#: Label of nodes: the group that queues name in ``spec.affinity``.
+NODE_GROUP: Final = "volcano.sh/nodegroup-name"
 #: ``"false"`` keeps a pod from being evicted.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 
@@ -38,6 +40,21 @@ class Guarantee(Struct):
     resource: ResourceList = msgspec.field(default_factory=dict)
 
 
+class NodeGroups(Struct):
+    """Groups of nodes by name; those that are preferred are not looked at."""
+
+    required: list[str] = msgspec.field(
+        default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class QueueAffinity(Struct):
+    """``spec.affinity``: the nodes a queue may use, or may not."""
+
+    node_group_affinity: NodeGroups = msgspec.field(default_factory=NodeGroups)
+    node_group_anti_affinity: NodeGroups = msgspec.field(default_factory=NodeGroups)
+
+
 class QueueSpec(Struct):
     """``spec`` of a Queue."""
 
@@ -48,6 +65,9 @@ class QueueSpec(Struct):
     deserved: ResourceList = msgspec.field(default_factory=dict)
     guarantee: Guarantee = msgspec.field(default_factory=Guarantee)
     parent: str = ""
+    affinity: QueueAffinity = msgspec.field(default_factory=QueueAffinity)
+    dequeue_strategy: str = ""
+    dra: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 class QueueStatus(Struct):

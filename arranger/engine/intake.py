@@ -37,7 +37,6 @@ from arranger.gangs.registry import GangGroup, GangRegistry
 from arranger.queues.admission import Admission
 from arranger.queues.ledger import QueueLedger
 from arranger.queues.policy import QueuePolicy, QueueRules
-from arranger.queues.sparing import Sparing
 
 log = logging.getLogger(__name__)
 
@@ -103,15 +102,9 @@ class Intake:
         cycle = self._desk.cycle
         self._admission = Admission(self.ledger, rules.over_commit, rules.card_request_timeout)
         self._desk.let_in, self._desk.half_bound = self._let_in, self._gangs.is_half_bound
-        sparing = Sparing(
-            reclaim=rules.reclaim_min_runtime,
-            preempt=rules.preempt_min_runtime,
-            cool_down=rules.eviction_cool_down,
-            clock=lambda: calendar(cycle.now),
-            family=self._family,
-        )
+        self._queue_timers = QueueTimers(self._desk, self.registry, rules, self._admission)
+        sparing = self._queue_timers.sparing
         self._desk.evicted = sparing.evicted
-        self._queue_timers = QueueTimers(self._desk, sparing, self._admission, self._has_come)
         policy = QueuePolicy(self.ledger, rules, cycle.nominations.leaving, sparing)
         cycle.spared = policy if sparing.active else None
         cycle.others_choose = lambda pod: bool(self._consulting.minding_victims(pod))
@@ -186,17 +179,6 @@ class Intake:
         refusal = self._admission.refusal(asking, self._desk.cycle.now)
         self._queue_timers.tell()
         return refusal
-
-    def _has_come(self, name: str) -> bool:
-        gang = self.registry.gangs.get(name)
-        return gang is not None and len(gang.claims) >= gang.minimum
-
-    def _family(self, pod: PodInfo) -> str:
-        """What a pod and those that come in its place have in common."""
-        if (gang := self.registry.gang_of(pod.uid)) is not None:
-            return f"gang {gang.name}"
-        owners = pod.pod.metadata.owner_references
-        return next((owner.uid for owner in owners if owner.controller), pod.key)
 
     def _leave_inside(self, gang: str, now: float) -> None:
         """A gang that was let in is gone: others may have what it was to get."""

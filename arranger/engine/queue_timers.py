@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.desk import Desk
+from arranger.engine.phases import Phase
 from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.gangs.registry import GangRegistry
 from arranger.queues.admission import Admission
+from arranger.queues.policy import QueueRules
 from arranger.queues.sparing import Sparing
 
 
 class QueueTimers:
     """Lets those know who wait for it.
 
-    Args:
-        complete: whether the pods of a PodGroup have come that its gang needs.
+    Attributes:
+        sparing: whom time protects from eviction.
     """
 
     def __init__(
-        self, desk: Desk, sparing: Sparing, admission: Admission, complete: Callable[[str], bool]
+        self, desk: Desk, registry: GangRegistry, rules: QueueRules, admission: Admission
     ) -> None:
         self._desk = desk
-        self._sparing = sparing
+        self._registry = registry
         self._admission = admission
-        self._complete = complete
+        self.sparing = Sparing(
+            reclaim=rules.reclaim_min_runtime,
+            preempt=rules.preempt_min_runtime,
+            cool_down=rules.eviction_cool_down,
+            clock=lambda: desk.calendar(desk.cycle.now),
+            family=self._family,
+            bound=self._is_being_bound,
+        )
 
     def advance(self, now: float) -> None:
         """Do what is due."""
         cluster = self._desk.cluster
-        for uid in self._sparing.over():
+        for uid in self.sparing.over():
             pod, node = cluster.pod(uid), cluster.node_of(uid)
             if pod is not None and node is not None:
                 self._desk.freed(pod, node, now)  # as good as: others may take its place now
-        if self._admission.expire(now, self._complete):
+        if self._admission.expire(now, self._has_come):
             self.tell()
             self._desk.happened(ClusterEvent(EventKind.OTHER, resource="PodGroup"), now)
 
@@ -45,7 +54,23 @@ class QueueTimers:
     def next_timer(self) -> float | None:
         """When something will be due."""
         times = [self._admission.next_end()]
-        if (ends := self._sparing.next_end()) is not None:
+        if (ends := self.sparing.next_end()) is not None:
             now = self._desk.cycle.now
             times.append(ends - self._desk.calendar(now) + now)
         return min((due for due in times if due is not None), default=None)
+
+    def _has_come(self, name: str) -> bool:
+        """Whether a PodGroup has the pods that its gang needs."""
+        gang = self._registry.gangs.get(name)
+        return gang is not None and len(gang.claims) >= gang.minimum
+
+    def _is_being_bound(self, pod: PodInfo) -> bool:
+        member = self._desk.members.get(pod.uid)
+        return member is not None and member.phase in (Phase.BINDING, Phase.UNKNOWN)
+
+    def _family(self, pod: PodInfo) -> str:
+        """What a pod and those that come in its place have in common."""
+        if (gang := self._registry.gang_of(pod.uid)) is not None:
+            return f"gang {gang.name}"
+        owners = pod.pod.metadata.owner_references
+        return next((owner.uid for owner in owners if owner.controller), pod.key)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api import keys
-from arranger.api.queues import SERVICE_TYPE, queue_of, wanted_cards
+from arranger.api.queues import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
@@ -21,6 +21,9 @@ from arranger.queues.cards import Cards, is_card_resource
 from arranger.queues.ledger import QueueLedger, Shortage
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
+WRONG_GROUP = Rejection(
+    ("node(s) weren't of a node group that the pod's queue may use",), Code.UNRESOLVABLE
+)
 _MI = 1024 * 1024
 
 
@@ -86,7 +89,7 @@ class CapacityCard(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
-        """Pass nodes with a wanted card that the queue may still use."""
+        """Pass nodes of the queue's groups with a wanted card that it may still use."""
         asked = state[self.name]
         assert isinstance(asked, _Asked)
         kinds = asked.ledger.column.rows()[nodes.rows]
@@ -100,7 +103,14 @@ class CapacityCard(Plugin):
                 place_of[kind] = len(rejections)
                 rejections.append(rejection)
                 passes &= kinds != kind
-        return Verdicts(passes, lambda: (rejections, place_of[kinds]))
+        if (outside := _outside(asked.ledger, pod, nodes)) is None:
+            return Verdicts(passes, lambda: (rejections, place_of[kinds]))
+
+        def explain() -> tuple[list[Rejection], IntArray]:
+            places = np.where(outside, len(rejections), place_of[kinds])
+            return [*rejections, WRONG_GROUP], places
+
+        return Verdicts(passes & ~outside, explain)
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -131,6 +141,21 @@ def _got(asked: _Asked, cards: Cards) -> list[str]:
     """The wanted cards that the pod would get."""
     got = [cards[resource] for resource in asked.resources if resource in cards]
     return [card for card in got if card in asked.wanted]
+
+
+def _outside(ledger: QueueLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
+    """Which nodes are of groups that the pod's queues may not use; None where none name any."""
+    outside: BoolArray | None = None
+    values = nodes.table.label_values
+    for state in ledger.chain(ledger.queue_name(pod)):
+        for names, wrong in ((state.node_groups, False), (state.no_node_groups, True)):
+            if names:
+                column = nodes.label(NODE_GROUP)
+                # A name that no node has must not be taken for having none.
+                known = [number for name in names if (number := values.find(name)) >= 0]
+                there = np.isin(column, known) == wrong
+                outside = there if outside is None else outside | there
+    return outside
 
 
 def _judge(asked: _Asked, pod: PodInfo, cards: Cards) -> Rejection | None:

@@ -27,6 +27,7 @@ class Sparing:
         cool_down: what comes back after an eviction is not evicted again within so long of it.
         clock: the present moment.
         family: what a pod's successors have in common with it: its gang or its controller.
+        bound: whether a pod of which no node is known yet is being bound.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Sparing:
         cool_down: float,
         clock: Callable[[], float],
         family: Callable[[PodInfo], str],
+        bound: Callable[[PodInfo], bool] = lambda pod: False,  # noqa: ARG005
     ) -> None:
         self._reclaim = reclaim
         self._preempt = preempt
         self._cool_down = cool_down
         self._clock = clock
         self._family = family
+        self._bound = bound
         #: Whether anybody is ever protected.
         self.active = max(reclaim, preempt, cool_down) > 0
         #: Family → when one of it was evicted last, in that order.
@@ -62,11 +65,13 @@ class Sparing:
         ``inside`` says that the taker is of the pod's own queue. Who has no node yet loses nothing
         by an eviction and is not protected.
         """
-        if not victim.pod.spec.node_name:
+        binding = not victim.pod.spec.node_name
+        if binding and not self._bound(victim):
             return UNPROTECTED
         meta, ends = victim.pod.metadata, UNPROTECTED
         least = self._preempt if inside else self._reclaim
-        if least and (started := _started(victim)) is not None:
+        started = self.now if binding else _started(victim)
+        if least and started is not None:
             ends = started + least
         if self._cool_down and meta.creation_timestamp is not None:
             evicted = self._evicted.get(self._family(victim), UNPROTECTED)

@@ -31,6 +31,8 @@ class QueueState:
         capability: the most it may use; without limit where silent.
         quota: cards it may use, none where silent; None for a queue that does not count cards.
         guarantee: what nobody may take from it.
+        node_groups, no_node_groups: its nodes are of the first, if there are any, and not of the
+            others.
         problems: what could not be read of it.
         used: what its pods and those of its children use, by resource and by card.
     """
@@ -45,6 +47,8 @@ class QueueState:
     quota: Amounts | None = None
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
+    node_groups: frozenset[str] = frozenset()
+    no_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
     used: Counter[str] = field(default_factory=Counter, compare=False)
 
@@ -66,6 +70,8 @@ def read_queue(queue: Queue) -> QueueState:
         priority=spec.priority,
         reclaimable=spec.reclaimable,
         parent=spec.parent,
+        node_groups=frozenset(spec.affinity.node_group_affinity.required),
+        no_node_groups=frozenset(spec.affinity.node_group_anti_affinity.required),
     )
     for name, amounts in (
         ("capability", spec.capability),
@@ -76,6 +82,11 @@ def read_queue(queue: Queue) -> QueueState:
             setattr(state, name, read_amounts(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
+    # What would be limited or ordered otherwise elsewhere must not be thought to be so here.
+    if spec.dequeue_strategy == "fifo":
+        state.problems.append("spec.dequeueStrategy: fifo: who cannot be placed holds up nobody")
+    if any(spec.dra.values()):
+        state.problems.append("spec.dra: devices by DeviceClass are not limited")
     if text := queue.metadata.annotations.get(CARD_QUOTA):
         try:
             state.quota = read_cards(text)

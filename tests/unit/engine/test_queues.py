@@ -65,6 +65,10 @@ def gang(name: str, cards: Sequence[int], make: Any, **more: Any) -> list[PodBui
     ]
 
 
+def node_groups(kind: str, *groups: str) -> dict[str, Any]:
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(groups)}}
+
+
 # --- limits --------------------------------------------------------------------------------------
 
 #: What there is, and who is bound.
@@ -112,6 +116,48 @@ LIMITS: dict[str, tuple[list[Any], set[str]]] = {
     ),
     "a queue that is not there takes nothing": (
         [a_node("n"), a_queue("other"), a_pod().needs(cpu=1).in_queue("q")],
+        set(),
+    ),
+    "only nodes of the group that the queue names": (
+        [
+            a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}),
+            a_node("m"),
+            a_queue("q", affinity=node_groups("nodeGroupAffinity", "y")),
+            a_pod().in_queue("q"),
+        ],
+        set(),
+    ),
+    "one of several groups": (
+        [
+            a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}),
+            a_queue("q", affinity=node_groups("nodeGroupAffinity", "y", "x")),
+            a_pod().in_queue("q"),
+        ],
+        {"p"},
+    ),
+    "no nodes of a group that it shuns": (
+        [
+            a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}),
+            a_queue("q", affinity=node_groups("nodeGroupAntiAffinity", "x")),
+            a_pod().in_queue("q"),
+        ],
+        set(),
+    ),
+    "but of all others": (
+        [
+            a_node("n"),
+            a_queue("q", affinity=node_groups("nodeGroupAntiAffinity", "x")),
+            a_pod().in_queue("q"),
+        ],
+        {"p"},
+    ),
+    "the groups of the parent hold as well": (
+        [
+            a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}),
+            a_queue("team", affinity=node_groups("nodeGroupAntiAffinity", "x")),
+            a_queue("q", parent="team", affinity=node_groups("nodeGroupAffinity", "x")),
+            a_pod().in_queue("q"),
+        ],
         set(),
     ),
     "the default queue is there without being made": (
@@ -255,6 +301,33 @@ def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: Core) -> N
     effects = core.run()
     assert bound(effects) == set()
     assert event(effects, "InvalidQueue") == "Ignored: volcano.sh/card.quota: 'lots' is not JSON"
+
+
+UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "an order that blocks": (
+        {"dequeueStrategy": "fifo"},
+        "spec.dequeueStrategy: fifo: who cannot be placed holds up nobody",
+    ),
+    "limits of devices": (
+        {"dra": {"capability": {"gpu.example.com": {"count": 1}}}},
+        "spec.dra: devices by DeviceClass are not limited",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "why"), UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_what_is_not_done_for_a_queue_is_told(spec: dict[str, Any], why: str, core: Core) -> None:
+    core.see(a_queue("q", **spec))
+    assert event(core.run(), "InvalidQueue") == f"Ignored: {why}"
+
+
+def test_a_pod_outside_the_groups_of_its_queue_is_told_and_woken(core: Core) -> None:
+    core.see(a_node("n"), a_queue("q", affinity=node_groups("nodeGroupAffinity", "x")))
+    core.see(a_pod().in_queue("q"))
+    told = event(core.run(), "FailedScheduling")
+    assert "1 node(s) weren't of a node group that the pod's queue may use" in told
+    core.see(a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}))
+    assert bound(core.at(20)) == {"p"}
 
 
 def test_a_pod_is_woken_when_its_queue_may_use_more(core: Core) -> None:

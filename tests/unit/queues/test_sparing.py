@@ -57,8 +57,8 @@ RUNS: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
-def a_sparing(now: float = 0.0, **times: float) -> Sparing:
-    none = {"reclaim": 0.0, "preempt": 0.0, "cool_down": 0.0}
+def a_sparing(now: float = 0.0, **times: Any) -> Sparing:
+    none: dict[str, Any] = {"reclaim": 0.0, "preempt": 0.0, "cool_down": 0.0}
     return Sparing(**{**none, **times}, clock=lambda: now, family=lambda pod: pod.pod.key)
 
 
@@ -110,6 +110,19 @@ def test_who_is_evicted(
     core.see(since(training("t", 8), core.now - ran))
     core.see(taker)
     assert evicted(core.run()) == ({"t"} if taken else set())
+
+
+def test_who_is_just_being_bound_has_run_for_no_time() -> None:
+    core = a_core(reclaim_min_runtime=600)
+    core.see(training("t", 8))
+    bind = core.run()
+    core.see(inference("i", 8))
+    assert evicted(core.run()) == set()
+    core.settle_all(bind)
+    core.now += 5
+    core.see(since(training("t", 8), 1, startTime=when(core.now)))
+    assert evicted(core.at(10 * HOUR + 600)) == set()
+    assert evicted(core.at(10 * HOUR + 605)) == {"t"}
 
 
 def test_the_taker_is_told_and_wakes_when_the_time_is_over() -> None:
