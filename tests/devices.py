@@ -20,6 +20,10 @@ class ClaimBuilder(StoredBuilder):
         assert isinstance(built, ResourceClaim)
         return built
 
+    def named(self, name: str) -> Self:
+        """Another claim that asks for the same."""
+        return self._set("metadata", name=name, uid=f"uid-{name}")
+
     def asks(self, name: str = "gpu", *, of: str = "gpu", **exactly: Any) -> Self:
         """One more request; ``exactly`` has the fields of its API."""
         return self._request({"name": name, "exactly": {"deviceClassName": of, **exactly}})

@@ -83,6 +83,7 @@ class ClaimBook:
         #: By uid of the claim, pods whose reservation we took back: an old state may show it still.
         self._released: dict[str, set[str]] = {}
         self._outbox: list[ReleaseClaim] = []
+        self._unasked: list[ReleaseClaim] = []
 
     # --- what is so ------------------------------------------------------------------------
 
@@ -103,6 +104,9 @@ class ClaimBook:
 
     def take_effects(self) -> list[ReleaseClaim]:
         """What is to be written, and has not been asked for yet."""
+        for effect in self._unasked:
+            self._take_back(effect)
+        self._unasked.clear()
         effects, self._outbox = self._outbox, []
         return effects
 
@@ -174,9 +178,13 @@ class ClaimBook:
             self._bound.add(pod_uid)
 
     def deallocate(self, claim: ResourceClaim, pod: PodRef) -> None:
-        """Take back an allocation that is reserved for nobody, or for this pod alone."""
+        """Take back an allocation that is reserved for nobody, or for this pod alone.
+
+        Nothing has changed before that is written: whoever only asks what would be writes nothing.
+        """
         meta = claim.metadata
-        self._take_back(ReleaseClaim(ClaimRef(meta.namespace, meta.name, meta.uid), pod, True))
+        ref = ClaimRef(meta.namespace, meta.name, meta.uid)
+        self._unasked.append(ReleaseClaim(ref, pod, deallocate=True))
 
     def settle(self, effect: ReserveClaim | ReleaseClaim, outcome: Outcome) -> bool:
         """What became of a write; returns whether claims or devices are free for others now."""

@@ -52,7 +52,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
     (VolumeZone, 1),
     (PodTopologySpread, 2),
     (InterPodAffinity, 2),
-    (DynamicResources, 1),
+    (DynamicResources, 2),
     (CapacityCard, 1),
     (DefaultPreemption, 1),
     (NodeResourcesBalancedAllocation, 1),

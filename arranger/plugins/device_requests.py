@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from arranger.api.devices import (
     ALL,
     EXACT_COUNT,
+    MOST_ALTERNATIVES,
     Device,
     DeviceAttribute,
     DeviceClass,
@@ -113,6 +114,16 @@ def refusal(claim: ResourceClaim, classes: Classes) -> str:
         if constraint.match_attribute is None and constraint.distinct_attribute is None:
             return f"resource claim {claim.key}, constraint #{n}: not supported"
     return ""
+
+
+def preference(claim: ResourceClaim, served: Set[str]) -> int:
+    """Points for the alternatives that were chosen, more for those named earlier."""
+    return sum(
+        MOST_ALTERNATIVES - n
+        for request in claim.spec.devices.requests
+        for n, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in served
+    )
 
 
 def unsupported(device: Device) -> str:

@@ -14,7 +14,7 @@ Upstream: ``pkg/scheduler/framework/plugins/dynamicresources``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,16 +23,17 @@ import numpy as np
 from arranger.api.devices import DeviceClass, ResourceClaim
 from arranger.api.effects import Effect, PodRef
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray
+from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.diagnosis import Diagnosis
+from arranger.framework.lifting import normalize_by_max
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Rejection, Verdicts
 from arranger.framework.what_if import WhatIf
 from arranger.plugins.device_claims import WAKE_ON, NotCreatedError, claims_of, uses_of
-from arranger.plugins.device_requests import refusal
+from arranger.plugins.device_requests import preference, refusal
 from arranger.plugins.device_results import allocation
 from arranger.plugins.device_verdicts import Wish, Wishes
 from arranger.plugins.node_selectors import any_of, terms_of
@@ -49,14 +50,12 @@ class _Notes:
     Attributes:
         wanted: claims that have to be allocated, and ``wish`` for their devices.
         given: claims that are allocated.
-        unavailable: those of them that keep the pod from some node.
     """
 
     cluster: Cluster
     wanted: list[ResourceClaim] = field(default_factory=list)
     given: list[ResourceClaim] = field(default_factory=list)
     wish: Wish | None = None
-    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)
 
 
 class DynamicResources(Plugin):
@@ -110,13 +109,15 @@ class DynamicResources(Plugin):
         notes: _Notes = state[self.name]
         reasons: dict[str, int] = {}
         kind_of = np.full(nodes.length, -1, dtype=np.int64)
-        away = _away(notes, nodes)
+        here = nodes.every()
+        for claim in notes.given:
+            here &= _usable(notes, claim, nodes)
         if notes.wish is not None:
             for place, info in nodes.nodes():
                 found = notes.wish.on(info.node)
                 if isinstance(found, str):
                     kind_of[place] = reasons.setdefault(found, len(reasons))
-        elsewhere = away & (kind_of < 0)
+        elsewhere = ~here & (kind_of < 0)
         if elsewhere.any():
             kind_of[elsewhere] = reasons.setdefault(ELSEWHERE, len(reasons))
         kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in reasons]
@@ -132,11 +133,53 @@ class DynamicResources(Plugin):
         notes: _Notes | None = state[self.name]
         if notes is None:
             return self.reject("no new claims to deallocate")
-        for claim in notes.unavailable.values():
+        for claim in _in_the_way(notes, NodeView(notes.cluster.table, self._elsewhere(diagnosis))):
             if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
                 notes.cluster.devices.claims.deallocate(claim, _ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
         return self.reject("still not schedulable")
+
+    def _elsewhere(self, diagnosis: Diagnosis) -> IntArray:
+        """The rows that nothing keeps the pod from but where its claims are."""
+        kinds = [
+            n
+            for n, kind in enumerate(diagnosis.kinds)
+            if kind.plugin == self.name and kind.rejection.reasons == (ELSEWHERE,)
+        ]
+        return np.flatnonzero(np.isin(diagnosis.kind_of, kinds))
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Leave pods out that are content with one thing only."""
+        notes: _Notes | None = state.get(self.name)
+        if notes is None or not any(map(_has_alternatives, [*notes.wanted, *notes.given])):
+            return SKIP
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """The earlier in their lists the alternatives are that can be had, the better."""
+        notes: _Notes = state[self.name]
+        points = np.zeros(nodes.length, dtype=np.int64)
+        for claim in notes.given:
+            given = notes.cluster.devices.claims.allocation_of(claim)
+            results = [] if given is None else given.devices.results
+            points += preference(claim, {result.request for result in results})
+        if notes.wish is not None:
+            for place, info in nodes.nodes():
+                found = notes.wish.on(info.node)
+                if not isinstance(found, str):
+                    for claim, chosen in zip(notes.wanted, found, strict=True):
+                        points[place] += preference(claim, {wanted.name for wanted, _ in chosen})
+        return points
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """The best gets 100."""
+        return normalize_by_max(scores, feasible)
 
     # --- placing ---------------------------------------------------------------------------
 
@@ -198,17 +241,21 @@ def _take_up(claim: ResourceClaim, pod: PodInfo, notes: _Notes) -> str:
     return ""
 
 
-def _away(notes: _Notes, nodes: NodeView) -> BoolArray:
-    """The nodes from which something that is allocated cannot be used."""
-    away = nodes.none()
-    for claim in notes.given:
-        given = notes.cluster.devices.claims.allocation_of(claim)
-        if given is not None and given.node_selector is not None:
-            here = any_of(terms_of(given.node_selector.node_selector_terms), nodes)
-            if not here.all():
-                notes.unavailable[claim.metadata.uid] = claim
-            away |= ~here
-    return away
+def _has_alternatives(claim: ResourceClaim) -> bool:
+    return any(request.first_available for request in claim.spec.devices.requests)
+
+
+def _usable(notes: _Notes, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
+    """The nodes from which what a claim has been given can be used."""
+    given = notes.cluster.devices.claims.allocation_of(claim)
+    if given is None or given.node_selector is None:
+        return nodes.every()
+    return any_of(terms_of(given.node_selector.node_selector_terms), nodes)
+
+
+def _in_the_way(notes: _Notes, nodes: NodeView) -> Iterator[ResourceClaim]:
+    """The claims that cannot be used from all of these nodes."""
+    return (claim for claim in notes.given if not _usable(notes, claim, nodes).all())
 
 
 def _ref(pod: PodInfo) -> PodRef:

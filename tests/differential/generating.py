@@ -3,7 +3,7 @@
 A cluster is small and its names are few, so that labels, ports, images and priorities often meet.
 Every seed leaves out most or half of the features, so that the rest are seen in pairs and alone:
 of many at once one keeps the pod off every node, and the others are never heard of.
-Every other one has volumes. Resource claims are not made.
+Every other one has volumes, and every third devices.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.differential.devices import add_devices
 from tests.differential.pod_parts import HOST, UNSCHEDULABLE, ZONE, PodParts
 from tests.differential.volumes import add_volumes
 
@@ -73,6 +74,8 @@ def snapshot_of(seed: int) -> Json:
     snapshot = Cluster(random, features).snapshot()
     if seed % 2:
         add_volumes(random, snapshot)
+    if seed % 3 == 0:
+        add_devices(random, snapshot)
     return snapshot
 
 

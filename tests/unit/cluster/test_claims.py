@@ -240,6 +240,7 @@ def test_what_was_not_taken_back_is_there_to_be_used() -> None:
 def test_an_allocation_in_the_way_is_taken_back_on_request() -> None:
     book = Book(GIVEN)
     book.claims.deallocate(GIVEN.build(), POD)
+    assert not book.claims.is_being_released(GIVEN.build()), "nobody has asked for it yet"
     assert book.releases() == [ReleaseClaim(REF, POD, deallocate=True)]
     assert book.claims.is_being_released(GIVEN.build())
 

@@ -8,10 +8,14 @@ import pytest
 
 from arranger.cluster.objects import StoredObject
 from arranger.framework.evaluation import Evaluation
+from arranger.framework.profile import Profile, Weighted
 from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.framework.what_if import WhatIf
 from arranger.plugins import device_verdicts
+from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.dynamic_resources import DynamicResources
+from arranger.plugins.node_unschedulable import NodeUnschedulable
+from arranger.plugins.priority_sort import PrioritySort
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import (
     ATTRIBUTES,
@@ -24,13 +28,14 @@ from tests.devices import (
     claiming_from,
     option,
 )
-from tests.unit.plugins.judging import judged, only, rejected
+from tests.unit.plugins.judging import judged, only, rejected, scores
 
 N1, N2 = a_node("n1").in_zone("a"), a_node("n2").in_zone("b")
 GPUS = a_device_class()
 POD = claiming(a_pod(), "c")
 MADE = claiming_from(a_pod(), "gpu", "c")
 ASKING = a_claim().asks()
+NEEDED = (PrioritySort(), DefaultBinder())
 NONE = ("cannot allocate all claims",)
 ELSEWHERE = ("resourceclaim not available on the node",)
 
@@ -186,6 +191,11 @@ POST_FILTERED: dict[str, tuple[PodBuilder, list[Member], str]] = {
         [ASKING.given("a", on="gone").reserved_for("uid-judged")],
         "deallocation of ResourceClaim completed",
     ),
+    "a claim that is elsewhere, and only cordoned nodes": (
+        POD,
+        [ASKING.given("a", on="gone"), N1.cordoned()],
+        "still not schedulable",
+    ),
     "a claim that others use elsewhere": (
         POD,
         [ASKING.given("a", on="gone").reserved_for("uid-other")],
@@ -200,7 +210,7 @@ def test_what_is_in_the_way_goes_back(case: tuple[PodBuilder, list[Member], str]
     cluster = a_cluster(N1, GPUS, *members)
     info = pod.with_uid("uid-judged").info()
     plugin = DynamicResources()
-    profile = only(plugin)
+    profile = Profile("test", [*map(Weighted, (NodeUnschedulable(), plugin, *NEEDED))])
     evaluation = Evaluation(profile, cluster, info)
     what_if = WhatIf(profile, cluster, info, evaluation)
     status = plugin.post_filter(evaluation.state, info, what_if, evaluation.diagnosis())
@@ -208,6 +218,49 @@ def test_what_is_in_the_way_goes_back(case: tuple[PodBuilder, list[Member], str]
     assert status.message() == said
     releases = cluster.devices.claims.take_effects()
     assert bool(releases) == ("completed" in said)
+
+
+TWO_OR_ONE = a_claim().asks_first(option("two", count=2), option("one"))
+SCORED: dict[str, tuple[PodBuilder, list[Member], dict[str, int | None]]] = {
+    "the better alternative counts more": (
+        POD,
+        [TWO_OR_ONE, a_slice("n1", "a"), a_slice("n2", "a", "b")],
+        {"n1": 7 * 100 // 8, "n2": 100},
+    ),
+    "over all claims": (
+        claiming(a_pod(), "c", "d"),
+        [
+            TWO_OR_ONE,
+            TWO_OR_ONE.named("d"),
+            a_slice("n1", "a", "b", "c", "d"),
+            a_slice("n2", *"abc"),
+        ],
+        {"n1": 100, "n2": 15 * 100 // 16},
+    ),
+    "what has been given counts everywhere": (
+        claiming(a_pod(), "c", "d"),
+        [
+            TWO_OR_ONE,
+            TWO_OR_ONE.named("d").given("z", request="gpu/one"),
+            a_slice("n1", "a"),
+            a_slice("n2", "a", "b"),
+        ],
+        {"n1": 14 * 100 // 15, "n2": 100},
+    ),
+    "one thing only is no matter of taste": (
+        POD,
+        [ASKING, a_slice("n1", "a"), a_slice("n2", "a", "b")],
+        {"n1": None, "n2": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SCORED.values(), ids=SCORED.keys())
+def test_alternatives_are_scored(
+    case: tuple[PodBuilder, list[Member], dict[str, int | None]],
+) -> None:
+    pod, members, want = case
+    assert scores(DynamicResources(), pod, N1, N2, GPUS, *members) == want
 
 
 # --- cost --------------------------------------------------------------------------------------

@@ -300,6 +300,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "NodeResourcesFit": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "DynamicResources": 2,
         "CapacityCard": 1,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,

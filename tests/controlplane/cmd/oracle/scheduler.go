@@ -42,7 +42,7 @@ func newScheduler(ctx context.Context, snapshot *Snapshot) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := fake.NewClientset()
+	client := fake.NewClientset(snapshot.written()...)
 	factory := newStillFactory(client, snapshot.objects())
 	devices, err := deviceManager(ctx, factory)
 	if err != nil {

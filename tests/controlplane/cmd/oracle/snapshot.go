@@ -6,9 +6,11 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	resource "k8s.io/api/resource/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -30,6 +32,9 @@ type Snapshot struct {
 	CSIDrivers             []*storage.CSIDriver          `json:"csiDrivers"`
 	CSIStorageCapacities   []*storage.CSIStorageCapacity `json:"csiStorageCapacities"`
 	VolumeAttachments      []*storage.VolumeAttachment   `json:"volumeAttachments"`
+	ResourceClaims         []*resource.ResourceClaim     `json:"resourceClaims"`
+	ResourceSlices         []*resource.ResourceSlice     `json:"resourceSlices"`
+	DeviceClasses          []*resource.DeviceClass       `json:"deviceClasses"`
 	PriorityClasses        []*scheduling.PriorityClass   `json:"priorityClasses"`
 	PodDisruptionBudgets   []*policy.PodDisruptionBudget `json:"podDisruptionBudgets"`
 }
@@ -105,4 +110,13 @@ func (s *Snapshot) objects() []any {
 		}
 	}
 	return all
+}
+
+// written are the objects that a plugin writes: a claim that keeps its pod from nodes is taken back.
+func (s *Snapshot) written() []runtime.Object {
+	claims := make([]runtime.Object, len(s.ResourceClaims))
+	for i, claim := range s.ResourceClaims {
+		claims[i] = claim
+	}
+	return claims
 }
