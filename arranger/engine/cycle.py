@@ -17,7 +17,7 @@ from arranger.engine.counsel import Counsel
 from arranger.engine.member import Member
 from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
-from arranger.engine.second_pass import second_pass
+from arranger.engine.second_pass import MORE_IS_LESS, second_pass
 from arranger.framework.diagnosis import Diagnosis, Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
@@ -337,6 +337,7 @@ class Cycle:
 
     def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
         diagnosis = found.diagnosis
+        alike = found.evaluation.reads_pods <= MORE_IS_LESS  # with promised pods and without
         what_if = WhatIf(
             member.profile,
             self._cluster,
@@ -352,6 +353,7 @@ class Cycle:
             quota=self.quota,
             spared=self.spared,
             others_choose=self.others_choose(member.pod),
+            promised=() if alike else self.nominations.counted(),
         )
         answer = run_post_filter(what_if, diagnosis)
         diagnosis.post_filter = answer.message()

@@ -21,7 +21,7 @@ from arranger.framework.status import Code, Status
 from arranger.framework.verdicts import Rejection
 
 #: The plugins for which a pod more on a node is never in another's favour.
-_MORE_IS_LESS: Final = frozenset(
+MORE_IS_LESS: Final = frozenset(
     {"NodeResourcesFit", "CapacityCard", "NodePorts", "NodeVolumeLimits", "VolumeRestrictions"}
 )
 
@@ -34,7 +34,7 @@ def second_pass(
     None where all rows that are feasible with them would do. Upstream adds on each node the
     nominees of that node only; here all of them count, so that what is promised anywhere is kept.
     """
-    if not promised or evaluation.reads_pods <= _MORE_IS_LESS or not evaluation.feasible.any():
+    if not promised or evaluation.reads_pods <= MORE_IS_LESS or not evaluation.feasible.any():
         return None
     with cluster.without(promised):
         alone = Evaluation(member.profile, cluster, member.pod, scoring=False)

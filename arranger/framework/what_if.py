@@ -94,6 +94,7 @@ class WhatIf:
         quota: the limits that count beside the room on nodes, if there are any.
         spared: whom time protects, if it protects anybody.
         others_choose: whether a nomination is to name its options, for others to choose among.
+        promised: pods that only have a promise of a node, without which the pod must fit, too.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class WhatIf:
         quota: Quota | None = None,
         spared: Spared | None = None,
         others_choose: bool = False,
+        promised: Sequence[PodInfo] = (),
     ) -> None:
         self.profile = profile
         self.cluster = cluster
@@ -128,22 +130,42 @@ class WhatIf:
         self.quota = quota
         self.spared = spared
         self.others_choose = others_choose
+        self.promised = promised
 
     @cached_property
     def _thought(self) -> Evaluation:
         return Evaluation(self.profile, self.cluster, self.pod, scoring=False)
 
+    @cached_property
+    def _alone(self) -> Evaluation:
+        """As :attr:`_thought`, looked at only while the promised pods are thought away."""
+        return Evaluation(self.profile, self.cluster, self.pod, scoring=False)
+
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is thought to be."""
-        thought = self._thought
-        thought.refresh()
-        return thought.refusal is None and bool(thought.feasible[row])
+        if not _passes(self._thought, row):
+            return False
+        if not self.promised:
+            return True
+        with self.cluster.without(self.promised):
+            return _passes(self._alone, row)
 
     def why(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is thought to be."""
-        thought = self._thought
-        thought.refresh()
-        if thought.refusal is not None:
-            return thought.refusal.reasons
-        rejected = thought.diagnosis().of_row(row)
-        return () if rejected is None else rejected.rejection.reasons
+        if not self.promised or not _passes(self._thought, row):
+            return _why(self._thought, row)
+        with self.cluster.without(self.promised):
+            return _why(self._alone, row)
+
+
+def _passes(thought: Evaluation, row: int) -> bool:
+    thought.refresh()
+    return thought.refusal is None and bool(thought.feasible[row])
+
+
+def _why(thought: Evaluation, row: int) -> tuple[str, ...]:
+    thought.refresh()
+    if thought.refusal is not None:
+        return thought.refusal.reasons
+    rejected = thought.diagnosis().of_row(row)
+    return () if rejected is None else rejected.rejection.reasons

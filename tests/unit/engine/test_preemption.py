@@ -154,6 +154,23 @@ def test_no_pod_is_placed_beside_one_that_only_has_a_promise(core: Core) -> None
     assert bound(core.effects) == {"web", "near"}
 
 
+def test_nobody_is_evicted_for_a_place_beside_one_that_only_has_a_promise(core: Core) -> None:
+    web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
+    core.see(a_node("n").offers(cpu=3), running("low", "n").host_port(80))
+    core.see(web)
+    core.run()
+    core.see(running("tiny", "n"))
+    near = a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"})
+    core.see(near.with_priority(5))
+    effects = core.run()
+    assert evicted(effects) == set()
+    (patch,) = of(PatchPodStatus, effects)
+    assert patch.condition is not None
+    assert "preemption: 0/1 nodes are available: 1 node(s) didn't match pod affinity" in (
+        patch.condition.message
+    )
+
+
 def test_a_nominee_that_is_deleted_gives_its_room_back(core: Core) -> None:
     core.see(a_node("n").offers(cpu=1), running("low", "n"))
     core.see(a_pod("high").needs(cpu=1).with_priority(10))
