@@ -54,6 +54,7 @@ class Survey:
         self._stamp: Hashable = None
         #: (when, row): nodes of which another pod may leave then, as time goes by.
         self._ripens: list[tuple[float, int]] = []
+        self._ripe_at: dict[int, float] = {}
         self._allows: Allows = bool
 
     # --- asking ----------------------------------------------------------------------------
@@ -119,7 +120,9 @@ class Survey:
         potential = finder.potential(row)
         found = finder.among(row, potential)
         if (when := finder.until(row)) < float("inf"):
-            heappush(self._ripens, (when, row))
+            if when < self._ripe_at.get(row, float("inf")):
+                self._ripe_at[row] = when
+                heappush(self._ripens, (when, row))
             if not isinstance(found, Candidate) and finder.in_time(row):
                 found = SPARED
         self._found[row] = found
@@ -168,7 +171,10 @@ class Survey:
     def _forget_ripe(self, what_if: WhatIf) -> None:
         """Forget the rows where time protects one pod less."""
         while self._ripens and what_if.spared and self._ripens[0][0] <= what_if.spared.now:
-            self._forget(heappop(self._ripens)[1])
+            when, row = heappop(self._ripens)
+            if self._ripe_at.get(row) == when:
+                del self._ripe_at[row]
+            self._forget(row)
 
     def _forget(self, row: int) -> None:
         found = self._found.pop(row, None)

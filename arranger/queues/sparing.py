@@ -52,7 +52,7 @@ class Sparing:
         self._evicted: dict[str, float] = {}
         #: (when, uid) of protected pods that somebody wanted to evict.
         self._ends: list[tuple[float, str]] = []
-        self._wanted: dict[str, float] = {}
+        self._wanted: set[tuple[float, str]] = set()
 
     @property
     def now(self) -> float:
@@ -85,9 +85,9 @@ class Sparing:
         ends = self.until(victim, inside=inside)
         if ends <= self.now:
             return False
-        if self._wanted.get(victim.uid) != ends:
-            self._wanted[victim.uid] = ends
-            heapq.heappush(self._ends, (ends, victim.uid))
+        if (end := (ends, victim.uid)) not in self._wanted:
+            self._wanted.add(end)
+            heapq.heappush(self._ends, end)
         return True
 
     def evicted(self, victim: PodInfo) -> None:
@@ -106,10 +106,9 @@ class Sparing:
         """The uids of pods that are protected no more, and that somebody wanted to evict."""
         found = []
         while self._ends and self._ends[0][0] <= self.now:
-            ends, uid = heapq.heappop(self._ends)
-            if self._wanted.get(uid) == ends:
-                del self._wanted[uid]
-                found.append(uid)
+            end = heapq.heappop(self._ends)
+            self._wanted.remove(end)
+            found.append(end[1])
         return found
 
     def next_end(self) -> float | None:

@@ -84,6 +84,15 @@ def test_what_was_evicted_long_ago_is_forgotten() -> None:
     assert len(sparing._evicted) == 7
 
 
+def test_whoever_asks_again_and_again_is_noted_once() -> None:
+    sparing = a_sparing(110, reclaim=60, preempt=30)
+    pods = [since(training(f"t{n}"), 100).info() for n in range(3)]
+    for turn in range(100):
+        assert all(sparing.spares(pod, inside=bool(turn % 2)) for pod in pods)
+    assert len(sparing._ends) == 6
+    assert sparing.next_end() == 130
+
+
 # --- minimum runtime -----------------------------------------------------------------------------
 
 #: Rules, how long the victim has run, who comes, and whether it is evicted at once.
