@@ -44,7 +44,7 @@ def _candidate(desk: Desk, member: Member, node: str, said: NodeVictims) -> Cand
     alone: list[PodInfo] = []
     for uid in said.uids:
         pod = cluster.pod(uid)
-        if pod is None:
+        if pod is None or cluster.node_of(uid) != node:
             return None
         alone.append(pod)
     victims = in_order(cycle.company(alone), cycle.weight)

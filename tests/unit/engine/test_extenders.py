@@ -303,6 +303,9 @@ VETOED: dict[str, Callable[[Core, ConsultVictims], VictimAdvice | Refused]] = {
     "too few victims to make room": lambda core, asked: VictimAdvice(
         {"n1": asked.victims["n0"]}  # elsewhere
     ),
+    "victims of which one is elsewhere": lambda core, asked: VictimAdvice(
+        {"n1": NodeVictims((*asked.victims["n1"].uids, *asked.victims["n0"].uids))}
+    ),
     "an error": lambda core, asked: Refused(0, "Extender", "boom"),
 }
 
