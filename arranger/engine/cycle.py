@@ -366,6 +366,16 @@ class Cycle:
             answer.options,
         )
 
+    def take_back(self, member: Member, found: NoRoom) -> None:
+        """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
+        state, diagnosis = found.evaluation.state, found.diagnosis
+        for plugin in member.profile.at("take_back"):
+            try:
+                plugin.take_back(state, member.pod, diagnosis)
+            except Exception:
+                # The others must not suffer; it will be asked again.
+                log.exception("pod %s: running TakeBack plugin %r", member.pod.key, plugin.name)
+
     def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:
         self._cluster.assume(member.pod, node)
         member.node = node

@@ -51,6 +51,7 @@ class GangDecision:
         rejected_by: the plugins whose events may change the answer.
         blockers: one pod of each class that fits nowhere.
         events: (reason, text) of further events for the blocker.
+        stuck: what was found of the blocker's nodes, if it is they that it lacks.
     """
 
     complete: bool = False
@@ -62,6 +63,7 @@ class GangDecision:
     rejected_by: frozenset[str] = frozenset()
     blockers: tuple[PodInfo, ...] = ()
     events: tuple[tuple[str, str], ...] = ()
+    stuck: NoRoom | None = None
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class _Attempt:
     why: str = ""
     broken: str = ""
     events: tuple[tuple[str, str], ...] = ()
+    stuck: NoRoom | None = None
 
     def decision(self, *, complete: bool) -> GangDecision:
         return GangDecision(
@@ -89,6 +92,7 @@ class _Attempt:
             why=self.why,
             broken=self.broken,
             events=self.events,
+            stuck=self.stuck,
             rejected_by=frozenset[str]().union(*(by for _, by in self.failed.values())),
             blockers=tuple(pod for pod, _ in self.failed.values()),
         )
@@ -257,6 +261,7 @@ class GangCycle:
                     attempt.blocker, attempt.why = member, why
                     if isinstance(answer, NoRoom):
                         attempt.events = tuple(answer.diagnosis.events())
+                        attempt.stuck = answer
         return left
 
     def _explain(

@@ -159,6 +159,8 @@ class GangWork(GangUnits):
             self._desk.count(member, "unschedulable")
         if decision.blocker is not None and not decision.complete:
             self._desk.outbox += reports.further(decision.blocker, decision.events)
+            if decision.stuck is not None:
+                self._desk.cycle.take_back(decision.blocker, decision.stuck)
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
         hold = self._holds.get(entity.gang_group.name)

@@ -179,6 +179,13 @@ class Plugin:
         """No node was feasible: make room (preemption), or say why not."""
         return None
 
+    def take_back(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """No node was feasible: undo what an earlier placement of the pod has left, and say so.
+
+        Asked for members of gangs, which PostFilter is not; whoever has one asks himself there.
+        """
+        return None
+
     # --- scoring ---------------------------------------------------------------------------
 
     def pre_score(

@@ -16,6 +16,7 @@ POINTS = (
     "pre_filter",
     "filter",
     "post_filter",
+    "take_back",
     "pre_score",
     "score",
     "reserve",

@@ -126,18 +126,24 @@ class DynamicResources(Plugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
     ) -> Status | None:
-        """Take back an allocation that keeps the pod from nodes, if nobody else uses it."""
+        """Say what came of :meth:`take_back`."""
         if self.name not in state:
             # An earlier PreFilter has refused the pod; upstream misses its notes then, and says so.
             return Status(Code.ERROR, ("not found",), self.name)
-        notes: _Notes | None = state[self.name]
-        if notes is None:
+        if state[self.name] is None:
             return self.reject("no new claims to deallocate")
+        return self.take_back(state, pod, diagnosis) or self.reject("still not schedulable")
+
+    def take_back(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """Take back an allocation that keeps the pod from nodes, if nobody else uses it."""
+        notes: _Notes | None = state.get(self.name)
+        if notes is None:
+            return None
         for claim in _in_the_way(notes, NodeView(notes.cluster.table, self._elsewhere(diagnosis))):
             if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
                 notes.cluster.devices.claims.deallocate(claim, _ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
-        return self.reject("still not schedulable")
+        return None
 
     def _elsewhere(self, diagnosis: Diagnosis) -> IntArray:
         """The rows that nothing keeps the pod from but where its claims are."""

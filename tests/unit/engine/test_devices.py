@@ -247,6 +247,21 @@ def test_a_gang_gets_all_its_devices_or_none(core: Core, devices: Devices) -> No
     assert len(of(Bind, core.effects)) == 3
 
 
+def test_what_an_earlier_life_left_to_a_gang_goes_back_if_there_is_no_room(
+    core: Core, devices: Devices
+) -> None:
+    core.see(N2, a_pod("full").needs(cpu=8).on("n1"))
+    devices.show(a_slice("n2", "c", "d"), claim("q"))
+    devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"))
+    core.see(*gang("p", "q", least=2))
+    (release,) = of(ReleaseClaim, core.run())
+    assert release.deallocate
+    core.settle(release)
+    devices.show(claim("p"))
+    wanted = core.at(20)
+    assert sorted(devices_of(wanted).values()) == [["c"], ["d"]]
+
+
 def test_nothing_is_left_when_everything_is_gone(core: Core, devices: Devices) -> None:
     (write,) = of(ReserveClaim, devices.pods("p"))
     (bind,) = of(Bind, core.settle(write))
