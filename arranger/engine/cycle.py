@@ -311,9 +311,8 @@ class Cycle:
     ) -> list[Within]:
         """What leaves only some rows to choose from."""
         bounds = [] if within is None else [within]
-        if self.nominations:
-            lost = second_pass(self._cluster, self.nominations.counted(), member, evaluation)
-            bounds += [] if lost is None else [Within(*lost)]
+        lost = second_pass(self._cluster, self.nominations, member, evaluation)
+        bounds += [] if lost is None else [Within(*lost)]
         kept = self.reservation
         if kept is not None and kept.keeps_out(member, self.now):
             bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))

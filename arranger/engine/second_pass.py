@@ -6,15 +6,14 @@ with an affinity must not be placed beside one that may never come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
+from arranger.engine.nominations import Nominations
 from arranger.framework.diagnosis import Rejected
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.status import Code, Status
@@ -27,16 +26,16 @@ MORE_IS_LESS: Final = frozenset(
 
 
 def second_pass(
-    cluster: Cluster, promised: Sequence[PodInfo], member: Member, evaluation: Evaluation
+    cluster: Cluster, nominations: Nominations, member: Member, evaluation: Evaluation
 ) -> tuple[BoolArray, Rejected] | None:
     """(row → whether it would do without the promised pods, why the others would not).
 
     None where all rows that are feasible with them would do. Upstream adds on each node the
     nominees of that node only; here all of them count, so that what is promised anywhere is kept.
     """
-    if not promised or evaluation.reads_pods <= MORE_IS_LESS or not evaluation.feasible.any():
+    if not nominations or evaluation.reads_pods <= MORE_IS_LESS or not evaluation.feasible.any():
         return None
-    with cluster.without(promised):
+    with cluster.without(nominations.counted()):
         alone = Evaluation(member.profile, cluster, member.pod, scoring=False)
         lost = np.flatnonzero(evaluation.feasible & ~alone.feasible)
         if not len(lost):
