@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -183,3 +185,57 @@ async def test_a_gang_gets_all_its_cards_or_none(stage: Stage, cards: Cards) -> 
         await stage.until_settled(6)
     assert all(stage.node_of(f"w{n}") for n in range(4))
     assert len(cards.given()) == 6
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_whatever_happens_no_card_is_given_twice(
+    stage: Stage, cards: Cards, seed: int
+) -> None:
+    rng = random.Random(seed)
+    rules = [stage.taps.on(CLAIM_WRITES, fault, chance=0.08) for fault in FAULTS.values()]
+    rules += [
+        stage.taps.on(BINDINGS, fault, chance=0.08)
+        for name, fault in FAULTS.items()
+        if not name.startswith("409")  # which says that a Binding on its way will fail, too
+    ]
+    stage.writes_per_pod = 60
+    pods: list[str] = []
+
+    async def live(steps: int) -> None:
+        for _ in range(steps):
+            number = len(stage.history)
+            if rng.random() < 0.3:
+                made = [worker(number * 10 + n).in_gang(f"g{number}", 2) for n in range(2)]
+            else:
+                made = [worker(number * 10 + n) for n in range(rng.randrange(3))]
+            cards.create(*made)
+            pods.extend(pod.build().metadata.name for pod in made)
+            for _ in range(rng.randrange(3)):
+                if pods:
+                    stage.delete("pod", pods.pop(rng.randrange(len(pods))))
+            await asyncio.sleep(rng.random() * 20)
+
+    async with cards.working():
+        async with stage.scheduler("one"):
+            await live(12)
+            stage.kill("one")
+        async with stage.scheduler("two"):
+            await live(12)
+            for rule in rules:
+                rule.stop()
+            while len(pods) > NODES * PER_NODE:
+                stage.delete("pod", pods.pop())
+            await stage.until(lambda: not _lonely(stage), within=900)
+            await stage.until(lambda: set(cards.given()) <= {f"{name}-card" for name in pods})
+
+
+def _lonely(stage: Stage) -> list[str]:
+    """Pods without a node, but for those whose gang has lost a member for good."""
+    waiting = [p for p in stage.cluster.objects("pods") if "nodeName" not in p["spec"]]
+    gangs = Counter(_gang(pod) for pod in stage.cluster.objects("pods"))
+    return [p["metadata"]["name"] for p in waiting if not _gang(p) or gangs[_gang(p)] == 2]
+
+
+def _gang(pod: dict[str, Any]) -> str:
+    notes: dict[str, str] = pod["metadata"].get("annotations") or {}
+    return notes.get("gang.scheduling.koordinator.sh/name", "")
