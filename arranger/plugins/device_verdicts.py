@@ -12,29 +12,41 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from arranger.api.devices import DeviceClass, ResourceClaim
-from arranger.api.objects import Node
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import IntArray
+from arranger.cluster.node_table import Change
+from arranger.cluster.view import NodeView
 from arranger.plugins.device_pools import pools_for
 from arranger.plugins.device_requests import AllocationError
-from arranger.plugins.device_search import Chosen, Found, search
+from arranger.plugins.device_search import Chosen, search
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
 #: Different wishes kept.
 _KEPT: Final = 16
+#: In place of a kind: devices are there; and: not judged yet.
+_FOUND: Final = -1
+_UNKNOWN: Final = -2
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What was found for one wish; ``claims`` are those that it was found for."""
+    """What was found for one wish; ``claims`` are those that it was found for.
+
+    Attributes:
+        kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
+        found: row → the devices for each claim.
+    """
 
     claims: list[str]
-    devices_version: int
-    classes_version: int
-    by_node: dict[str, tuple[Node, Found | str]] = field(default_factory=dict)
+    versions: tuple[int, int, int] = (-1, -1, -1)
+    reasons: dict[str, int] = field(default_factory=dict)
+    kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    found: dict[int, list[list[Chosen]]] = field(default_factory=dict)
 
 
 class Wish:
@@ -45,30 +57,35 @@ class Wish:
         self._claims = claims
         self._kept = kept
 
-    def on(self, node: Node) -> list[list[Chosen]] | str:
+    def on(self, row: int) -> list[list[Chosen]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
-        _refresh(self._kept, self._cluster)
-        name = node.metadata.name
-        known = self._kept.by_node.get(name)
-        if known is None or known[0] is not node:
-            known = self._kept.by_node[name] = node, self._search(node)
-        found = known[1]
-        if isinstance(found, str):
-            for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
-                found = found.replace(f"claim {theirs}", f"claim {claim.key}")
-            return found
-        if found.chosen is not None:
-            return found.chosen
-        if found.passed_over:
-            return f"{NOT_ENOUGH}; not supported yet: {', '.join(found.passed_over)}"
-        return NOT_ENOUGH
+        reasons, (kind,) = self.judge(NodeView(self._cluster.table, slice(row, row + 1)))
+        return self._kept.found[row] if kind == _FOUND else reasons[kind]
 
-    def _search(self, node: Node) -> Found | str:
+    def judge(self, nodes: NodeView) -> tuple[list[str], IntArray]:
+        """Reasons, and for each entry of the view which of them it has; -1 for devices."""
+        kept = self._kept
+        self._refresh()
+        rows = nodes.numbers()
+        kinds = kept.kind_of[rows]
+        for row in rows[(kinds == _UNKNOWN) & nodes.alive].tolist():
+            found = self._search(row)
+            if isinstance(found, str):
+                kept.kind_of[row] = kept.reasons.setdefault(found, len(kept.reasons))
+            else:
+                kept.found[row], kept.kind_of[row] = found, _FOUND
+        reasons = [self._named(reason) for reason in kept.reasons]
+        judged: IntArray = np.maximum(kept.kind_of[rows], _FOUND)
+        return reasons, judged
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _search(self, row: int) -> list[list[Chosen]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
         try:
-            return search(
+            found = search(
                 self._claims,
-                pools_for(node, devices),
+                pools_for(self._cluster.table.node(row), devices),
                 lambda name: objects.get(DeviceClass, "", name),
                 devices.claims.is_taken,
             )
@@ -77,6 +94,40 @@ class Wish:
             for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
                 text = text.replace(f"claim {claim.key}", f"claim {theirs}")
             return text
+        if found.chosen is not None:
+            return found.chosen
+        if found.passed_over:
+            return f"{NOT_ENOUGH}; not supported yet: {', '.join(found.passed_over)}"
+        return NOT_ENOUGH
+
+    def _named(self, reason: str) -> str:
+        """A reason that was found for others' claims, said of these."""
+        for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
+            reason = reason.replace(f"claim {theirs}", f"claim {claim.key}")
+        return reason
+
+    def _refresh(self) -> None:
+        """Forget what is known of nodes that have changed, or whose devices have."""
+        kept, table, devices = self._kept, self._cluster.table, self._cluster.devices
+        versions = table.version, devices.version, devices.classes_version
+        if kept.versions == versions:
+            return
+        nodes, taken, classes = kept.versions
+        kept.versions = versions
+        rows = table.changed_since(nodes)
+        homes = devices.changed_since(taken)
+        if rows is None or homes is None or classes != versions[2]:
+            kept.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
+            kept.found.clear()
+            return
+        if len(kept.kind_of) < table.size:
+            more = np.full(table.size - len(kept.kind_of), _UNKNOWN, dtype=np.int64)
+            kept.kind_of = np.concatenate([kept.kind_of, more])
+        changed = {row for change, row in rows if change is Change.NODE}
+        changed |= {table.index[home] for home in homes if home in table.index}
+        for row in changed:
+            kept.kind_of[row] = _UNKNOWN
+            kept.found.pop(row, None)
 
 
 class Wishes:
@@ -93,25 +144,8 @@ class Wishes:
         key = tuple(_encode(claim.spec) for claim in claims)
         kept = self._kept.get(key)
         if kept is None:
-            names = [claim.key for claim in claims]
-            devices = cluster.devices
-            kept = _Kept(names, devices.version, devices.classes_version)
-            self._kept[key] = kept
+            kept = self._kept[key] = _Kept([claim.key for claim in claims])
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return Wish(cluster, claims, kept)
-
-
-def _refresh(kept: _Kept, cluster: Cluster) -> None:
-    """Forget what is known of nodes where something has changed."""
-    devices = cluster.devices
-    if kept.devices_version == devices.version and kept.classes_version == devices.classes_version:
-        return
-    changed = devices.changed_since(kept.devices_version)
-    if changed is None or kept.classes_version != devices.classes_version:
-        kept.by_node.clear()
-    else:
-        for name in changed:
-            kept.by_node.pop(name, None)
-    kept.devices_version, kept.classes_version = devices.version, devices.classes_version

@@ -107,20 +107,15 @@ class DynamicResources(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
         """Pass nodes that can use what is allocated, and have devices for the other claims."""
         notes: _Notes = state[self.name]
-        reasons: dict[str, int] = {}
-        kind_of = np.full(nodes.length, -1, dtype=np.int64)
         here = nodes.every()
         for claim in notes.given:
             here &= _usable(notes, claim, nodes)
+        reasons: list[str] = []
+        kind_of = np.full(nodes.length, -1, dtype=np.int64)
         if notes.wish is not None:
-            for place, info in nodes.nodes():
-                found = notes.wish.on(info.node)
-                if isinstance(found, str):
-                    kind_of[place] = reasons.setdefault(found, len(reasons))
-        elsewhere = ~here & (kind_of < 0)
-        if elsewhere.any():
-            kind_of[elsewhere] = reasons.setdefault(ELSEWHERE, len(reasons))
-        kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in reasons]
+            reasons, kind_of = notes.wish.judge(nodes)
+        kind_of[~here & (kind_of < 0)] = len(reasons)
+        kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in (*reasons, ELSEWHERE)]
         return Verdicts(kind_of < 0, lambda: (kinds, kind_of))
 
     def post_filter(
@@ -177,7 +172,7 @@ class DynamicResources(Plugin):
             points += preference(claim, {result.request for result in results})
         if notes.wish is not None:
             for place, info in nodes.nodes():
-                found = notes.wish.on(info.node)
+                found = notes.wish.on(info.row)
                 if not isinstance(found, str):
                     for claim, chosen in zip(notes.wanted, found, strict=True):
                         points[place] += preference(claim, {wanted.name for wanted, _ in chosen})
@@ -196,7 +191,7 @@ class DynamicResources(Plugin):
             return None
         table, claims = notes.cluster.table, notes.cluster.devices.claims
         if notes.wish is not None:
-            found = notes.wish.on(table.node(table.index[node]))
+            found = notes.wish.on(table.index[node])
             if isinstance(found, str):
                 return self.reject(found, resolvable=False)
             for claim, chosen in zip(notes.wanted, found, strict=True):

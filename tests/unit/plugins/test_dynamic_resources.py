@@ -276,9 +276,9 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     searches: list[str] = []
     search = device_verdicts.Wish._search
 
-    def counting(self: Any, node: Any) -> Any:
-        searches.append(node.metadata.name)
-        return search(self, node)
+    def counting(self: Any, row: int) -> Any:
+        searches.append(cluster.table.name(row))
+        return search(self, row)
 
     monkeypatch.setattr(device_verdicts.Wish, "_search", counting)
     plugin = DynamicResources()
@@ -297,9 +297,14 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     cluster.objects.set(claims[3].given("b", pool="n7").at_version("2").build())
     assert feasible("c1") == 19
     assert searches[21:] == ["n7"]
+    cluster.set_node(nodes[3].in_zone("other").build())
+    cluster.remove_node("n4")
+    cluster.set_node(a_node("n20").build())
+    assert feasible("c1") == 18
+    assert searches[22:] == ["n3", "n20"], "a row may belong to another node by now"
     cluster.objects.set(a_device_class("gpu", "false").at_version("2").build())
     assert feasible("c1") == 0
-    assert len(searches) == 22 + 20
+    assert len(searches) == 24 + 20
 
 
 def test_pods_without_claims_do_not_notice_them() -> None:
