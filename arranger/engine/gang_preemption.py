@@ -32,6 +32,8 @@ from arranger.preemption.policy import evicts
 ROOM_ONLY: Final = frozenset({"NodeResourcesFit"})
 #: Members placed in thought at most when pods are spared one by one; each takes about 0.1 ms.
 SPARING: Final = 2048
+#: Said of pods that only time protects.
+SPARED: Final = "Others have not run their minimum time, or are back from an eviction"
 #: How often a plan is tried with fewer victims: each costs as much as placing the group.
 TRIES: Final = 16
 #: Seconds between two evictions for one group at first, and at most.
@@ -77,6 +79,8 @@ class GangPreemption:
         self._company = company
         self._partners = partners
         self._may_leave: Callable[[PodInfo], bool] = _nobody
+        #: Whether some pods were out of the question last time for the time being only.
+        self.spared = False
 
     def plan(self, entity: Entity, held: Sequence[Member]) -> Plan | None:
         """The cheapest way found to make room for the group, None if there is none."""
@@ -115,8 +119,16 @@ class GangPreemption:
         promised = self._desk.cycle.nominations
         unbroken: dict[str, bool] = {}
 
+        spared = self._desk.cycle.spared
+        self.spared = False
+
         def takes(pod: PodInfo) -> bool:
-            return self._desk.cycle.may_take(taker, pod) and self._may_leave(pod)
+            if not self._may_leave(pod):
+                return False
+            if self._desk.cycle.may_take(taker, pod):
+                return True
+            self.spared |= spared is not None and spared.until(taker, pod) > spared.now
+            return False
 
         def may_go(pod: PodInfo) -> bool:
             if pod.uid in promised or not takes(pod):
@@ -253,11 +265,12 @@ class GangPreemption:
         there: dict[str, list[Member]] = {}
         for member, _ in decision.placed:
             there.setdefault(member.node, []).append(member)
+        kinds = _one_of_each(member for member, _ in decision.placed)
 
         def spared(pod: PodInfo) -> bool:
             node = node_of[pod.uid]
             self._cluster.put_back(pod, node)
-            if self._all_fit(node, there.get(node, ())):
+            if self._all_fit(node, there.get(node, ())) and self._within_quotas(kinds):
                 return True
             self._cluster.think_away(pod)
             return False
@@ -274,6 +287,18 @@ class GangPreemption:
         alone = [pod for pod in victims if len(self._company([pod])) == 1]
         spared_now = {pod.uid for pod in in_order(alone, self._desk.cycle.weight) if spared(pod)}
         return [pod for pod in victims if pod.uid not in spared_now]
+
+    def _within_quotas(self, members: Iterable[Member]) -> bool:
+        """Whether no quota of placed members is exceeded, which pods on any node count towards."""
+        quota = self._desk.cycle.quota
+        if quota is None or not quota.active:
+            return True
+        for member in members:
+            mine = dict(quota.frees(member.pod))
+            room = quota.room(member.pod, member.node)
+            if any(left + mine.get(limit, 0) < 0 for limit, left in room.items()):
+                return False
+        return True
 
     def _all_fit(self, node: str, members: Collection[Member]) -> bool:
         """Whether members that were placed on a node would still be, with what is there now."""
@@ -314,6 +339,8 @@ class GangEviction:
             return False
         plan = self._plans.plan(entity, held)
         if plan is None or not plan.victims:
+            if self._plans.spared:
+                entity.reason += f" {SPARED}."
             for member in entity.members.values():
                 self._preempting.withdraw(member, now)  # what it was promised is not enough
             return False

@@ -544,6 +544,15 @@ def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: Core) -> None:
     assert evicted(core.run()) == {"t0", "u"}
 
 
+def test_a_gang_takes_from_its_own_queue_on_other_nodes_too(core: Core) -> None:
+    """What its quota lacks is given back wherever that is."""
+    core.see(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
+    on_node(core, inference("a", 1, 60000), node="n")
+    on_node(core, inference("b", 1, 60000), inference("c", 1, 60000), node="m")
+    core.see(*gang("g", (2, 2, 2), inference))
+    assert evicted(core.run()) == {"a", "b", "c"}
+
+
 def test_use_is_counted_and_given_back(core: Core) -> None:
     core.see(gpu_node(), *two_queues(), training("a", 3))
     core.settle_all(core.run())

@@ -177,6 +177,7 @@ def test_a_gang_that_takes_wakes_as_well() -> None:
     core.see(since(training("t", 8), core.now - 100))
     core.see(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
     assert evicted(core.run()) == set()
+    assert "Others have not run their minimum time" in waits_because(core, "g-0")
     assert evicted(core.at(10 * HOUR + 500)) == {"t"}
 
 
