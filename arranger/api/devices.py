@@ -15,6 +15,8 @@ from arranger.api.objects import NodeSelector, ObjectMeta, RawQuantity, Struct
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+#: Before the name of a class: the extended resource that every class stands for.
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 #: Devices that one claim may have (``AllocationResultsMaxSize``).
 MOST_DEVICES: Final = 32
 #: Alternatives that one request may have (``FirstAvailableDeviceRequestMaxSize``).
@@ -208,6 +210,7 @@ class ResourceClaimSpec(Struct):
 class DeviceClassSpec(Struct):
     """``spec`` of a DeviceClass."""
 
+    extended_resource_name: str = ""
     selectors: list[DeviceSelector] = msgspec.field(default_factory=list)
     config: list[DeviceConfiguration] = msgspec.field(default_factory=list)
 

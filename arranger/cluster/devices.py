@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from arranger.api.devices import DeviceClass, DeviceId, PoolId, ResourceClaim, ResourceSlice
+from arranger.api.devices import (
+    IMPLICIT,
+    DeviceClass,
+    DeviceId,
+    PoolId,
+    ResourceClaim,
+    ResourceSlice,
+)
 from arranger.cluster.claims import ClaimBook
 from arranger.cluster.objects import ObjectStore
 
 #: In the log of changes: all nodes.
 EVERYWHERE: Final = ""
+#: Slices of a pool that are noted one by one when another one changes.
+_FEW: Final = 16
 #: The log is cut to its younger half at this length; slower readers start over.
 _LOG_LIMIT: Final = 16384
 K = TypeVar("K")
@@ -22,6 +31,7 @@ class Devices:
     Attributes:
         claims: which devices are taken.
         classes_version: number of changes so far of device classes.
+        extended: extended resource → the class that stands for it.
     """
 
     def __init__(self, objects: ObjectStore, placed: Callable[[str], bool]) -> None:
@@ -31,6 +41,8 @@ class Devices:
             self._devices_changed,
         )
         self.classes_version = 0
+        self.extended: dict[str, str] = {}
+        self._objects = objects
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         #: Slices by the one node that they are for; EVERYWHERE for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
@@ -81,11 +93,12 @@ class Devices:
             self._take_out(before)
         if after is not None:
             self._put_in(after)
-        pools = {found.pool_id for found in (before, after) if found is not None}
-        for pool in pools:
+        for pool in {found.pool_id for found in (before, after) if found is not None}:
             # A slice says of the others of its pool whether they are complete, or out of date.
-            for other in self.slices_of(pool):
-                self._note(_home(other))
+            others = self._pools.get(pool, {})
+            homes = {_home(other) for other in others.values()} if len(others) <= _FEW else ()
+            for home in homes or (EVERYWHERE,):
+                self._note(home)
 
     def _take_out(self, gone: ResourceSlice) -> None:
         _discard(self._pools, gone.pool_id, gone.metadata.name)
@@ -101,6 +114,12 @@ class Devices:
 
     def _class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> None:
         self.classes_version += 1
+        was, now = _extended(before), _extended(after)
+        if was != now:
+            for resource in was:
+                self.extended.pop(resource, None)
+            self.extended |= now
+            self._objects.touch()  # pods that have no claims may ask for them, too
 
     def _devices_changed(self, devices: Iterable[DeviceId]) -> None:
         for device in devices:
@@ -117,6 +136,14 @@ class Devices:
 
 def _home(of: ResourceSlice) -> str:
     return of.spec.node_name or EVERYWHERE
+
+
+def _extended(of: DeviceClass | None) -> dict[str, str]:
+    if of is None:
+        return {}
+    name = of.metadata.name
+    resources = [f"{IMPLICIT}{name}", *filter(None, [of.spec.extended_resource_name])]
+    return dict.fromkeys(resources, name)
 
 
 def _ids(of: ResourceSlice) -> list[DeviceId]:

@@ -87,6 +87,8 @@ class DynamicResources(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Look the claims up; refuse pods that have to wait for one, skip those without any."""
         state[self.name] = None
+        if cluster.devices.extended and (why := _asks_for_devices(pod, cluster)):
+            return self.reject(why, resolvable=False)
         if not pod.pod.spec.resource_claims:
             return SKIP
         try:
@@ -223,6 +225,19 @@ class DynamicResources(Plugin):
         notes: _Notes | None = state.get(self.name)
         if notes is not None:
             notes.cluster.devices.claims.bound(pod.uid)
+
+
+def _asks_for_devices(pod: PodInfo, cluster: Cluster) -> str:
+    """Why a pod that asks for devices as for a resource waits: no node has them as one."""
+    extended, table = cluster.devices.extended, cluster.table
+    for resource in sorted(extended.keys() & pod.requests.keys()):
+        column = table.column_of(resource)
+        if not table.allocatable[column].any():
+            return (
+                f"extended resource {resource} is of device class {extended[resource]}, which is "
+                "not supported yet: a resource claim can ask for it"
+            )
+    return ""
 
 
 def _take_up(claim: ResourceClaim, pod: PodInfo, notes: _Notes) -> str:

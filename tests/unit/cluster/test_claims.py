@@ -17,7 +17,7 @@ from arranger.api.effects import (
 )
 from arranger.cluster.cluster import Cluster
 from tests.builders import a_cluster, a_node, a_pod
-from tests.devices import DRIVER, ClaimBuilder, a_claim, a_slice
+from tests.devices import DRIVER, ClaimBuilder, a_claim, a_device_class, a_slice
 
 N1 = a_node("n1")
 FREE = a_claim().asks()
@@ -256,6 +256,28 @@ def test_a_claim_that_is_deleted_is_forgotten(written: bool) -> None:
     book.claims.give_up(POD.uid)
     assert book.releases() == []
     book.cluster.check_consistent()
+
+
+def test_slices_of_large_pools_are_not_told_one_by_one() -> None:
+    devices = Book().cluster.devices
+    before = devices.version
+    for n in range(200):
+        made = a_slice(f"m{n}", "a").in_pool("all", of=200)
+        devices._slice_changed(None, made.build())
+    assert devices.version - before < 200 * 20
+    assert devices.changed_since(before) is None
+    devices.check_consistent()
+
+
+def test_classes_stand_for_resources_while_they_are_there() -> None:
+    cluster = Book().cluster
+    own = {"deviceclass.resource.kubernetes.io/gpu": "gpu"}
+    cluster.objects.set(a_device_class().with_spec(extendedResourceName="x.com/a").build())
+    assert cluster.devices.extended == {**own, "x.com/a": "gpu"}
+    cluster.objects.set(a_device_class().at_version("2").build())
+    assert cluster.devices.extended == own
+    cluster.objects.remove(a_device_class().build())
+    assert cluster.devices.extended == {}
 
 
 def test_changes_are_told_by_node() -> None:

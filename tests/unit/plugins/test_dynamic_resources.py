@@ -93,6 +93,18 @@ REFUSED: dict[str, tuple[PodBuilder, list[Member], str]] = {
         [ASKING.given("a", bindingConditions=["Ready"])],
         "resource claim default/c: binding conditions are not supported yet",
     ),
+    "the pod asks for devices as for a resource": (
+        a_pod().needs({"example.com/gpu": 1}),
+        [GPUS.with_spec(extendedResourceName="example.com/gpu")],
+        "extended resource example.com/gpu is of device class gpu, which is not supported yet: "
+        "a resource claim can ask for it",
+    ),
+    "the pod asks for a class as for a resource": (
+        a_pod().needs({"deviceclass.resource.kubernetes.io/gpu": 1}),
+        [],
+        "extended resource deviceclass.resource.kubernetes.io/gpu is of device class gpu, which "
+        "is not supported yet: a resource claim can ask for it",
+    ),
     "as many pods as may have it have it": (
         POD,
         [ASKING.given("a").reserved_for(*(f"u{n}" for n in range(256)))],
@@ -117,6 +129,14 @@ FILTERED: dict[str, tuple[PodBuilder, list[Member], dict[str, tuple[str, ...]]]]
     "a claim that turned out not to be needed": (
         claiming_from(a_pod(), "gpu")._append("status", resourceClaimStatuses={"name": "gpu"}),
         [],
+        {},
+    ),
+    "a resource that a node has by itself is not looked for among devices": (
+        a_pod().needs({"example.com/gpu": 1}),
+        [
+            GPUS.with_spec(extendedResourceName="example.com/gpu"),
+            a_node("n3").offers({"example.com/gpu": 8}),
+        ],
         {},
     ),
     "where there is a device": (POD, [ASKING, a_slice("n1", "a")], {"n2": NONE}),
@@ -313,7 +333,10 @@ def test_pods_without_claims_do_not_notice_them() -> None:
     cluster.objects.set(ASKING.build())
     cluster.objects.set(a_slice("n1", "a").build())
     cluster.objects.set(ASKING.given("a").at_version("2").build())
+    cluster.objects.set(a_device_class("gpu", "true").at_version("2").build())
     assert (cluster.objects.version, cluster.objects.storage_version) == (version, storage)
+    cluster.objects.set(a_device_class("nic").build())
+    assert cluster.objects.version == version + 1, "there is a resource of that class now"
     assert DynamicResources().sign(a_pod().info()) == ()
     assert DynamicResources().sign(POD.info()) is None, "judged alone"
 
