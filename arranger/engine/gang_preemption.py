@@ -102,8 +102,9 @@ class GangPreemption:
                 asked = _Question(entity, held, within)
                 everybody = [pod for _, pods in rows for pod in pods]
                 if len(everybody) * len(members) <= SPARING:
-                    if self._fits_without(asked, everybody):
-                        return self._by_sparing(asked, everybody)
+                    allowed = self._allowed(everybody)
+                    if self._fits_without(asked, allowed):
+                        return self._by_sparing(asked, allowed)
                     continue
                 count = self._fewest(asked, [pods for _, pods in rows])
                 if count is not None:
@@ -192,6 +193,16 @@ class GangPreemption:
         return decision.complete
 
     # --- whom to spare ---------------------------------------------------------------------
+
+    def _allowed(self, everybody: Sequence[PodInfo]) -> list[PodInfo]:
+        """As many as may be evicted together, the least important first."""
+        allows, chosen = self._desk.cycle.allows, list[PodInfo]()
+        if not everybody or allows(self._company(everybody)):
+            return list(everybody)
+        for pod in reversed(in_order(everybody, self._desk.cycle.weight)):
+            if allows(self._company([*chosen, pod])):
+                chosen.append(pod)
+        return chosen
 
     def _by_sparing(self, asked: _Question, everybody: Sequence[PodInfo]) -> Plan | None:
         """The plan left when as many as possible are spared, the most important first.

@@ -201,7 +201,7 @@ class Intake:
         if self.registry.changes_substance(group):
             self.ledger.changed()  # its queue or service type may be another
         changed = self.registry.definition_set(group)
-        rank_anew(self._desk, self.registry, group.name)
+        rank_anew(self._desk, self.registry, group)
         self._regroup(changed, now)
         if gang is not None and gang.problems != before:
             self._desk.outbox += reports.pod_group_problems(group, gang.problems)
@@ -211,7 +211,7 @@ class Intake:
         self._leave_inside(group.name, now)
         self.ledger.changed()
         changed = self.registry.definition_gone(type(group), group.name)
-        rank_anew(self._desk, self.registry, group.name)
+        rank_anew(self._desk, self.registry, group)
         self._regroup(changed, now)
 
     def gang_recalled(self, gang: SavedGang, now: float) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from arranger.api.objects import Pod
+from arranger.api.podgroups import AnyPodGroup, NativePodGroup
+from arranger.cluster.cluster import Cluster
 from arranger.engine.desk import Desk
 from arranger.gangs.registry import GangRegistry
 
@@ -14,26 +16,36 @@ def priority_of(registry: GangRegistry, pod: Pod) -> int:
     return pod.priority if said is None else said
 
 
-def rank_anew(desk: Desk, registry: GangRegistry, name: str) -> None:
-    """The PodGroup of a gang came, went or was edited: its members may have another priority.
+def rank_anew(desk: Desk, registry: GangRegistry, group: AnyPodGroup) -> None:
+    """A PodGroup came, went or was edited: its gang's members may have another priority.
 
     The caller sorts those that wait into the queue again.
     """
-    gang, cluster = registry.gangs.get(name), desk.cluster
-    for uid in gang.claims if gang is not None else ():
+    gang = registry.gangs.get(group.name)
+    if gang is None or not isinstance(group, NativePodGroup):
+        return  # the others' classes are for their pods
+    nominations = desk.cycle.nominations
+    for uid in gang.claims:
+        if uid not in nominations:
+            _rank_placed(desk.cluster, registry, uid)
         member = desk.members.get(uid)
-        info = cluster.pod(uid) if member is None else member.pod
-        if info is None or info.priority == (priority := priority_of(registry, info.pod)):
-            continue
-        node, assumed = cluster.node_of(uid), uid in cluster.assumed
-        if node is None or uid in desk.cycle.nominations:
-            info.priority = priority
-            if member is not None:
-                desk.cycle.nominations.updated(member)
-            continue
-        # Off the node and back, so that whoever has looked at its pods looks again.
+        for known in () if member is None else (member.pod, member.newest):
+            if known is not None:
+                known.priority = priority_of(registry, known.pod)
+        if member is not None and uid in nominations:
+            nominations.updated(member)
+
+
+def _rank_placed(cluster: Cluster, registry: GangRegistry, uid: str) -> None:
+    placed, node = cluster.pod(uid), cluster.node_of(uid)
+    if placed is None or node is None:
+        return
+    priority = priority_of(registry, placed.pod)
+    if placed.priority != priority:
+        # Off the node and back, so that whoever has looked at the pods there looks again.
+        assumed = uid in cluster.assumed
         cluster.remove(uid)
-        info.priority = priority
-        cluster.assume(info, node)
+        placed.priority = priority
+        cluster.assume(placed, node)
         if not assumed:
-            cluster.observe(info)
+            cluster.observe(placed)

@@ -428,6 +428,22 @@ def test_when_the_pod_group_of_running_pods_changes_their_priority_does(core: Co
     assert evicted(core.effects) == {"g-0"}
 
 
+def test_a_priority_that_changes_while_the_pod_is_bound_leaves_it_where_it_is(core: Core) -> None:
+    pod = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
+    core.see(a_node("n").offers(cpu=1))
+    core.engine.pod_group_set(pod_group(1, priority=1), core.now)
+    core.see(pod)
+    (bind,) = of(Bind, core.run())
+    core.engine.pod_group_set(pod_group(1, priority=2), core.now)
+    core.see(pod.on("n"))  # the watch is ahead of the answer
+    core.engine.pod_group_set(pod_group(1, priority=50), core.now)
+    core.settle(bind)
+    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(core.run()) == set()
+    assert core.node_of(pod) == "n"
+    core.engine.check_consistent()
+
+
 def test_gang_against_gang_the_loser_leaves_whole(core: Core) -> None:
     core.see(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
     core.see(*gang("old", 3, 1))
