@@ -25,7 +25,7 @@ from arranger.plugins.device_requests import (
 
 #: Steps of a search, each at most a glance at every device of the node. Upstream stops after ten
 #: seconds; a count says the same on every machine.
-MOST_STEPS: Final = 20_000
+MOST_STEPS: Final = 5_000
 
 
 class Chosen(NamedTuple):
@@ -47,6 +47,10 @@ class Found(NamedTuple):
     passed_over: tuple[str, ...] = ()
 
 
+class GaveUpError(AllocationError):
+    """The search has taken too long."""
+
+
 class _TooManyError(Exception):
     """A claim would get more devices than it may have, whichever they are."""
 
@@ -56,13 +60,16 @@ def search(
     pools: list[Pool],
     classes: Classes,
     is_taken: Callable[[DeviceId], bool],
+    *,
+    most_steps: int = MOST_STEPS,
 ) -> Found:
     """Devices of these pools for all the claims, or none.
 
     Raises:
         AllocationError: something other than a lack of devices speaks against it.
+        GaveUpError: there may be a way, but it is hard to find.
     """
-    return _Search(claims, pools, classes, is_taken).run()
+    return _Search(claims, pools, classes, is_taken, most_steps).run()
 
 
 class _Search:
@@ -72,7 +79,9 @@ class _Search:
         pools: list[Pool],
         classes: Classes,
         is_taken: Callable[[DeviceId], bool],
+        most_steps: int,
     ) -> None:
+        self._most_steps = most_steps
         self._wanted = [alternatives(claim, classes, pools) for claim in claims]
         for claim, requests in zip(claims, self._wanted, strict=True):
             least = sum(min(each.number for each in request) for request in requests)
@@ -130,8 +139,8 @@ class _Search:
     def _devices(self, claim: int, request: int, wanted: Wanted, have: int, start: int) -> bool:
         """Choose what a request still lacks, offers before ``start`` having been tried."""
         self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise AllocationError(f"gave up looking for devices after {MOST_STEPS} steps")
+        if self._steps > self._most_steps:
+            raise GaveUpError("gave up looking for devices: there are too many combinations")
         if wanted.number == 0:
             return False  # all of none: it wants one at least
         if have == wanted.number:

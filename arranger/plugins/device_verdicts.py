@@ -21,11 +21,14 @@ from arranger.cluster.node_table import Change
 from arranger.cluster.view import NodeView
 from arranger.plugins.device_pools import pools_for
 from arranger.plugins.device_requests import AllocationError
-from arranger.plugins.device_search import Chosen, search
+from arranger.plugins.device_search import MOST_STEPS, Chosen, GaveUpError, search
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
 #: Different wishes kept.
 _KEPT: Final = 16
+#: After so many nodes on which a search was given up, others are looked at only so long.
+_PATIENCE: Final = 4
+_GLANCE: Final = 50
 #: In place of a kind: devices are there; and: not judged yet.
 _FOUND: Final = -1
 _UNKNOWN: Final = -2
@@ -56,6 +59,7 @@ class Wish:
         self._cluster = cluster
         self._claims = claims
         self._kept = kept
+        self._given_up = 0
 
     def on(self, row: int) -> list[list[Chosen]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
@@ -68,6 +72,7 @@ class Wish:
         self._refresh()
         rows = nodes.numbers()
         kinds = kept.kind_of[rows]
+        self._given_up = 0
         for row in rows[(kinds == _UNKNOWN) & nodes.alive].tolist():
             found = self._search(row)
             if isinstance(found, str):
@@ -88,8 +93,10 @@ class Wish:
                 pools_for(self._cluster.table.node(row), devices),
                 lambda name: objects.get(DeviceClass, "", name),
                 devices.claims.is_taken,
+                most_steps=MOST_STEPS if self._given_up < _PATIENCE else _GLANCE,
             )
         except AllocationError as error:
+            self._given_up += isinstance(error, GaveUpError)
             text = str(error)
             for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
                 text = text.replace(f"claim {claim.key}", f"claim {theirs}")

@@ -19,6 +19,7 @@ from arranger.plugins.priority_sort import PrioritySort
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import (
     ATTRIBUTES,
+    DRIVER,
     a_claim,
     a_device,
     a_device_class,
@@ -325,6 +326,18 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     cluster.objects.set(a_device_class("gpu", "false").at_version("2").build())
     assert feasible("c1") == 0
     assert len(searches) == 24 + 20
+
+
+def test_a_riddle_is_given_up_on_every_node_soon() -> None:
+    riddle = a_claim().asks(count=16).asks("x", count=5)
+    riddle = riddle.constrained(matchAttribute=f"{DRIVER}/numa")
+    cards = [a_device(f"g{n:02}", numa=n // 20) for n in range(40)]
+    members: list[Member] = [a_node(f"n{n}") for n in range(50)]
+    members += [a_slice(f"n{n}", *cards) for n in range(50)]
+    reasons = rejected(DynamicResources(), POD, GPUS, riddle, *members)
+    assert set(reasons.values()) == {
+        ("gave up looking for devices: there are too many combinations",)
+    }
 
 
 def test_pods_without_claims_do_not_notice_them() -> None:
