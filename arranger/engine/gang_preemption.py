@@ -27,6 +27,7 @@ from arranger.framework.what_if import Company, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import in_order
 from arranger.preemption.policy import evicts
+from arranger.preemption.victims import allowed
 
 #: Where only this plugin looks at pods, room is all that counts.
 ROOM_ONLY: Final = frozenset({"NodeResourcesFit"})
@@ -102,9 +103,11 @@ class GangPreemption:
                 asked = _Question(entity, held, within)
                 everybody = [pod for _, pods in rows for pod in pods]
                 if len(everybody) * len(members) <= SPARING:
-                    allowed = self._allowed(everybody)
-                    if self._fits_without(asked, allowed):
-                        return self._by_sparing(asked, allowed)
+                    cycle = self._desk.cycle
+                    ordered = in_order(everybody, cycle.weight)
+                    may = allowed(ordered, self._company, cycle.allows)
+                    if self._fits_without(asked, may):
+                        return self._by_sparing(asked, may)
                     continue
                 count = self._fewest(asked, [pods for _, pods in rows])
                 if count is not None:
@@ -193,16 +196,6 @@ class GangPreemption:
         return decision.complete
 
     # --- whom to spare ---------------------------------------------------------------------
-
-    def _allowed(self, everybody: Sequence[PodInfo]) -> list[PodInfo]:
-        """As many as may be evicted together, the least important first."""
-        allows, chosen = self._desk.cycle.allows, list[PodInfo]()
-        if not everybody or allows(self._company(everybody)):
-            return list(everybody)
-        for pod in reversed(in_order(everybody, self._desk.cycle.weight)):
-            if allows(self._company([*chosen, pod])):
-                chosen.append(pod)
-        return chosen
 
     def _by_sparing(self, asked: _Question, everybody: Sequence[PodInfo]) -> Plan | None:
         """The plan left when as many as possible are spared, the most important first.

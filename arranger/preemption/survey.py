@@ -17,7 +17,7 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray, grown
 from arranger.framework.what_if import Allows, WhatIf
 from arranger.preemption.order import Candidate
-from arranger.preemption.victims import SPARED, MayLeave, Reasons, VictimSearch
+from arranger.preemption.victims import SPARED, MayLeave, Reasons, VictimSearch, allowed
 
 #: Of candidates that the guarantees of queues leave no one of.
 GUARANTEED = "node(s) hold only pods within what their queue is guaranteed"
@@ -56,6 +56,7 @@ class Survey:
         self._ripens: list[tuple[float, int]] = []
         self._ripe_at: dict[int, float] = {}
         self._allows: Allows = bool
+        self._finder: VictimSearch | None = None
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -66,13 +67,32 @@ class Survey:
     def candidates(self) -> Iterator[Candidate]:
         """All candidates that may leave together, the cheapest first.
 
-        Whether they may depends on what others use and is asked of these only.
+        Whether they may depends on what others use and is asked of these only. Where they may not
+        the node may have others that may, at another cost.
         """
+        others: list[tuple[Rank, Candidate]] = []
         for rank in self._order:
+            while others and others[0][0] < rank:
+                yield heappop(others)[1]
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
             if self._allows(found.victims):
                 yield found
+            elif (other := self._otherwise(rank[-1])) is not None:
+                heappush(others, ((*other.cost(), other.row), other))
+        while others:
+            yield heappop(others)[1]
+
+    def _otherwise(self, row: int) -> Candidate | None:
+        """The cheapest of a node's victims that may leave together, where those found may not."""
+        finder = self._finder
+        assert finder is not None, "there are candidates since it looked"
+        pods = finder.potential(row)
+        may = allowed(pods, finder.company, self._allows)
+        found = finder.among(row, may) if may else None
+        if isinstance(found, Candidate) and self._allows(found.victims):
+            return found
+        return None
 
     def reasons(self) -> tuple[Counter[str], int]:
         """(reason → nodes that gave it, number of nodes that were looked at).
@@ -94,7 +114,7 @@ class Survey:
         self._forget_changed(what_if)
         self._forget_tight(what_if)
         self._forget_ripe(what_if)
-        finder = VictimSearch(what_if, may_leave, self._words, self._tight)
+        finder = self._finder = VictimSearch(what_if, may_leave, self._words, self._tight)
         if not (finder.counts and self._kept):
             self._forget_all()
         self._kept, self._budgets_version = finder.counts, cluster.budgets_version

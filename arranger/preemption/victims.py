@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import Quota, WhatIf
+from arranger.framework.what_if import Allows, Company, Quota, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import Candidate, in_order
 
@@ -26,10 +26,25 @@ SPARED: Reasons = (
 COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
 
 
+def allowed(pods: Sequence[PodInfo], company: Company, allows: Allows) -> list[PodInfo]:
+    """As many of the pods, the most important first, as may be evicted together.
+
+    The least important are taken first.
+    """
+    if not pods or allows(company(pods)):
+        return list(pods)
+    chosen: list[PodInfo] = []
+    for pod in reversed(pods):
+        if allows(company([*chosen, pod])):
+            chosen.append(pod)
+    return chosen[::-1]
+
+
 class VictimSearch:
     """Looks for victims on behalf of one pod (``SelectVictimsOnNode``).
 
     Attributes:
+        company: for pods that leave together, these and all that must then leave with them.
         counts: whether the victims of a node can be told by counting, without asking plugins; they
             depend on nothing then but the node, its pods, budgets, gangs, and where they are tight
             the quotas.
@@ -54,6 +69,7 @@ class VictimSearch:
         self._budgets = tuple(what_if.cluster.budgets.values())
         self._quota = what_if.quota
         self._tight = tight
+        self.company = what_if.company
         self._words = {} if words is None else words
         self.counts = what_if.evaluation.reads_pods <= COUNTED
 

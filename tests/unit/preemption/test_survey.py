@@ -145,3 +145,36 @@ def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
     survey = Survey()
     survey.look(what_if, np.arange(20), lambda _: True, 5)
     assert len(list(survey.candidates())) == 5
+
+
+CHOICES: dict[str, tuple[set[str], list[tuple[str, tuple[str, ...]]]]] = {
+    "all may leave": (set(), [("n0", ("a",)), ("n1", ("c",))]),
+    "who would leave may not, and another does": ({"a"}, [("n1", ("c",)), ("n0", ("b",))]),
+    "nobody on one node": ({"a", "b"}, [("n1", ("c",))]),
+    "nobody at all": ({"a", "b", "c"}, []),
+}
+
+
+@pytest.mark.parametrize(("kept", "expected"), CHOICES.values(), ids=CHOICES.keys())
+def test_where_the_victims_may_not_leave_together_others_may(
+    kept: set[str], expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    world = World(1, a_pod("high").needs(cpu=1).with_priority(10))
+    for name, node, priority in (("a", "n0", 1), ("b", "n0", 3), ("c", "n1", 2)):
+        world.cluster.set_node(a_node(node).offers(cpu=2 if node == "n0" else 1).build())
+        world.cluster.assume(a_pod(name).needs(cpu=1).with_priority(priority).info(), node)
+    world.evaluation.refresh()
+    what_if = WhatIf(
+        PROFILE,
+        world.cluster,
+        world.pod,
+        world.evaluation,
+        allows=lambda pods: not any(pod.pod.metadata.name in kept for pod in pods),
+    )
+    survey = Survey()
+    survey.look(what_if, np.arange(2), lambda _: True, 10)
+    found = [
+        (world.cluster.table.name(each.row), tuple(v.pod.metadata.name for v in each.victims))
+        for each in survey.candidates()
+    ]
+    assert found == expected
