@@ -13,6 +13,7 @@ import msgspec
 
 from arranger.api.devices import FINALIZER, GROUP, Allocation, ClaimConsumer, ResourceClaim
 from arranger.api.effects import Applied, ClaimRef, Outcome, Refused, ReleaseClaim, ReserveClaim
+from arranger.kube import protobuf
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
 from arranger.kube.podwrites import MERGE_PATCH
 from arranger.kube.status import parse_status, retry_after
@@ -42,6 +43,7 @@ class ClaimJob(Job):
         self._effect = effect
         self._path = _path(effect.claim)
         self._conflicts = 0
+        self._as_bytes = False
 
     async def attempt(self, wire: Wire) -> Outcome | Again:
         """Read the claim and write what is missing."""
@@ -75,10 +77,30 @@ class ClaimJob(Job):
                 return self.doubt(str(error))
             if answer.status >= 500:
                 return self.doubt(f"{answer.status}")
+            if answer.status == 422 and not suffix and not self._as_bytes:
+                self._as_bytes = True
+                return await self._protect_as_it_is(wire)
             if not 200 <= answer.status < 300:
                 return self._refused(wire, answer)
             version = _claim.decode(answer.body).metadata.resource_version
         return Applied()
+
+    async def _protect_as_it_is(self, wire: Wire) -> Outcome | Again:
+        """Add the finalizer without putting what drivers are told through JSON once more.
+
+        The API server takes a claim's spec for changed if the JSON in it has lost its spaces.
+        """
+        try:
+            answer = await wire.read(self._path, accept=protobuf.CONTENT_TYPE)
+            if answer.status == 200:
+                body = protobuf.with_finalizer(answer.body, FINALIZER)
+                answer = await wire.write("PUT", self._path, body, protobuf.CONTENT_TYPE)
+        except (NotLeaderError, TransportError) as error:
+            # Nothing but the finalizer can have been written, and the next attempt looks for it.
+            return self.again(wire.now(), Refused(0, "DeadlineExceeded", str(error)))
+        except protobuf.FormError as error:
+            return Refused(422, "Invalid", f"adding a finalizer to claim {self._path}: {error}")
+        return Again(0.0) if 200 <= answer.status < 300 else self._refused(wire, answer)
 
     def _gone(self) -> Outcome:
         if isinstance(self._effect, ReleaseClaim):

@@ -52,9 +52,9 @@ class Wire:
         self._in_flight = in_flight
         self.now = now
 
-    async def read(self, path: str) -> Response:
+    async def read(self, path: str, accept: str = "application/json") -> Response:
         """GET ``path``; raises as :meth:`Transport.request`."""
-        return await self._send("GET", path, None, "application/json")
+        return await self._send("GET", path, None, "application/json", accept)
 
     async def write(
         self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
@@ -70,11 +70,21 @@ class Wire:
         return await self._send(method, path, body, content_type)
 
     async def _send(
-        self, method: str, path: str, body: bytes | None, content_type: str
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        accept: str = "application/json",
     ) -> Response:
         try:
             answer = await self._transport.request(
-                method, path, body=body, content_type=content_type, timeout=ATTEMPT_TIMEOUT
+                method,
+                path,
+                body=body,
+                content_type=content_type,
+                accept=accept,
+                timeout=ATTEMPT_TIMEOUT,
             )
         except RefusedConnectionError:
             raise

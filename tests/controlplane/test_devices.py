@@ -176,3 +176,69 @@ async def test_a_gang_gets_all_of_its_cards_or_none(plane: ControlPlane) -> None
     await _until_bound(plane, 4)
     assert sorted(await _cards_of(plane)) == ["b", "g0", "g1", "g2"]
     assert await daemon.stop() == 0, daemon.lines()
+
+
+async def test_whatever_we_write_is_taken_by_the_api_server(plane: ControlPlane) -> None:
+    """Alternatives, configuration, tolerations, access for administration; two pods share it.
+
+    What the driver is told is posted with spaces in it, which the server's JSON loses.
+    """
+    told = {"opaque": {"driver": DRIVER, "parameters": {"kind": "Told", "mode": "shared"}}}
+    status, answer = await plane.request(
+        "PATCH",
+        f"{API}/deviceclasses/gpu",
+        {"spec": {"config": [told]}},
+        content_type="application/merge-patch+json",
+    )
+    assert status == 200, answer
+    admin = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    status, answer = await plane.request(
+        "PATCH",
+        "/api/v1/namespaces/default",
+        admin,
+        content_type="application/merge-patch+json",
+    )
+    assert status == 200, answer
+    options = [
+        {"name": "four", "deviceClassName": "gpu", "count": 4},
+        {"name": "two", "deviceClassName": "gpu", "count": 2},
+    ]
+    tolerations = [{"key": "sick", "operator": "Exists", "effect": "NoSchedule"}]
+    watched = {"deviceClassName": "gpu", "allocationMode": "All", "adminAccess": True}
+    requests = [
+        {"name": "some", "firstAvailable": options},
+        {"name": "one", "exactly": {"deviceClassName": "gpu", "tolerations": tolerations}},
+    ]
+    model = f"{DRIVER}/model"
+    claim = _object("ResourceClaim", "all-kinds", {"devices": {"requests": requests}})
+    claim["spec"]["devices"] |= {
+        "constraints": [{"requests": ["some", "one"], "matchAttribute": model}],
+        "config": [{"requests": ["some/two"], **told}, told],
+    }
+    await plane.post(CLAIMS, claim)
+    monitor = {"devices": {"requests": [{"name": "cards", "exactly": watched}]}}
+    await plane.post(CLAIMS, _object("ResourceClaim", "monitor", monitor))
+    daemon = await Daemon.start(plane)
+    for name in ("a", "b"):
+        pod = a_pod(name)
+        pod["spec"]["resourceClaims"] = [
+            {"name": each, "resourceClaimName": each} for each in ("all-kinds", "monitor")
+        ]
+        await plane.post(PODS, pod)
+    await _until_bound(plane, 2)
+    assert len(set((await _bound(plane)).values())) == 1
+    found = (await plane.get(f"{CLAIMS}/all-kinds"))["status"]
+    assert {user["name"] for user in found["reservedFor"]} == {"a", "b"}
+    results = found["allocation"]["devices"]["results"]
+    assert [each["request"] for each in results] == ["some/two", "some/two", "one"]
+    assert len({each["device"] for each in results}) == 3
+    config = found["allocation"]["devices"]["config"]
+    sources = [(each["source"], each.get("requests")) for each in config]
+    assert sources == [
+        ("FromClass", ["some/two", "one"]),
+        ("FromClaim", ["some/two"]),
+        ("FromClaim", None),
+    ]
+    seen = (await plane.get(f"{CLAIMS}/monitor"))["status"]["allocation"]["devices"]["results"]
+    assert [each["adminAccess"] for each in seen] == [True] * 3
+    assert await daemon.stop() == 0, daemon.lines()

@@ -19,6 +19,7 @@ from arranger.api.effects import (
     ReserveClaim,
 )
 from arranger.kube.effects import Writer
+from arranger.kube.transport import Response
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, Call, Scripted, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -235,3 +236,31 @@ async def test_who_does_not_lead_writes_nothing() -> None:
     outcomes, calls = await written(ALLOCATE, claim(), may_write=False)
     assert outcomes == [Refused(0, "NotLeader")]
     assert patches(calls) == []
+
+
+#: ``Unknown`` of a type "x", of 130 bytes of an object, and of nothing more.
+BINARY = b"k8s\x00" + b"\x0a\x01x" + b"\x12\x82\x01" + bytes(130) + b"\x1a\x00"
+
+
+async def test_a_spec_that_json_would_change_is_passed_on_as_it_is() -> None:
+    immutable = failure(422, "Invalid", "spec: field is immutable")
+    protected = claim("2", finalizers=(FINALIZER,))
+    outcomes, calls = await written(
+        ALLOCATE, claim(), immutable, Response(200, BINARY, {}), ok(), protected, claim("3")
+    )
+    assert outcomes == [Applied()]
+    (put,) = [call for call in calls if call.method == "PUT"]
+    assert put.content_type == "application/vnd.kubernetes.protobuf"
+    metadata = b"\x72\x28" + FINALIZER.encode()
+    added = b"\x0a\x2a" + metadata
+    grown = b"\x12\xae\x01" + bytes(130) + added
+    assert put.body == BINARY.replace(b"\x12\x82\x01" + bytes(130), grown)
+    assert patches(calls)[-1] == ALLOCATED
+
+
+@pytest.mark.parametrize("body", [b"{}", b"k8s\x00\x08\x01", b"k8s\x00\x12"])
+async def test_what_has_another_form_is_left_alone(body: bytes) -> None:
+    immutable = failure(422, "Invalid", "spec: field is immutable")
+    (outcome,), calls = await written(ALLOCATE, claim(), immutable, Response(200, body, {}))
+    assert isinstance(outcome, Refused)
+    assert [call.method for call in calls] == ["GET", "PATCH", "GET"]

@@ -73,6 +73,7 @@ WRITES: set[Right] = {
     ("", "persistentvolumeclaims", "patch"),
     ("arranger.io", "gangs/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "patch"),
+    ("resource.k8s.io", "resourceclaims", "update"),
     ("resource.k8s.io", "resourceclaims/status", "patch"),
     ("resource.k8s.io", "resourceclaims/binding", "patch"),
     ("events.k8s.io", "events", "create"),
