@@ -14,6 +14,7 @@ from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.engine.room import might_fit
 from arranger.framework.status import Code, Status
+from arranger.queues.ledger import QueueLedger
 
 #: Named as the plugin that takes a waiting pod's node.
 PREEMPTION = "DefaultPreemption"
@@ -91,7 +92,15 @@ class Preempting:
         ours_yet = ours is not None and (
             ours.phase is Phase.WAITING or (ours.phase is Phase.BINDING and ours.binding is None)
         )
-        told = reports.preempted(victim.pod, by, node, controller, group=group, stays=ours_yet)
+        told = reports.preempted(
+            victim.pod,
+            by,
+            node,
+            controller,
+            group=group,
+            queue=self._other_queue(victim, member),
+            stays=ours_yet,
+        )
         desk.outbox.append(told)
         if ours is not None and ours_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
@@ -104,6 +113,14 @@ class Preempting:
         desk.evicted(victim)
         self._deletes[id(delete)] = delete, member
         desk.outbox.append(delete)
+
+    def _other_queue(self, victim: PodInfo, taker: Member) -> str:
+        """The taker's queue where that is not the victim's, and queues count; else ""."""
+        ledger = self._desk.cluster.companions.get(QueueLedger)
+        if not isinstance(ledger, QueueLedger) or not ledger.active:
+            return ""
+        queue = ledger.queue_name(taker.pod)
+        return queue if queue != ledger.queue_name(victim) else ""
 
     def awaits(self, effect: object) -> bool:
         """Whether the outcome of an effect matters."""

@@ -102,13 +102,17 @@ def further(member: Member, events: Sequence[tuple[str, str]]) -> list[Effect]:
 
 
 def preempted(
-    victim: Pod, by: Pod, node: str, controller: str, *, group: str, stays: bool
+    victim: Pod, by: Pod, node: str, controller: str, *, group: str, queue: str, stays: bool
 ) -> PublishEvent:
     """A pod has to leave a node for another, or for the gang ``group`` of that other.
 
-    ``stays``: it is not deleted, since it was not bound yet.
+    In kube-scheduler's words, where it knows the case. ``queue``: the taker's, if that is another
+    than the victim's; the taker is then named as well. ``stays``: the victim is not deleted, since
+    it was not bound yet.
     """
     taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
+    if queue:
+        taker += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
     return PublishEvent(
         regarding=object_ref(victim),
         reason="Preempted",

@@ -166,7 +166,7 @@ async def test_by_day_inference_takes_and_by_night_training_comes_back(town: Que
     # The high one takes from the lowest; the low one from nobody, for all that run are higher.
     await town.apply("queues/inference.yaml")
     await town.until_running(inference_high=1, training_high=1, training_medium=1)
-    await town.until_told("training-low", "Preempted", "Preempted by pod")
+    await town.until_told("training-low", "Preempted", ") of queue inference on node")
     await town.until_told("inference-low", "FailedScheduling", "No preemption victims found")
     await town.until_printed("inference", Cards=f"{CARD}: 4/8", Pending=1, Reclaimable=False)
     await town.until_printed("training", Cards=f"{CARD}: 4/8", Pending=1)

@@ -487,6 +487,24 @@ def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> N
     assert evicted(core.run()) == expected
 
 
+@pytest.mark.parametrize(
+    ("taker", "words"),
+    [
+        ([inference("i", 8)], "pod uid-default-i (default/i) of queue inference"),
+        (gang("g", (4, 4), inference), "gang default/g of queue inference"),
+    ],
+    ids=["a pod", "a gang"],
+)
+def test_who_gives_way_to_another_queue_is_told_to_whom(
+    taker: list[PodBuilder], words: str, core: Core
+) -> None:
+    core.see(gpu_node(), *two_queues())
+    on_node(core, training("t", 8))
+    core.see(*taker)
+    told = [e.note for e in core.run() if isinstance(e, PublishEvent) and e.reason == "Preempted"]
+    assert told == [f"Preempted by {words} on node n"]
+
+
 def test_priority_can_be_left_out_of_it() -> None:
     core = Core(default_profile(), queues=QueueRules(respect_priority=False))
     core.see(gpu_node(), *two_queues())
