@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
 from arranger.api.extenders import Extender
 from arranger.engine import reports
-from arranger.engine.cycle import refused_node
+from arranger.engine.decisions import refused_node
 from arranger.engine.desk import Desk
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase

@@ -28,7 +28,7 @@ from arranger.api.extenders import Extender
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.counsel import Counsel, no_counsel
-from arranger.engine.cycle import Unplaced
+from arranger.engine.decisions import Unplaced
 from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity, Part
 from arranger.engine.member import Member

@@ -6,7 +6,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,18 +13,27 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.counsel import Counsel
+from arranger.engine.decisions import (
+    Broken,
+    Decision,
+    Held,
+    NoRoom,
+    Placed,
+    Unplaced,
+    Within,
+    refused_node,
+)
 from arranger.engine.member import Member
 from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
 from arranger.engine.second_pass import MORE_IS_LESS, second_pass
-from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.failures import PluginFailureError, running
-from arranger.framework.plugin import Eviction, Wait
+from arranger.framework.plugin import Wait
 from arranger.framework.post_filter import run_post_filter
 from arranger.framework.profile import Profile
 from arranger.framework.status import CycleState, Status
-from arranger.framework.verdicts import Rejection
 from arranger.framework.what_if import (
     Allows,
     Company,
@@ -45,65 +53,6 @@ log = logging.getLogger(__name__)
 _KEPT_CLASSES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A Permit plugin makes the pod wait: for at most ``timeout`` seconds."""
-
-    plugin: str
-    timeout: float
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A node is reserved; ``held`` if Permit makes the pod wait."""
-
-    node: str
-    held: Held | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unplaced:
-    """No node, and why; ``rejected_by`` are the plugins whose events may change that.
-
-    ``nominated`` is the node it shall have when the ``victims`` are gone; "" takes a nomination
-    back, and None leaves it as it is. ``events`` are (reason, text) of further events. ``options``
-    are what extenders are to choose among first.
-    """
-
-    message: str
-    rejected_by: frozenset[str]
-    nominated: str | None = None
-    victims: tuple[PodInfo, ...] = ()
-    events: tuple[tuple[str, str], ...] = ()
-    options: tuple[Eviction, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A plugin raised: the attempt says nothing about the pod."""
-
-    message: str
-
-
-Decision = Placed | Unplaced | Broken
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Only these rows may be chosen; the others are rejected as ``otherwise`` says."""
-
-    rows: BoolArray
-    otherwise: Rejected
-
-
-@dataclass(frozen=True, slots=True)
-class NoRoom:
-    """No node is feasible; whoever asked may make room or give up."""
-
-    evaluation: Evaluation
-    diagnosis: Diagnosis
-
-
 def unreserve_plugins(member: Member) -> None:
     """Tell the Reserve plugins, last first, that the pod gives its node up."""
     for plugin in reversed(member.profile.at("reserve")):
@@ -112,15 +61,6 @@ def unreserve_plugins(member: Member) -> None:
         except Exception:
             # The reservation ends all the same, and the others must hear of it.
             log.exception("pod %s: running Unreserve plugin %r", member.pod.key, plugin.name)
-
-
-def refused_node(refusal: Status) -> str:
-    """The text for a pod whose chosen node a Reserve, Permit or PreBind plugin refused.
-
-    Upstream: the ``FitError`` over one node in ``schedule_one.go``.
-    """
-    kind = Rejected(refusal.plugin, Rejection(refusal.reasons, refusal.code))
-    return Diagnosis(nodes=1, kinds=[kind], kind_of=np.zeros(1, dtype=np.int64)).message()
 
 
 def _all_of(bounds: list[Within]) -> BoolArray | None:

@@ -13,7 +13,7 @@ from arranger.api.effects import Effect, Outcome, Refused, ReleaseClaim, Reserve
 from arranger.engine import reports
 from arranger.engine.binding import SAYS_NOTHING
 from arranger.engine.consulting import Round
-from arranger.engine.cycle import Broken, Held, Placed, Unplaced
+from arranger.engine.decisions import Broken, Held, Placed, Unplaced
 from arranger.engine.desk import Stats
 from arranger.engine.entity import Entity, Part
 from arranger.engine.intake import Intake

@@ -19,7 +19,8 @@ from arranger.api.gangs import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.cycle import Broken, Cycle, Held, NoRoom, Placed, Unplaced, Within
+from arranger.engine.cycle import Cycle
+from arranger.engine.decisions import Broken, Held, NoRoom, Placed, Unplaced, Within
 from arranger.engine.entity import GANG, Entity
 from arranger.engine.member import Member
 from arranger.engine.reservation import nodes_for

@@ -17,7 +17,7 @@ from typing import Final
 from arranger.api.effects import PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
-from arranger.engine.cycle import Within
+from arranger.engine.decisions import Within
 from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity
 from arranger.engine.gang_cycle import GangCycle, GangDecision

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from arranger.api.effects import NodeVictims, VictimAdvice
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.cycle import Unplaced
+from arranger.engine.decisions import Unplaced
 from arranger.engine.desk import Desk
 from arranger.engine.member import Member
 from arranger.preemption.order import Candidate, in_order
