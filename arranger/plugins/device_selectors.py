@@ -23,6 +23,10 @@ Path = tuple[str, ...]
 
 _ABSENT: Final = object()
 _SOME_ENVIRONMENT: Final = re.compile(r" \(in activation .*", re.DOTALL)
+#: A text, or the selection of something that may be absent.
+_OPTIONAL: Final = re.compile(
+    r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\.\?\s*([A-Za-z_]\w*)""", re.DOTALL
+)
 #: Compiled selectors kept; a cluster has a few dozen.
 _KEPT: Final = 512
 #: Verdicts kept of one selector.
@@ -232,11 +236,15 @@ def _compiled(expression: str) -> Any:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
-    from arranger.plugins.device_values import FUNCTIONS
+    from arranger.plugins.device_values import FUNCTIONS, SELECT
 
     environment = Environment()
+    # Our parser does not know ``x.?name``; outside of texts that is ``x.optSelect("name")``.
+    plain = _OPTIONAL.sub(
+        lambda found: f'.{SELECT}("{found[1]}")' if found[1] else found[0], expression
+    )
     try:
-        tree = _without_bind(environment, environment.compile(expression))
+        tree = _without_bind(environment, environment.compile(plain))
     except CELParseError as error:
         said = str(error.args[0]).splitlines()[0] if error.args else expression
         raise SelectorError(f"CEL compile error: cannot be read: {said}") from error

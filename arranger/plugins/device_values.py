@@ -25,6 +25,8 @@ _VERSION: Final = re.compile(
     re.ASCII,
 )
 _INT64: Final = 2**63
+#: The function that ``.?`` stands for.
+SELECT: Final = "optSelect"
 
 
 @total_ordering
@@ -78,6 +80,37 @@ class Quantity:
     def whole(self) -> bool:
         """Whether it is a whole number of 64 bits."""
         return self.amount == self.amount.to_integral_value() and -_INT64 <= self.amount < _INT64
+
+
+class Maybe(celtypes.MapType):
+    """A value that may be absent (``device.?name``); what is selected of it may be absent, too."""
+
+    def __init__(self, values: tuple[Any, ...] = ()) -> None:
+        super().__init__()
+        self.values_ = values
+
+    def __getitem__(self, key: Any) -> Maybe:
+        return select(self, key)
+
+
+def select(of: Any, key: Any) -> Maybe:
+    """What a map, or one that may be absent, has by this name, if it has something."""
+    for found in of.values_ if isinstance(of, Maybe) else (of,):
+        try:
+            return Maybe((found[key],))
+        except KeyError:
+            break
+    return Maybe()
+
+
+def _or_value(maybe: Maybe, otherwise: Any) -> Any:
+    return maybe.values_[0] if maybe.values_ else otherwise
+
+
+def _value(maybe: Maybe) -> Any:
+    if not maybe.values_:
+        raise ValueError("optional.none() dereference")
+    return maybe.values_[0]
 
 
 def equal(one: Any, other: Any) -> Any:
@@ -158,6 +191,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "_==_": equal,
     "_!=_": _unequal,
     "_in_": _within,
+    "orValue": _or_value,
+    "hasValue": lambda maybe: celtypes.BoolType(bool(maybe.values_)),
+    "value": _value,
+    SELECT: select,
     "quantity": _quantity,
     "isQuantity": _is_quantity,
     "semver": _semver,

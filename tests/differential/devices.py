@@ -202,6 +202,8 @@ class Devices:
                 f'device.driver == "{domain}"',
                 f'device.driver.startsWith("{domain[:3]}")',
                 '"other.example.com" in device.attributes',
+                f'{attributes}.?model.orValue("none") == "{model}"',
+                f"{attributes}.?firmware.hasValue() || {capacity}.?memory.hasValue()",
                 f'["{model}"].exists(m, has({attributes}.model) && m == {attributes}.model)',
                 f'{attributes}.numa == 1 || device.driver.endsWith(".com")',
             )

@@ -63,6 +63,11 @@ VERDICTS: dict[str, tuple[str, bool]] = {
         True,
     ),
     "names within names": (f"cel.bind(a, {ATTRIBUTES}, cel.bind(b, a.index, b < 3))", False),
+    "what may be absent, and is there": (f'{ATTRIBUTES}.?model.orValue("none") == "a100"', True),
+    "what may be absent, and is": (f"{ATTRIBUTES}.?color.orValue(1) == 1", True),
+    "what is in what may be absent": ("device.?attributes.nope.?color.hasValue()", False),
+    "its value": (f"{ATTRIBUTES}.?index.value() == 3", True),
+    "a text that only looks like that": (f'{ATTRIBUTES}.model != "x.?y" && "\\"" != ".?z"', True),
     "not given to several": ("device.allowMultipleAllocations", False),
 }
 
@@ -79,6 +84,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "an attribute that is not there": (f"{ATTRIBUTES}.color == 1", "no such key: color"),
     "a field that devices do not have": ("device.color == 1", "no such key: color"),
     "a list": (f'{ATTRIBUTES}.modes == "a"', "attribute modes: unsupported attribute value"),
+    "a value that is not there": (f"{ATTRIBUTES}.?color.value() == 1", "optional.none()"),
     "no truth": (f"{ATTRIBUTES}.index", "could not be converted to bool"),
     "a function that nobody knows": ("paint(device)", "undeclared reference to 'paint'"),
     "no quantity": (f'{CAPACITY} == quantity("much")', "'much' is not a quantity"),
@@ -95,7 +101,7 @@ def test_what_cannot_be_judged_is_an_error(case: tuple[str, str]) -> None:
         assert text in str(raised.value)
 
 
-@pytest.mark.parametrize("expression", ["device.driver ==", f"{ATTRIBUTES}.?model == 1"])
+@pytest.mark.parametrize("expression", ["device.driver ==", f'{ATTRIBUTES}[?"model"] == 1'])
 def test_what_cannot_be_read_is_an_error_of_its_own(expression: str) -> None:
     refused = selector(expression)
     assert isinstance(refused, SelectorError)
