@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arranger.api.gangs import GangClaim, Mode
 from arranger.api.objects import Pod
@@ -26,15 +26,16 @@ class GangGroup:
 
     Attributes:
         unanswered: gangs that were named and are not there, or do not name this group.
+        name: the gangs' names, joined; for a gang on its own its name.
     """
 
     gangs: tuple[Gang, ...]
     unanswered: tuple[str, ...] = ()
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The gangs' names, joined; for a gang on its own its name."""
-        return ",".join(gang.name for gang in self.gangs)
+    def __post_init__(self) -> None:
+        # Once: it is asked for several times for every pod.
+        object.__setattr__(self, "name", ",".join(gang.name for gang in self.gangs))
 
     @property
     def free(self) -> bool:
