@@ -189,7 +189,11 @@ class GangCycle:
             self._cycle.unreserve(member)
 
     def room_for(self, entity: Entity, held: Sequence[Member]) -> frozenset[str]:
-        """The nodes to keep for what the group needs, were they empty."""
+        """The nodes to keep for what the group needs; none where it would not fit were they empty.
+
+        A group that its queue's quota keeps out, or that the cluster is too small for, would keep
+        all others from nodes that it cannot use.
+        """
         group = entity.gang_group
         gang_of = group.gang_of()
         have = group.tally(member.uid for member in held)
@@ -204,7 +208,30 @@ class GangCycle:
             (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].sign), m[0], len(m))
             for m in classes.values()
         ]
-        return nodes_for(self._cluster, evaluated)
+        for within in self.scopes(entity, held):
+            rows = None if within is None else within.rows
+            nodes = nodes_for(self._cluster, evaluated, rows)
+            if nodes and self._would_fit(entity, held, within, nodes):
+                return nodes
+        return frozenset()
+
+    def _would_fit(
+        self,
+        entity: Entity,
+        held: Sequence[Member],
+        within: Within | None,
+        emptied: Iterable[str],
+    ) -> bool:
+        """Whether the group would be complete if others were gone from these nodes."""
+        table = self._cluster.table
+        stay = {uid for gang in entity.gang_group.gangs for uid in gang.claims}
+        there = [pod for row in table.rows(emptied) for pod in table.pods[row].values()]
+        promised = self._cycle.nominations
+        others = [pod for pod in there if pod.uid not in stay and pod.uid not in promised]
+        with self.on_paper(entity), self._cluster.without(others):
+            decision = self.attempt(entity, held, within, surplus=False)
+            self.give_back(decision)
+        return decision.complete
 
     # --- placing ---------------------------------------------------------------------------
 

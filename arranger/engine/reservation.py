@@ -82,9 +82,13 @@ def all_ended(cluster: Cluster, nodes: Iterable[str]) -> float | None:
 
 
 def nodes_for(
-    cluster: Cluster, classes: Sequence[tuple[Evaluation, Member, int]]
+    cluster: Cluster,
+    classes: Sequence[tuple[Evaluation, Member, int]],
+    within: BoolArray | None = None,
 ) -> frozenset[str]:
     """The nodes to keep for so many pods of each class: the emptiest that would hold them.
+
+    None at all where even all of them, or all rows of ``within``, are too few.
 
     Each class counts on nodes of its own, which may keep a few more than are needed, and empties
     them of what runs there now in thought only.
@@ -92,8 +96,12 @@ def nodes_for(
     table = cluster.table
     taken = np.zeros(table.size, dtype=np.bool_)
     for evaluation, member, count in classes:
-        usable = evaluation.suitable & ~taken
-        whole = np.where(usable, table.slots(member.pod, empty=True), 0)
+        suitable = evaluation.suitable if within is None else evaluation.suitable & within
+        empty = np.where(suitable, table.slots(member.pod, empty=True), 0)
+        if empty.sum() < count:
+            return frozenset()
+        usable = suitable & ~taken
+        whole = np.where(usable, empty, 0)
         now = np.where(usable, table.slots(member.pod), 0)
         # Those nearest to being free first, the larger first among them.
         order = np.lexsort((-whole, whole - now))

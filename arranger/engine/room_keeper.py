@@ -21,14 +21,23 @@ class RoomKeeper:
         self._after = after
 
     def starve(self, entity: Entity, now: float, room: Callable[[], frozenset[str]]) -> None:
-        """A complete group has found no room; ``room`` names the nodes it would need."""
+        """A complete group has found no room; ``room`` names the nodes it would need.
+
+        Nothing is kept for a group that ``room`` has no nodes for.
+        """
         if entity.starving_since is None:
             entity.starving_since = now
         if now - entity.starving_since < self._after or entity.group is None:
             return
         kept, rank = self._desk.cycle.reservation, self._desk.queue.rank(entity)
         if kept is None or kept.key == entity.key or rank < kept.rank:
+            self._desk.cycle.reservation = None  # it is this group's turn now, or nobody's
             nodes = room()
+            if not nodes:
+                self._desk.cycle.reservation = kept
+                if kept is not None and kept.key == entity.key:
+                    self._drop(now)
+                return
             ends = all_ended(self._desk.cluster, nodes)
             self._desk.cycle.reservation = Reservation(
                 entity.key,
@@ -47,5 +56,8 @@ class RoomKeeper:
         entity = entities.get(kept.key.removeprefix("gang:"))
         if entity is not None and entity.starving_since is not None and entity.part in _WAITING:
             return
+        self._drop(now)
+
+    def _drop(self, now: float) -> None:
         self._desk.cycle.reservation = None
         self._desk.happened(ClusterEvent(EventKind.OTHER, resource=RESERVATION), now)

@@ -1,0 +1,86 @@
+"""For which gangs that have waited too long nodes are kept from others, and for which not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from arranger.api.effects import Effect
+from arranger.api.queues import Queue
+from arranger.plugins import default_profile
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
+from tests.unit.engine.harness import Core, placements
+
+Object = NodeBuilder | PodBuilder | Queue
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(default_profile())
+
+
+def gang(name: str, size: int) -> list[PodBuilder]:
+    """Pods ``name-0`` … of one CPU each that only run together."""
+    return [a_pod(f"{name}-{n}").needs(cpu=1).in_gang(name, size) for n in range(size)]
+
+
+def nodes(*cpus: int) -> list[NodeBuilder]:
+    return [a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(cpus)]
+
+
+def bound(effects: Sequence[Effect]) -> set[str]:
+    return {name for name, _ in placements(effects)}
+
+
+#: What there is, with the gang that starves, and who comes after it.
+IN_VAIN: dict[str, list[Object]] = {
+    "the cluster is too small for it": [*nodes(2, 2), *gang("big", 5)],
+    "its queue may not have as much": [
+        *nodes(2, 2),
+        a_queue("small", capability={"cpu": 3}),
+        a_queue("default"),
+        *(pod.in_queue("small") for pod in gang("big", 4)),
+    ],
+    "its queue has too much elsewhere": [
+        *nodes(2, 2, 2),
+        a_queue("small", capability={"cpu": 4}),
+        *(a_pod(f"old-{n}").needs(cpu=1).in_queue("small").on("n0") for n in range(2)),
+        *(pod.in_queue("small") for pod in gang("big", 3)),
+    ],
+    "no zone is large enough": [
+        a_node("n0").in_zone("a").offers(cpu=2),
+        a_node("n1").in_zone("b").offers(cpu=2),
+        *(
+            pod.annotated({"arranger.io/topology": "required=topology.kubernetes.io/zone"})
+            for pod in gang("big", 3)
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("there", IN_VAIN.values(), ids=IN_VAIN.keys())
+def test_no_nodes_are_kept_for_a_gang_that_could_not_use_them(
+    there: list[Object], core: Core
+) -> None:
+    core.see(*there)
+    assert bound(core.run()) == set()
+    for minute in range(1, 30):
+        core.at(minute * 60.0)
+    core.see(*(a_pod(f"small-{n}").needs(cpu=1) for n in range(4)))
+    assert bound(core.run()) == {f"small-{n}" for n in range(4)}
+
+
+def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(core: Core) -> None:
+    core.see(
+        *nodes(4),
+        a_pod("old").needs(cpu=2).on("n0"),
+        a_pod("leader").needs(cpu=2).in_gang("big", 3),
+    )
+    core.see(*(a_pod(f"worker-{n}").needs(cpu=1).in_gang("big", 3) for n in range(2)))
+    core.run()
+    core.at(1000)
+    core.see(a_pod("small").needs(cpu=1))
+    assert bound(core.run()) == set()
+    core.see_gone(a_pod("old"))
+    assert bound(core.run()) == {"leader", "worker-0", "worker-1"}
