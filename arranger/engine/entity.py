@@ -49,6 +49,7 @@ class Entity:
         broken: what a plugin of the queue raised when asked about it, "" when none did.
         reason: why its members wait, as they are told.
         starving_since: since when it has been complete and found no room.
+        keep_after: when nodes to keep for it are looked for again, for there were none of use.
         victims: uids of pods evicted for it that have not left yet.
         evictions: how often pods have been evicted for it; not again before ``evict_after``.
         quiet_from: when they may be told that others are missing, if none arrives before.
@@ -68,6 +69,7 @@ class Entity:
         "evict_after",
         "evictions",
         "group",
+        "keep_after",
         "key",
         "last_attempt",
         "members",
@@ -106,6 +108,7 @@ class Entity:
         self.broken = ""
         self.reason = ""
         self.starving_since: float | None = None
+        self.keep_after = float("-inf")
         self.victims: set[str] = set()
         self.evictions = 0
         self.evict_after = 0.0

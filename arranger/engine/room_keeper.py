@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity, Part
@@ -10,6 +11,8 @@ from arranger.engine.reservation import RESERVATION, Reservation, all_ended
 from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs import texts
 
+#: Seconds until nodes are looked for again for a group that none would have helped.
+PAUSE: Final = 60.0
 _WAITING = (Part.UNSCHEDULABLE, Part.ACTIVE, Part.BACKOFF, Part.CONSULTING)
 
 
@@ -29,11 +32,14 @@ class RoomKeeper:
             entity.starving_since = now
         if now - entity.starving_since < self._after or entity.group is None:
             return
+        if now < entity.keep_after:
+            return
         kept, rank = self._desk.cycle.reservation, self._desk.queue.rank(entity)
         if kept is None or kept.key == entity.key or rank < kept.rank:
             self._desk.cycle.reservation = None  # it is this group's turn now, or nobody's
             nodes = room()
             if not nodes:
+                entity.keep_after = now + PAUSE
                 self._desk.cycle.reservation = kept
                 if kept is not None and kept.key == entity.key:
                     self._drop(now)
