@@ -28,6 +28,7 @@ from arranger.api.podgroups import (
 )
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
@@ -247,10 +248,10 @@ def _koordinator(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
 
     return GangSettings(
         minimum=first(_count, keys.GANG_MIN, keys.POD_GROUP_MIN),
-        mode=first(Mode, keys.GANG_MODE),
+        mode=first(_one_of(Mode), keys.GANG_MODE),
         wait=first(duration, keys.GANG_WAIT) or None,
         groups=first(_groups, keys.GANG_GROUPS, keys.GANG_GROUPS_OLD),
-        match=first(MatchPolicy, keys.GANG_MATCH, keys.POD_GROUP_MATCH),
+        match=first(_one_of(MatchPolicy), keys.GANG_MATCH, keys.POD_GROUP_MATCH),
         topology=first(_topology, keys.TOPOLOGY),
     )
 
@@ -282,6 +283,17 @@ def _from_zero(field: str, number: int | None, problems: list[str]) -> int:
     if number is not None and number < 0:
         problems.append(f"spec.{field}: {number} is less than zero")
     return max(number or 0, 0)
+
+
+def _one_of(kind: type[E]) -> Callable[[str], E]:
+    def read(text: str) -> E:
+        try:
+            return kind(text)
+        except ValueError:
+            known = ", ".join(each.value for each in kind)
+            raise ValueError(f"{text[:200]!r} is none of {known}") from None
+
+    return read
 
 
 def _count(text: str) -> int:

@@ -65,8 +65,10 @@ class Registry:
         Raises:
             PluginError: the file cannot be read or run, or defines no plugin.
         """
+        if not path.is_file():
+            raise PluginError(f"plugin file {path}: no such file")
         spec = importlib.util.spec_from_file_location(f"arranger_plugin_{path.stem}", path)
-        if spec is None or spec.loader is None or not path.is_file():
+        if spec is None or spec.loader is None:
             raise PluginError(f"plugin file {path}: not a Python file")
         module = importlib.util.module_from_spec(spec)
         try:

@@ -261,7 +261,7 @@ INVALID: dict[str, tuple[Notes, str]] = {
         "'9999999999' is not a number of pods",
     ),
     "digits of other scripts": (in_g(min_available="٣"), "'٣' is not a number of pods"),
-    "an unknown mode": (in_g(mode="strict"), "'strict' is not a valid Mode"),
+    "an unknown mode": (in_g(mode="strict"), "'strict' is none of Strict, NonStrict"),
     "a wait without a number": (in_g(waiting_time="soon"), "'soon' is not a duration"),
     "a wait in the past": (in_g(waiting_time="-5s"), "'-5s' is not a duration"),
     "a wait that no clock can hold": (in_g(waiting_time="9" * 400), "is longer than 290 years"),
@@ -275,7 +275,10 @@ INVALID: dict[str, tuple[Notes, str]] = {
         in_g(groups=f"[{'9' * 5000}]"),
         "is not a list such as",
     ),
-    "an unknown match policy": (in_g(match_policy="all"), "'all' is not a valid MatchPolicy"),
+    "an unknown match policy": (
+        in_g(match_policy="all"),
+        "'all' is none of once-satisfied, only-waiting, waiting-and-running",
+    ),
     "a topology without a label": (
         {**in_g(), "arranger.io/topology": "required="},
         "is neither required=<node label> nor preferred=<node label>",

@@ -532,7 +532,7 @@ def test_what_cannot_be_read_is_reported_once(core: Core) -> None:
     pod = a_pod("p").in_gang("g", 1, mode="Loose", waiting_time="soon")
     core.see(pod, pod.labelled(x="y"))
     (event,) = [e for e in of(PublishEvent, core.run()) if e.reason == "InvalidGang"]
-    assert "gang.scheduling.koordinator.sh/mode: 'Loose' is not a valid Mode" in event.note
+    assert "gang.scheduling.koordinator.sh/mode: 'Loose' is none of Strict, NonStrict" in event.note
     assert "waiting-time: 'soon' is not a duration such as 90s or 1h30m" in event.note
 
 

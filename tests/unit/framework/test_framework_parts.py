@@ -135,7 +135,7 @@ def test_a_plugin_that_does_not_sign_is_asked_about_each_pod() -> None:
 # --- the registry ------------------------------------------------------------------------------
 
 FILES: dict[str, tuple[str | None, str]] = {
-    "it is not there": (None, "not a Python file"),
+    "it is not there": (None, "no such file"),
     "it does not run": ("1 / 0", "ZeroDivisionError: division by zero"),
     "it is no Python": ("def", "SyntaxError"),
     "it defines no plugin": ("x = 1", "defines no subclass of Plugin"),

@@ -259,7 +259,7 @@ def test_problems_of_a_pod_group_last_as_long_as_they_are_there(known: Known) ->
     wrong = {"gang.scheduling.koordinator.sh/mode": "loose"}
     known.define(a_pod_group("g", least=1).annotated(wrong))
     (problem,) = known.gang().problems
-    assert "'loose' is not a valid Mode" in problem
+    assert "'loose' is none of Strict, NonStrict" in problem
     known.define(a_pod_group("g", least=1))
     assert known.gang().problems == []
 
