@@ -150,6 +150,8 @@ def next_stage(stage: str, current: Round) -> tuple[str, str, str]:
 def _status(current: Round, decided: tuple[str, str, str], now: datetime) -> Object:
     """The whole status; None for a field that must not be there."""
     stage, reason, message = decided
+    if current.world.refusal and stage not in ENDS and not reason:
+        reason, message = "Refused", current.world.refusal
     before, stamp, leader = current.job.status, second_time(now), current.leader
     conditions = list(before.get("conditions") or ())
     if current.world.refusal:

@@ -599,7 +599,10 @@ def test_what_the_server_refuses_is_said_once_and_taken_back() -> None:
     refused = world(refusal="pods job-learner-0: exceeded quota")
     first = plan(a_job(), refused, NOW)
     assert [note.reason for note in first.notes] == ["RefusedTYJob", "Pending"]
+    said = (first.status["reason"], first.status["message"])
+    assert said == ("Refused", "pods job-learner-0: exceeded quota")
     job = settled(a_job, refused)
+    assert plan(job, world(), NOW).status["message"] is None
     assert not plan(job, refused, NOW).notes
     (valid,) = (c for c in plan(job, world(), NOW).status["conditions"] if c["type"] == "Valid")
     assert (valid["status"], valid["reason"]) == ("True", "Accepted")
