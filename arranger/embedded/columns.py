@@ -61,9 +61,17 @@ def age(stamp: str | None, now: datetime) -> str:
 # --- finding ------------------------------------------------------------------------------------
 
 
+#: The steps of a JSONPath: a field, a place in a list, or whoever has a field of this value.
+_STEP: Final = re.compile(r"""[^.\[\]]+|\[\d+\]|\[\?\(@\.\w+ *== *["'][^"']*["']\)\]""")
+_WHOSE: Final = re.compile(r"""\[\?\(@\.(\w+) *== *["']([^"']*)["']\)\]""")
+
+
 def _at(obj: Any, path: list[str]) -> Any:
     for part in path:
-        if isinstance(obj, list) and part.isdigit():
+        if isinstance(obj, list) and (whose := _WHOSE.fullmatch(part)):
+            name, value = whose.groups()
+            obj = next((each for each in obj if each.get(name) == value), None)
+        elif isinstance(obj, list) and part.isdigit():
             obj = obj[int(part)] if int(part) < len(obj) else None
         else:
             obj = obj.get(part) if isinstance(obj, dict) else None
@@ -91,7 +99,8 @@ def _age_of(*paths: str) -> Cell:
 
 
 def _custom(column: Object) -> Column:
-    path = [part for part in re.split(r"\.|\[(\d+)\]", column["jsonPath"]) if part]
+    steps = _STEP.findall(column["jsonPath"])
+    path = [step if _WHOSE.fullmatch(step) else step.strip("[]") for step in steps]
     dated = column["type"] == "date"
 
     def cell(obj: Object, now: datetime) -> Any:

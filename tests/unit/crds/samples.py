@@ -173,7 +173,7 @@ SAMPLES: Final[dict[str, Sample]] = {
                 }
             ],
         },
-        cells=["Inqueue", 2, 1, "default", "pc-high"],
+        cells=["Inqueue", 2, 1, "default", "pc-high", "1/2 tasks in gang unschedulable"],
     ),
     "a queue": Sample(
         "queues.scheduling.volcano.sh",

@@ -148,6 +148,10 @@ PATHS: dict[str, object] = {
     ".spec.size": 3,
     ".spec.parts[1].name": "b",
     ".spec.parts[5].name": None,
+    '.spec.parts[?(@.name=="b")].size': 7,
+    ".spec.parts[?(@.name == 'a')].size": None,
+    '.spec.parts[?(@.name=="c.d")].size': None,
+    '.spec.size[?(@.name=="b")].size': None,
     ".spec.size.below": None,
     ".nowhere": None,
 }
@@ -157,7 +161,7 @@ PATHS: dict[str, object] = {
 def test_cells_of_custom_kinds(path: str, cell: object) -> None:
     columns = ({"name": "C", "type": "string", "jsonPath": path},)
     widget = Resource("a.io", "v1", "widgets", "Widget", custom=True, columns=columns)
-    spec = {"size": 3, "parts": [{"name": "a"}, {"name": "b"}]}
+    spec = {"size": 3, "parts": [{"name": "a"}, {"name": "b", "size": 7}]}
     assert cells(widget, {"spec": spec})["C"] == cell
 
 
