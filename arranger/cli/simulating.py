@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,19 @@ Object = dict[str, Any]
 
 #: What others refer to goes first.
 _FIRST: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
+#: Kinds that are pods only where a controller makes them, which no simulation does.
+_CONTROLLED: Final = frozenset(
+    {
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Job",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+        "TYJob",
+    }
+)
 #: Virtual seconds without a write after which nothing will happen any more: longer than the longest
 #: rest of an unschedulable pod (five minutes) and its back-off.
 _STILL: Final = 400.0
@@ -35,13 +49,18 @@ class ManifestError(ValueError):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a simulation ended with; every list is sorted, so that equal runs print alike."""
+    """What a simulation ended with; every list is sorted, so that equal runs print alike.
+
+    Attributes:
+        not_run: kinds whose pods a controller would make, and how many objects of each there are.
+    """
 
     placements: list[Object] = field(default_factory=list)
     pending: list[Object] = field(default_factory=list)
     evictions: list[Object] = field(default_factory=list)
     events: list[Object] = field(default_factory=list)
     stages: dict[str, str] = field(default_factory=dict)
+    not_run: dict[str, int] = field(default_factory=dict)
     virtual_seconds: float = 0.0
 
     def as_json(self) -> Object:
@@ -51,6 +70,7 @@ class Outcome:
             "pending": self.pending,
             "evictions": self.evictions,
             "stages": self.stages,
+            "notRun": self.not_run,
             "events": self.events,
             "virtualSeconds": self.virtual_seconds,
         }
@@ -109,7 +129,10 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
     await asyncio.wait({running})
     scheduler.stop()
     await work
-    return outcome_of(cluster, last_change)
+    outcome = outcome_of(cluster, last_change)
+    kinds = Counter(manifest["kind"] for _, manifest in manifests)
+    outcome.not_run = {kind: kinds[kind] for kind in sorted(_CONTROLLED & kinds.keys())}
+    return outcome
 
 
 def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
@@ -201,6 +224,8 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 def _objects(document: object, where: str) -> list[tuple[str, Object]]:
     if not isinstance(document, Mapping) or "kind" not in document:
         raise ManifestError(f"{where}: not a Kubernetes object: it has no kind")
+    if document["kind"] == "SchedulerConfiguration":
+        raise ManifestError(f"{where}: the scheduler's configuration is given with --config")
     if str(document["kind"]).endswith("List"):
         items = document.get("items") or []
         return [pair for n, item in enumerate(items) for pair in _objects(item, f"{where}[{n}]")]

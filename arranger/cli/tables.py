@@ -53,6 +53,9 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
     console.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
+    if outcome.not_run:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.not_run.items())
+        console.print(f"without pods, as no controllers run here: {kinds}")
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", "which")
     for node, count in sorted(nodes.items()):

@@ -59,3 +59,18 @@ def test_what_is_no_object_is_refused(tmp_path: Path) -> None:
     code, output = run("-f", str(path))
     assert code != 0
     assert "has no kind" in output
+
+
+def test_what_only_controllers_turn_into_pods_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text((DEMO.parent / "gangs" / "podgroup.yaml").read_text())
+    code, output = run("-f", str(path))
+    assert code == 0, output
+    assert "without pods, as no controllers run here: 1 Job" in output
+    assert json.loads(run("-f", str(path), "-o", "json")[1])["notRun"] == {"Job": 1}
+
+
+def test_a_configuration_among_the_manifests_is_refused_by_name() -> None:
+    code, output = run("-f", str(DEMO.parent / "queues"))
+    assert code != 0
+    assert "config.yaml, document 1: the scheduler's configuration is given with --config" in output
