@@ -40,7 +40,7 @@ class GangUnits:
         desk: the engine's state.
         registry: what is known about gangs.
         bind: starts binding a placed member.
-        preempting: evicts pods for members.
+        preempting: evicts pods for members, and takes back what they are promised.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class GangUnits:
         self._registry = registry
         self._policy = policy
         self._bind = bind
+        self._preempting = preempting
         self._cycle = GangCycle(desk.cluster, desk.cycle)
         self.rounds = GangRounds(desk, registry)
         self._keeper = RoomKeeper(desk, policy.starvation_after)
@@ -175,6 +176,9 @@ class GangUnits:
                     self._notice(entity, entity.quiet_from)  # members are still arriving
                     continue
                 entity.reason = self._why_gated(entity)
+                for member in entity.members.values():
+                    # Who knows when it is complete again; others can use what it was promised.
+                    self._preempting.withdraw(member, now)
             if entity.reason and entity.part is not Part.ACTIVE:
                 entity.told_at = now
                 for member in (*entity.ready(), *held):
