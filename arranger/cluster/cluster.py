@@ -236,6 +236,7 @@ def _weighs_the_same(before: PodInfo, after: PodInfo) -> bool:
         and before.non_zero == after.non_zero
         and before.ports == after.ports
         and before.terms == after.terms
+        and before.volumes == after.volumes
         and before.pod.metadata.namespace == after.pod.metadata.namespace
         and before.pod.metadata.labels == after.pod.metadata.labels
         and _terminating(before) == _terminating(after)

@@ -74,6 +74,7 @@ def test_a_pod_cannot_be_assumed_twice(cluster: Cluster) -> None:
 CHANGES: dict[str, Any] = {
     "it is resized": a_pod().needs(cpu=2).on("n1"),
     "its labels change": a_pod().needs(cpu=1).labelled(a="b").on("n1"),
+    "it names a claim": a_pod().needs(cpu=1).with_claim("data").on("n1"),
     "it begins to end": a_pod().needs(cpu=1).deleting().on("n1"),
 }
 
