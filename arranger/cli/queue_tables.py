@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console, Group
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.tree import Tree
 
 from arranger.cli.queue_views import View
@@ -55,7 +55,9 @@ def _bar(used: int, limit: int | None) -> str:
 
 
 def _table(view: View, now: datetime) -> Table:
-    table = Table("#", "waiting", "pods", "priority", "for", "because", title_justify="left")
+    # A narrow terminal breaks names and reasons, but cuts nothing off.
+    waiting, because = Column("waiting", overflow="fold"), Column("because", overflow="fold")
+    table = Table("#", waiting, "pods", "priority", "for", because, title_justify="left")
     table.title = f"queue {escape(view.name)}"
     for each in view.waiting:
         table.add_row(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from arranger.cli.simulating import Outcome
 
@@ -57,7 +57,7 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
         kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.not_run.items())
         console.print(f"without pods, as no controllers run here: {kinds}")
     nodes = Counter(placement["node"] for placement in outcome.placements)
-    table = Table("node", "pods", "which")
+    table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
         names = [p["pod"] for p in outcome.placements if p["node"] == node]
         shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
@@ -69,12 +69,12 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
             jobs.add_row(job, stage)
         console.print(jobs)
     if outcome.evictions:
-        gone = Table("evicted", "why")
+        gone = Table(Column("evicted", overflow="fold"), Column("why", overflow="fold"))
         for eviction in outcome.evictions:
             gone.add_row(eviction["pod"], eviction["note"])
         console.print(gone)
     if outcome.pending:
-        why = Table("waiting", "because")
+        why = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
         for pod in outcome.pending:
             why.add_row(pod["pod"], pod["reason"])
         console.print(why)

@@ -66,8 +66,8 @@ def by_name(views: list[View]) -> dict[str, View]:
     return {view.name: view for view in views}
 
 
-def printed(views: list[View]) -> str:
-    console = Console(file=io.StringIO(), width=120)
+def printed(views: list[View], *, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
     show(views, console, now=NOW)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -142,6 +142,13 @@ def test_the_table_of_what_waits_is_readable() -> None:
     assert "│ 1 │ default/t │ 1    │ 20000    │ 23h │ 0/1 nodes are [available] │" in text
     assert "spec.parent: there is no queue gone" in text
     assert "inference Open, priority 80000, weight 1, not reclaimable" in text
+
+
+def test_a_narrow_terminal_cuts_nothing_off() -> None:
+    name, word = "training-of-a-large-model-worker1-0", "gangs/" + "x" * 60
+    text = printed(views_of(a_book(two_queues(), born(told(training(name), word), 1))), width=80)
+    assert "…" not in text
+    assert text.count("x") == 60
 
 
 def test_nothing_to_show() -> None:
