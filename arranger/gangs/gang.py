@@ -38,7 +38,8 @@ class Gang:
         name: ``namespace/name``.
         definition: its PodGroup, where there is one.
         settings: what all sources together say.
-        satisfied: whether its minimum has been bound before, which ``once-satisfied`` asks.
+        satisfied: whether its minimum has been bound since its group last had no node, which
+            ``once-satisfied`` asks.
         blocked: whether it ran out of time and its owner has not reacted yet.
         cycle: how often it has been tried.
         created: when its oldest part was created, in seconds since 1970; 0 when unknown.
@@ -294,6 +295,11 @@ class Gang:
     def begun(self) -> bool:
         """Whether any member has ever had a node."""
         return any(self.count(at) for at in (Standing.BOUND, Standing.SUCCEEDED, Standing.FAILED))
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether any member has a node now, or has done its work on one."""
+        return any(self.count(at) for at in (Standing.PLACED, Standing.BOUND, Standing.SUCCEEDED))
 
     @property
     def has_minimum(self) -> bool:

@@ -158,6 +158,8 @@ class GangRegistry:
         changed = self._regroup(gang) if gang.forget(uid, left=left) else set()
         if gang.claims and self._redefine(gang):
             changed |= self._regroup(gang)
+        if not left:
+            self._begin_anew(gang)
         changed |= self._stirred(gang, was_free, -counted)
         if gang.blocked and not any(claim.timed_out for claim in gang.claims.values()):
             gang.blocked = False
@@ -270,6 +272,17 @@ class GangRegistry:
         for member in group.gangs:
             member.satisfied = True
         return {member.name for member in group.gangs}
+
+    def _begin_anew(self, gang: Gang) -> None:
+        """A group that has lost its last node is placed as a whole again, as after a restart.
+
+        Evicted as a whole and made anew by its owner, it would else run in pieces.
+        """
+        gangs = self.group_of(gang).gangs
+        if gang.satisfied and not any(each.has_nodes for each in gangs):
+            for each in gangs:
+                each.satisfied = False
+                self.recalled.discard(each.name)
 
     def _believe_minima(self, gang: Gang) -> bool:
         minima, since = self._recalled_minima.get(gang.name, ({}, 0.0))
