@@ -9,6 +9,7 @@ from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.extenders import Extender
 from arranger.api.gangs import claim_of
 from arranger.api.objects import Node, Pod
+from arranger.api.pod_notes import misread
 from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.quantity import QuantityError
 from arranger.api.queues import SERVICE_TYPE, Queue, is_preemptable, queue_of
@@ -25,7 +26,7 @@ from arranger.engine.gang_work import GangWork
 from arranger.engine.job_shares import JobShares
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.engine.preempting import Preempting
+from arranger.engine.preempting import PREEMPTION, Preempting
 from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.engine.queue_lanes import QueueLanes
 from arranger.engine.queue_timers import QueueTimers
@@ -324,6 +325,7 @@ class Intake:
                 return  # bound by an earlier life of ours or by others; this event is older
             member = Member(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._desk.members[info.uid] = member
+            self._desk.outbox += reports.misread_notes(member)
             if node := info.pod.status.nominated_node_name:
                 # Promised by an earlier life of ours: its victims may be gone already.
                 self._desk.cycle.nominations.promise(member, node)
@@ -333,6 +335,7 @@ class Intake:
             member.newest = info
             return
         entity, change = member.entity, waiting_pod_change(member.pod, info)
+        earlier = member.pod
         assert entity is not None, f"{member} is queued nowhere"
         if change is None:
             member.pod = info
@@ -341,6 +344,9 @@ class Intake:
         else:
             member.update(info)
             self._gangs.enqueue(home, now)
+        if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
+            told = misread(earlier.pod, member.profile.by_name)
+            self._desk.outbox += reports.misread_notes(member, told)
         self._desk.cycle.nominations.updated(member)
 
     def _ended(self, uid: str, now: float) -> None:
@@ -371,7 +377,13 @@ class Intake:
         self._gangs.enqueue(entity, now)
 
     def _rejected(self, member: Member, refusal: Status, now: float) -> None:
-        """A pod has lost its node to a plugin: again when the plugin's events say so."""
+        """A pod has lost its node to a plugin: again when the plugin's events say so.
+
+        To preemption: again after a back-off, for what it lacks now only a new attempt tells.
+        """
+        if refusal.plugin == PREEMPTION:
+            self._retry(member, now)
+            return
         self._gangs.refused(member, now)
         entity = self._gangs.home(member, now)
         entity.blockers = (member.pod,)

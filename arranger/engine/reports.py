@@ -13,6 +13,7 @@ from arranger.api.effects import (
     PublishEvent,
 )
 from arranger.api.objects import Pod
+from arranger.api.pod_notes import misread
 from arranger.api.podgroups import AnyPodGroup
 from arranger.api.queues import Queue
 from arranger.cluster.pod_info import PodInfo
@@ -149,6 +150,26 @@ def disruption(controller: str, *, group: bool) -> PodCondition:
 def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
     """What a pod says about its gang cannot be read; the rest of it counts."""
     return [_invalid(object_ref(pod), problems)]
+
+
+def misread_notes(member: Member, told: Sequence[str] = ()) -> list[Effect]:
+    """What is ignored of a waiting pod's annotations, unless its owner was ``told`` just that."""
+    pod = member.pod.pod
+    problems = misread(pod, member.profile.by_name)
+    if not problems or problems == told:
+        return []
+    note = f"Ignored: {'; '.join(problems)}"
+    controller = member.profile.scheduler_name
+    return [
+        PublishEvent(
+            object_ref(pod),
+            "InvalidAnnotation",
+            "Scheduling",
+            note,
+            type="Warning",
+            controller=controller,
+        )
+    ]
 
 
 def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.effects import Ambiguous, Applied, Bind, Outcome, PodRef, Refused
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    Bind,
+    Outcome,
+    PodRef,
+    PublishEvent,
+    Refused,
+)
 from arranger.engine.entity import Part
 from arranger.engine.phases import Phase
+from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import CONFLICT, Core, notes, of, placements
 
@@ -262,3 +271,23 @@ def test_pods_of_other_schedulers_are_counted_but_not_touched(core: Core) -> Non
     core.see(other.on("n1"), POD)
     assert placements(core.run()) == []
     assert free(core) == 1000
+
+
+def test_what_is_ignored_of_its_annotations_is_told_once_and_again_when_it_is_another() -> None:
+    core = Core(default_profile())
+    unknown = "Ignored: arranger.io/placement: {!r} is no plugin of this profile"
+
+    def told() -> list[str]:
+        return [e.note for e in of(PublishEvent, core.run()) if e.reason == "InvalidAnnotation"]
+
+    pod = POD.annotated({"arranger.io/placement": "binpack"})
+    core.see(pod)
+    assert told() == [unknown.format("binpack")]
+    core.see(pod.labelled(more="yes"))
+    assert told() == []
+    core.see(pod.annotated(note="of no interest"))
+    assert told() == []
+    core.see(pod.annotated({"arranger.io/placement": "bin-pack"}))
+    assert told() == [unknown.format("bin-pack")]
+    core.see(pod.annotated({"arranger.io/placement": "BinPack"}))
+    assert told() == []

@@ -1,0 +1,51 @@
+"""What pods say that nobody understands."""
+
+from __future__ import annotations
+
+import pytest
+
+from arranger.api.pod_notes import misread
+from tests.builders import a_pod
+
+CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "no annotations": ({}, ()),
+    "others' annotations": ({"example.com/x": "?"}, ()),
+    "all that is understood": (
+        {
+            "arranger.io/placement": "BinPack, LeaderFirst",
+            "volcano.sh/service.type": "inference",
+            "volcano.sh/card.name": "A|B",
+            "volcano.sh/preemptable": "False",
+        },
+        (),
+    ),
+    "a policy that there is not": (
+        {"arranger.io/placement": "BinPack,binpack"},
+        ("arranger.io/placement: 'binpack' is no plugin of this profile",),
+    ),
+    "a service of another type": (
+        {"volcano.sh/service.type": "Inference"},
+        ("volcano.sh/service.type: 'Inference' is neither 'inference' nor 'training'",),
+    ),
+    "no card at all": (
+        {"volcano.sh/card.name": "||"},
+        ("volcano.sh/card.name: '||' names no card",),
+    ),
+    "neither yes nor no": (
+        {"volcano.sh/preemptable": "never"},
+        ("volcano.sh/preemptable: 'never' is neither 'true' nor 'false', and counts as no",),
+    ),
+    "everything at once": (
+        {"arranger.io/placement": "x", "volcano.sh/service.type": "y"},
+        (
+            "arranger.io/placement: 'x' is no plugin of this profile",
+            "volcano.sh/service.type: 'y' is neither 'inference' nor 'training'",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("notes", "expected"), CASES.values(), ids=CASES.keys())
+def test_what_is_ignored_is_named(notes: dict[str, str], expected: tuple[str, ...]) -> None:
+    pod = a_pod("p").annotated(notes).build()
+    assert misread(pod, {"BinPack", "LeaderFirst"}) == expected
