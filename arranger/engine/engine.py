@@ -26,9 +26,6 @@ from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
 
-#: Phases of a PodGroup that has had its minimum bound before.
-_HAS_RUN = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
-
 
 class Engine(Intake):
     """Decides; see :class:`~arranger.engine.intake.Intake` for what it is told."""

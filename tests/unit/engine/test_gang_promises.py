@@ -63,3 +63,16 @@ def test_a_member_that_is_replaced_at_once_keeps_the_room_for_all(core: Core) ->
     core.see(a_pod("other").needs(cpu=4))
     core.at(30)
     assert bound(core.effects) == {"b", "c"}
+
+
+def test_members_that_lose_the_nodes_they_held_to_others_are_woken_by_room() -> None:
+    """Not only when all that rests is tried again, minutes later."""
+    core = Core(default_profile())
+    core.see(a_node("n"), a_node("m"))
+    core.see(*(a_pod(f"w-{n}").needs(cpu=4).in_gang("w", 3, mode="NonStrict") for n in range(3)))
+    core.run()
+    core.see(a_pod("vip").needs(cpu=4).with_priority(9))
+    core.at(20)
+    core.settle_all(core.effects)
+    core.see(a_node("o"), a_node("p"))
+    assert bound(core.at(60)) == {"w-0", "w-1", "w-2"}
