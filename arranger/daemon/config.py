@@ -6,12 +6,12 @@ is refused with the path of every wrong field; nothing is guessed or ignored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from arranger.daemon import extender_config
@@ -20,7 +20,8 @@ from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.queue import QueueSettings
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, ProfileError, Weighted
-from arranger.framework.registry import PluginError, Registry
+from arranger.framework.registry import ArgumentsError, PluginError, Registry
+from arranger.framework.wrong_fields import nearest, wrong_fields
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.node_resources_fit import NodeResourcesFit
@@ -138,6 +139,7 @@ class Config(_Section):
     extender_parallelism: Annotated[int, Field(ge=1)] = 1
     pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
+    _file: Path | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _profiles_differ(self) -> Config:
@@ -150,6 +152,18 @@ class Config(_Section):
     def _extenders_go_together(self) -> Config:
         extender_config.check(self.extenders)
         return self
+
+    @property
+    def file(self) -> Path | None:
+        """What this was read from, for messages; None where it was not read from a file."""
+        return self._file
+
+    def read_from(self, file: Path) -> Config:
+        """The same, as it is meant in that file: its plugin files are relative to it."""
+        files = [file.parent / each for each in self.plugin_files]
+        copy = self.model_copy(update={"plugin_files": files})
+        copy._file = file  # noqa: SLF001 — our own class
+        return copy
 
     def queue_settings(self) -> QueueSettings:
         """The queue's times."""
@@ -201,80 +215,117 @@ def load_config(path: Path | None) -> Config:
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
-        wrong = "; ".join(f"{_path_of(e['loc'])}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"{path}: {wrong}") from error
-    # A relative plugin file is meant relative to the file that names it.
-    files = [path.parent / file for file in config.plugin_files]
-    return config.model_copy(update={"plugin_files": files})
+        raise ConfigError(f"{path}: {'; '.join(wrong_fields(Config, error))}") from error
+    return config.read_from(path)
 
 
 def build_profiles(config: Config) -> list[Profile]:
     """Make the profiles, loading third-party plugins.
 
     Raises:
-        ConfigError: a plugin is unknown, does not load, or does not accept its arguments; or the
-            plugins of a profile do not work together. The message gives the path of the field.
+        ConfigError: plugins are unknown, do not load, or do not accept their arguments; or those
+            of a profile do not work together. The message names the file, and the path of every
+            wrong field.
     """
+    registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
+    wrong: list[str] = []
     try:
-        registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
         registry.add_entry_points()
-        for file in config.plugin_files:
-            registry.add_file(file)
     except PluginError as error:
-        raise ConfigError(f"pluginFiles: {error}") from error
-    ours = [profile.scheduler_name for profile in config.profiles]
-    profiles = [
-        _build_profile(
-            profile, registry, f"profiles.{n}", ours, extender_config.ignored(config.extenders)
-        )
-        for n, profile in enumerate(config.profiles)
-    ]
-    sorting = {type(profile.queue_sort) for profile in profiles}
-    if len(sorting) > 1:
-        raise ConfigError("profiles: all must sort the queue with the same plugin")
-    return profiles
+        wrong.append(str(error))
+    for n, file in enumerate(config.plugin_files):
+        try:
+            registry.add_file(file)
+        except PluginError as error:
+            wrong.append(f"pluginFiles.{n}: {error}")
+    # What did not load may define the names that nobody knows: that is one fault, not two.
+    building = _Building(config, registry, wrong, loaded=not wrong)
+    profiles = [building.profile(n) for n in range(len(config.profiles))]
+    built = [profile for profile in profiles if profile is not None]
+    if len({type(profile.queue_sort) for profile in built}) > 1:
+        wrong.append("profiles: all must sort the queue with the same plugin")
+    if wrong:
+        source = f"{config.file}: " if config.file else ""
+        raise ConfigError(source + "; ".join(wrong))
+    return built
 
 
-def _build_profile(
-    config: ProfileConfig,
-    registry: Registry,
-    where: str,
-    ours: list[str],
-    ignored: list[str],
-) -> Profile:
-    weights: dict[str, int] = {}
-    if "*" not in config.plugins.disabled:
-        weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
-    for n, name in enumerate(config.plugins.disabled):
-        if name != "*" and name not in registry.names():
-            raise ConfigError(f"{where}.plugins.disabled.{n}: no plugin named {name!r}")
-        weights.pop(name, None)
-    for enabled in config.plugins.enabled:
-        weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
-    arguments = {entry.name: entry.args for entry in config.plugin_config}
-    if DefaultPreemption.name in weights:
-        # Nobody else's pods are evicted unless we are told so.
-        given = arguments.get(DefaultPreemption.name, {})
-        arguments[DefaultPreemption.name] = {"victimSchedulers": ours, **given}
-    if ignored and NodeResourcesFit.name in weights:
-        given = arguments.get(NodeResourcesFit.name, {})
-        both = [*given.get("ignoredResources", []), *ignored]
-        arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
-    for n, entry in enumerate(config.plugin_config):
-        if entry.name not in weights:
-            raise ConfigError(f"{where}.pluginConfig.{n}.name: {entry.name!r} is not enabled")
-    try:
-        plugins = [
-            Weighted(registry.make(name, arguments.get(name)), weight)
-            for name, weight in weights.items()
-        ]
-        return Profile(config.scheduler_name, plugins)
-    except (PluginError, ProfileError) as error:
-        raise ConfigError(f"{where}: {error}") from error
+class _Building:
+    """Makes profiles, and collects what is wrong with them."""
 
+    def __init__(
+        self, config: Config, registry: Registry, wrong: list[str], *, loaded: bool
+    ) -> None:
+        self._profiles = config.profiles
+        self._ours = [profile.scheduler_name for profile in config.profiles]
+        self._ignored = extender_config.ignored(config.extenders)
+        self._registry = registry
+        self._wrong = wrong
+        self._loaded = loaded
 
-def _path_of(location: Sequence[int | str]) -> str:
-    return ".".join(str(part) for part in location) or "(file)"
+    def profile(self, number: int) -> Profile | None:
+        """One of them; None where it cannot be made, of which the reasons are added then."""
+        config, where = self._profiles[number], f"profiles.{number}"
+        before = len(self._wrong)
+        weights = self._weights(config, where)
+        entries = {entry.name: n for n, entry in enumerate(config.plugin_config)}
+        for name, n in entries.items():
+            if name not in weights:
+                hint = nearest(name, weights)
+                self._wrong.append(f"{where}.pluginConfig.{n}.name: {name!r} is not enabled{hint}")
+        arguments = self._arguments(config, weights)
+        plugins: list[Weighted] = []
+        known = self._registry.names()
+        for name in filter(known.__contains__, weights):
+            at = f"{where}.pluginConfig.{entries[name]}.args" if name in entries else where
+            try:
+                made = self._registry.make(name, arguments.get(name))
+            except ArgumentsError as error:
+                self._wrong.extend(f"{at}.{each}" for each in error.wrong)
+            else:
+                plugins.append(Weighted(made, weights[name]))
+        if len(self._wrong) > before or len(plugins) < len(weights):
+            return None
+        try:
+            return Profile(config.scheduler_name, plugins)
+        except ProfileError as error:
+            self._wrong.append(f"{where}.plugins: {error}")
+            return None
+
+    def _weights(self, config: ProfileConfig, where: str) -> dict[str, int]:
+        """Enabled plugin → weight."""
+        weights: dict[str, int] = {}
+        if "*" not in config.plugins.disabled:
+            weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
+        for n, name in enumerate(config.plugins.disabled):
+            if name != "*":
+                self._look_up(name, f"{where}.plugins.disabled.{n}")
+            weights.pop(name, None)
+        for n, enabled in enumerate(config.plugins.enabled):
+            self._look_up(enabled.name, f"{where}.plugins.enabled.{n}.name")
+            weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
+        return weights
+
+    def _arguments(
+        self, config: ProfileConfig, weights: Mapping[str, int]
+    ) -> dict[str, dict[str, Any]]:
+        """Plugin → its arguments, with what the rest of the file says about them."""
+        arguments = {entry.name: entry.args for entry in config.plugin_config}
+        if DefaultPreemption.name in weights:
+            # Nobody else's pods are evicted unless we are told so.
+            given = arguments.get(DefaultPreemption.name, {})
+            arguments[DefaultPreemption.name] = {"victimSchedulers": self._ours, **given}
+        if self._ignored and NodeResourcesFit.name in weights:
+            given = arguments.get(NodeResourcesFit.name, {})
+            named = given.get("ignoredResources", [])
+            # What is no list is left for the plugin to refuse.
+            both = [*named, *self._ignored] if isinstance(named, list) else named
+            arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
+        return arguments
+
+    def _look_up(self, name: str, where: str) -> None:
+        if self._loaded and name not in self._registry.names():
+            self._wrong.append(f"{where}: {self._registry.unknown(name)}")
 
 
 __all__ = ["Config", "ConfigError", "Plugin", "build_profiles", "load_config"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from arranger.framework.plugin import Plugin
+from arranger.framework.wrong_fields import nearest, wrong_fields
 
 #: A distribution offers plugins as ``[project.entry-points."arranger.plugins"]``.
 ENTRY_POINT_GROUP: Final = "arranger.plugins"
@@ -19,6 +20,18 @@ ENTRY_POINT_GROUP: Final = "arranger.plugins"
 
 class PluginError(ValueError):
     """A plugin cannot be found, loaded or configured; the message names it."""
+
+
+class ArgumentsError(PluginError):
+    """A plugin does not accept its arguments.
+
+    Attributes:
+        wrong: ``path: what is wrong`` for each of them, below the arguments.
+    """
+
+    def __init__(self, message: str, wrong: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.wrong = wrong
 
 
 class Registry:
@@ -87,24 +100,30 @@ class Registry:
         for plugin in found:
             self.add(plugin, origin=f"plugin file {path}")
 
+    def unknown(self, name: str) -> str:
+        """What to say of a name that no plugin has."""
+        hint = nearest(name, self._classes)
+        return f"no plugin named {name!r}{hint or '; known: ' + ', '.join(self._classes)}"
+
     def make(self, name: str, args: Mapping[str, Any] | None = None) -> Plugin:
         """Build a plugin with its arguments.
 
         Raises:
-            PluginError: the name is unknown, or the arguments do not fit; the message gives the
-                path of each wrong field.
+            ArgumentsError: the arguments do not fit; the message gives the path of each wrong
+                field.
+            PluginError: the name is unknown.
         """
         plugin = self._classes.get(name)
         if plugin is None:
-            raise PluginError(f"no plugin named {name!r}; known: {', '.join(self._classes)}")
+            raise PluginError(self.unknown(name))
         if plugin.Args is None:
             if args:
-                raise PluginError(f"plugin {name} takes no arguments, got {sorted(args)}")
+                message = f"plugin {name} takes no arguments, got {sorted(args)}"
+                raise ArgumentsError(message, (message,))
             return plugin()
         try:
             return plugin(plugin.Args.model_validate(args or {}))  # type: ignore[call-arg]
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()
-            )
-            raise PluginError(f"arguments of plugin {name}: {wrong}") from error
+            wrong = wrong_fields(plugin.Args, error)
+            message = f"arguments of plugin {name}: {'; '.join(wrong)}"
+            raise ArgumentsError(message, wrong) from error

@@ -15,7 +15,12 @@ HEAD = {"apiVersion": "arranger.io/v1alpha1", "kind": "SchedulerConfiguration"}
 WRONG = {
     "a field that does not exist": (
         {"profiles": [{"schedulerNam": "x"}]},
-        "profiles.0.schedulerNam",
+        "profiles.0.schedulerNam: unknown field; did you mean 'schedulerName'\\?$",
+    ),
+    "a field that is like no other": ({"zzz": 1}, "zzz: unknown field$"),
+    "a field of an extender": (
+        {"extenders": [{"urlPrefix": "http://x", "tlsConfig": {"keyfile": "a"}}]},
+        "extenders.0.tlsConfig.keyfile: unknown field; did you mean 'keyFile'",
     ),
     "a weight below one": (
         {"profiles": [{"plugins": {"enabled": [{"name": "NodeName", "weight": 0}]}}]},
@@ -39,6 +44,12 @@ WRONG = {
         "queues.cardRequestTimeoutSeconds",
     ),
     "another kind": ({"kind": "KubeSchedulerConfiguration"}, "kind"),
+}
+
+EXTENDER = {
+    "urlPrefix": "http://x",
+    "filterVerb": "f",
+    "managedResources": [{"name": "example.com/a", "ignoredByScheduler": True}],
 }
 
 
@@ -69,7 +80,15 @@ UNBUILDABLE = {
     ),
     "a wrong argument": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": 1}}}]},
-        "scoringStrategy.type",
+        "^profiles.0.pluginConfig.0.args.scoringStrategy.type: ",
+    ),
+    "an argument that does not exist": (
+        {
+            "pluginConfig": [
+                {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"typ": "MostAllocated"}}}
+            ]
+        },
+        "args.scoringStrategy.typ: unknown field; did you mean 'type'",
     ),
     "nobody to bind": ({"plugins": {"disabled": ["DefaultBinder"]}}, "no plugin binds"),
     "nobody to sort": ({"plugins": {"disabled": ["PrioritySort"]}}, "sort the queue"),
@@ -83,6 +102,40 @@ def test_a_profile_that_cannot_work_is_refused_before_anything_starts(
     config = Config.model_validate(HEAD | {"profiles": [profile]})
     with pytest.raises(ConfigError, match=message):
         build_profiles(config)
+
+
+def test_all_faults_of_plugins_are_told_at_once_with_the_name_of_the_file(tmp_path: Path) -> None:
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategi": {}, "ignoredResources": 1}}
+    first = {
+        "plugins": {"enabled": [{"name": "nodename"}], "disabled": ["Nope"]},
+        "pluginConfig": [fit, {"name": "NodeNam"}],
+    }
+    second = {"schedulerName": "other", "plugins": {"disabled": ["DefaultBinder"]}}
+    path = _write(tmp_path, HEAD | {"profiles": [first, second], "extenders": [EXTENDER]})
+    with pytest.raises(ConfigError) as caught:
+        build_profiles(load_config(path))
+    said = str(caught.value)
+    assert said.startswith(f"{path}: profiles.0.plugins.disabled.0: no plugin named 'Nope'")
+    for field in (
+        "profiles.0.plugins.enabled.0.name: no plugin named 'nodename'; did you mean 'NodeName'?",
+        "profiles.0.pluginConfig.0.args.scoringStrategi: unknown field; did",
+        "profiles.0.pluginConfig.0.args.ignoredResources: Input should be",
+        "profiles.0.pluginConfig.1.name: 'NodeNam' is not enabled; did you mean",
+        "profiles.1.plugins: profile 'other': no plugin binds pods",
+    ):
+        assert field in said
+
+
+def test_every_plugin_file_that_does_not_load_is_named_and_what_it_lacks_is_not(
+    tmp_path: Path,
+) -> None:
+    profile = {"plugins": {"enabled": [{"name": "Mine"}]}}
+    files = {"pluginFiles": ["one.py", "two.py"], "profiles": [profile]}
+    path = _write(tmp_path, HEAD | files)
+    with pytest.raises(ConfigError) as caught:
+        build_profiles(load_config(path))
+    first, second = (f"plugin file {tmp_path / name}.py: no such file" for name in ("one", "two"))
+    assert str(caught.value) == f"{path}: pluginFiles.0: {first}; pluginFiles.1: {second}"
 
 
 def test_the_defaults_are_a_working_profile() -> None:

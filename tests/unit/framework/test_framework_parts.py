@@ -158,8 +158,13 @@ def test_a_plugin_file_is_refused_if(case: tuple[str | None, str], tmp_path: Pat
 
 
 def test_a_plugin_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(PluginError, match="no plugin named 'Nodename'; known: NodeName"):
-        Registry([NodeName]).make("Nodename")
+    with pytest.raises(PluginError, match="no plugin named 'Nope'; known: NodeName"):
+        Registry([NodeName]).make("Nope")
+
+
+def test_a_plugin_that_is_nearly_known_is_refused_with_the_one_that_is_meant() -> None:
+    with pytest.raises(PluginError, match="no plugin named 'nodename'; did you mean 'NodeName'"):
+        Registry([NodeName]).make("nodename")
 
 
 def test_arguments_for_a_plugin_that_takes_none_are_refused() -> None:

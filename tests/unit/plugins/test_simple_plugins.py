@@ -311,7 +311,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
 
 
 BAD_ARGS: dict[str, tuple[str, dict[str, object], str]] = {
-    "an unknown field": ("NodeResourcesFit", {"scoring": {}}, "scoring: Extra inputs"),
+    "an unknown field": ("NodeResourcesFit", {"scoring": {}}, "scoring: unknown field; did"),
     "a wrong strategy": (
         "NodeResourcesFit",
         {"scoringStrategy": {"type": "Least"}},
