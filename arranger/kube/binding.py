@@ -14,6 +14,7 @@ import msgspec
 
 from arranger.api.effects import Applied, Bind, Outcome, Refused
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.lines import Urgency
 from arranger.kube.status import Status, parse_status, retry_after
 from arranger.kube.transport import RefusedConnectionError, Response, TransportError
 
@@ -60,7 +61,7 @@ class BindJob(Job):
     """
 
     kind = "bind"
-    urgent = True
+    urgency = Urgency.BINDING
 
     def __init__(self, bind: Bind, done: Done, rng: random.Random) -> None:
         super().__init__(done, rng)

@@ -15,6 +15,7 @@ from arranger.api.devices import FINALIZER, GROUP, Allocation, ClaimConsumer, Re
 from arranger.api.effects import Applied, ClaimRef, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.kube import protobuf
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.lines import Urgency
 from arranger.kube.podwrites import MERGE_PATCH
 from arranger.kube.status import parse_status, retry_after
 from arranger.kube.transport import RefusedConnectionError, Response, TransportError
@@ -37,6 +38,7 @@ class ClaimJob(Job):
     """
 
     kind = "claim"
+    urgency = Urgency.NEEDED
 
     def __init__(self, effect: ReserveClaim | ReleaseClaim, done: Done, rng: random.Random) -> None:
         super().__init__(done, rng)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final, assert_never
@@ -32,13 +31,12 @@ from arranger.kube.claimwrites import ClaimJob
 from arranger.kube.events import EventRecorder, EventWrite
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
 from arranger.kube.limit import AdaptiveLimit
+from arranger.kube.lines import Lines
 from arranger.kube.meter import Meter, SilentMeter
 from arranger.kube.podwrites import MERGE_PATCH, IdempotentJob, PodWrites, Step
 from arranger.kube.stamps import utc_now
 from arranger.kube.transport import Transport, TransportError
 
-#: While bindings wait, one in so many slots still goes to deletes and patches.
-OTHERS_SHARE: Final = 8
 #: Seconds; more than the resolution of any event loop's clock.
 TICK: Final = 1e-6
 
@@ -85,9 +83,7 @@ class Writer:
             now=self._now,
             in_flight=lambda: self._in_flight,
         )
-        self._bindings: deque[Job] = deque()
-        self._others: deque[Job] = deque()
-        self._turn = 0
+        self._lines = Lines()
         self._in_flight = 0
         self._events_in_flight = 0
         #: Jobs between two attempts, with the timer that brings them back.
@@ -146,7 +142,7 @@ class Writer:
     def backlog(self) -> int:
         """Bindings, patches and deletes not settled yet, without Events."""
         busy = self._in_flight - self._events_in_flight
-        return len(self._bindings) + len(self._others) + len(self._waiting) + busy
+        return len(self._lines) + len(self._waiting) + busy
 
     @property
     def limit(self) -> int:
@@ -172,9 +168,7 @@ class Writer:
             timer.cancel()
         if self._events_timer is not None:
             self._events_timer.cancel()
-        unsent = [*self._bindings, *self._others, *waiting]
-        self._bindings.clear()
-        self._others.clear()
+        unsent = [*self._lines.clear(), *waiting]
         self._waiting.clear()
         self._stop.set()
         for job in unsent:
@@ -186,13 +180,12 @@ class Writer:
             job.done(Refused(0, "Stopped"))
             return
         job.submitted = self._now()
-        (self._bindings if job.urgent else self._others).append(job)
+        self._lines.join(job)
         self._dispatch()
 
     def _requeue(self, job: Job) -> None:
         del self._waiting[job]
-        # In front: it has waited already, and others may depend on it.
-        (self._bindings if job.urgent else self._others).appendleft(job)
+        self._lines.join_in_front(job)
         self._dispatch()
 
     def _dispatch(self) -> None:
@@ -211,14 +204,9 @@ class Writer:
         """The most urgent piece of work, counted as in flight; ``None`` when none may start."""
         if self._in_flight >= self._limit.value:
             return None
-        self._turn += 1
-        work: Job | EventWrite | None = None
-        if self._others and (not self._bindings or self._turn % OTHERS_SHARE == 0):
-            work = self._others.popleft()
-        elif self._bindings:
-            work = self._bindings.popleft()
+        work: Job | EventWrite | None = self._lines.next()
         # Half the slots at most, so that a binding never finds all taken by Events.
-        elif self._events_in_flight < self._limit.value // 2:
+        if work is None and self._events_in_flight < self._limit.value // 2:
             work = self._events.next()
             self._events_in_flight += work is not None
         self._in_flight += work is not None

@@ -11,6 +11,7 @@ from typing import Final
 from arranger.api.effects import Ambiguous, Outcome
 from arranger.kube.backoff import Backoff
 from arranger.kube.limit import AdaptiveLimit
+from arranger.kube.lines import Urgency
 from arranger.kube.transport import RefusedConnectionError, Response, Transport, TransportError
 
 #: Called with each outcome: at most once with Ambiguous, and then with the final one.
@@ -103,8 +104,7 @@ class Job(ABC):
 
     #: The metric label.
     kind: str
-    #: Whether it goes before everything else.
-    urgent = False
+    urgency: Urgency = Urgency.REST
 
     def __init__(self, done: Done, rng: random.Random) -> None:
         self.done = done

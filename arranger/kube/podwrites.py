@@ -23,6 +23,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.lines import Urgency
 from arranger.kube.stamps import second_time
 from arranger.kube.status import parse_status, retry_after
 from arranger.kube.statuswrites import StatusJob
@@ -60,9 +61,17 @@ class IdempotentJob(Job):
     Refused ``DeadlineExceeded`` (status of the last answer, 0 for none) when no answer came.
     """
 
-    def __init__(self, kind: str, steps: Sequence[Step], done: Done, rng: random.Random) -> None:
+    def __init__(
+        self,
+        kind: str,
+        steps: Sequence[Step],
+        done: Done,
+        rng: random.Random,
+        *,
+        urgency: Urgency = Urgency.REST,
+    ) -> None:
         super().__init__(done, rng)
-        self.kind = kind
+        self.kind, self.urgency = kind, urgency
         self._steps = steps
         self._at = 0
         self._conflicts = 0
@@ -159,7 +168,7 @@ class PodWrites:
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
             self._note_sent(effect.pod.uid, effect.condition)
-        return IdempotentJob("delete", steps, done, self._rng)
+        return IdempotentJob("delete", steps, done, self._rng, urgency=Urgency.NEEDED)
 
     def annotate(self, effect: AnnotatePod, done: Done) -> IdempotentJob:
         """A merge of the annotations; a pod that is gone or replaced ends as Refused."""
@@ -175,7 +184,7 @@ class PodWrites:
         """
         body = _encode(effect.change)
         step = Step("PATCH", effect.path, body, MERGE_PATCH, versioned=True)
-        return IdempotentJob("patch_object", [step], done, self._rng)
+        return IdempotentJob("patch_object", [step], done, self._rng, urgency=Urgency.NEEDED)
 
     def _status_step(
         self,
