@@ -34,6 +34,7 @@ class _Record:
     gone: set[Place] = field(default_factory=set)
     groups: dict[str, SeenGroup] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    refusal: str | None = None
 
     @property
     def empty(self) -> bool:
@@ -184,6 +185,11 @@ class JobLedger:
         """An object that a job needs is there."""
         self._records[self._uids[name]].made[what] = digest
 
+    def tried(self, job: VolcanoJob, refusal: str) -> None:
+        """All that a job needs was made, or this is why not."""
+        if record := self._records.get(job.metadata.uid):
+            record.refusal = refusal
+
     def view(self, name: str, now: datetime) -> JobView | None:
         """One job as it is known now; None where there is none of that name."""
         uid = self._uids.get(name)
@@ -196,6 +202,7 @@ class JobLedger:
             gone=frozenset(record.gone),
             groups=dict(record.groups),
             made=dict(record.made),
+            refusal=record.refusal,
             written=record.written,
             now=now,
         )

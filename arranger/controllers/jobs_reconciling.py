@@ -20,6 +20,7 @@ from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_objects import Made, pod_of
 from arranger.controllers.jobs_plan import Plan, plan
 from arranger.controllers.jobs_policies import pod_name
+from arranger.controllers.jobs_state import REFUSED
 from arranger.controllers.jobs_view import JobView
 from arranger.kube.backoff import Backoff
 from arranger.kube.events import EventRecorder
@@ -83,6 +84,8 @@ class JobReconciler:
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._busy: set[str] = set()
         self._failing: dict[str, Backoff] = {}
+        #: uid of a job → the first thing that the server has refused in this pass.
+        self._denied: dict[str, str] = {}
 
     async def run(self, *, after: Iterable[asyncio.Event] = ()) -> None:
         """Write until cancelled, once all these events have come."""
@@ -165,14 +168,15 @@ class JobReconciler:
         if planned.again is not None and planned.again > view.now:
             self._after((planned.again - view.now).total_seconds(), name)
         if planned.idle:
-            return _Next.WAIT
+            return self._made_all(view, _Next.WAIT)
         if planned.status:
             return await self._write_status(view, planned)
         return await self._carry_out(view, planned)
 
     async def _carry_out(self, view: JobView, planned: Plan) -> _Next:
         """Everything but the status; what fails does not keep the rest from being tried."""
-        went_well = True
+        went_well, uid = True, view.job.metadata.uid
+        self._denied.pop(uid, None)
         for pod in planned.delete:
             went_well &= await self._delete(_pod_path(pod), pod.metadata.uid)
         for group in planned.drop:
@@ -186,11 +190,19 @@ class JobReconciler:
         if planned.expired:
             path = _job_path(view.job)
             went_well &= await self._delete(path, view.job.metadata.uid)
+        if refusal := self._denied.pop(uid, ""):
+            self._ledger.tried(view.job, refusal)
         if not went_well:
             return _Next.RETRY
         # What was created is known by the answers; of what was deleted the watch will tell.
         heard = planned.make or planned.create or planned.group is not None
-        return _Next.AGAIN if heard else _Next.WAIT
+        return self._made_all(view, _Next.AGAIN if heard else _Next.WAIT)
+
+    def _made_all(self, view: JobView, going_on: _Next) -> _Next:
+        """Nothing is refused any more, which the status has to say where it said otherwise."""
+        self._ledger.tried(view.job, "")
+        news = view.refusal != "" and view.job.status.state.reason == REFUSED
+        return _Next.AGAIN if news else going_on
 
     # --- the status ------------------------------------------------------------------------
 
@@ -207,7 +219,7 @@ class JobReconciler:
             await self._reread(view.job)
             return _Next.AGAIN
         if answer.status >= 300:
-            self._refused(view.job, "FailedStatus", path, answer)
+            self._tell(_ref(view.job), "Warning", "FailedStatus", _why(view.job, path, answer))
             return _Next.RETRY
         self._ledger.job_set(msgspec.json.decode(answer.body))
         if planned.told is not None:
@@ -257,12 +269,12 @@ class JobReconciler:
             answer = await self._send("GET", f"{_pods(view.job)}/{body['metadata']['name']}")
         if answer.status >= 300:
             if answer.status != 404:
-                self._refused(view.job, "FailedCreate", body["metadata"]["name"], answer)
+                self._deny(view.job, _why(view.job, body["metadata"]["name"], answer))
             return False
         pod = msgspec.json.decode(answer.body, type=JobPod)
         if not _is_ours(pod, view.job):
             note = f"pod {pod.metadata.name} exists and is not of this job"
-            self._tell(_ref(view.job), "Warning", "FailedCreate", note)
+            self._deny(view.job, note)
             return False
         self._ledger.pod_set(pod)
         return True
@@ -282,9 +294,9 @@ class JobReconciler:
                 answer = await self._send("GET", f"{path}/{group['metadata']['name']}")
         if answer.status == 404 and seen is None:
             note = "the definition podgroups.scheduling.volcano.sh is not installed"
-            self._tell(_ref(view.job), "Warning", "FailedCreate", note)
+            self._deny(view.job, note)
         elif answer.status >= 300:
-            self._refused(view.job, "FailedCreate", path, answer)
+            self._deny(view.job, _why(view.job, path, answer))
         else:
             written = msgspec.json.decode(answer.body)
             self._ledger.group_set(written)
@@ -292,7 +304,7 @@ class JobReconciler:
             if any(owner["uid"] == view.job.metadata.uid for owner in owners):
                 return True
             note = f"PodGroup {written['metadata']['name']} exists and is not of this job"
-            self._tell(_ref(view.job), "Warning", "FailedCreate", note)
+            self._deny(view.job, note)
         return False
 
     async def _make(self, view: JobView, made: Made) -> bool:
@@ -306,13 +318,13 @@ class JobReconciler:
             ours = any(owner["uid"] == view.job.metadata.uid for owner in owners)
             if answer.status < 300 and not ours and not made.fixed:
                 note = f"{made.name} exists and is not of this job"
-                self._tell(_ref(view.job), "Warning", "FailedCreate", note)
+                self._deny(view.job, note)
                 return False
             if answer.status < 300 and not made.fixed:
                 change = {k: v for k, v in made.body.items() if k in ("data", "spec")}
                 answer = await self._send("PATCH", path, change, _MERGE)
         if answer.status >= 300:
-            self._refused(view.job, "FailedCreate", made.name, answer)
+            self._deny(view.job, _why(view.job, made.name, answer))
             return False
         self._ledger.made(view.job.name, made.name, made.digest)
         return True
@@ -331,10 +343,10 @@ class JobReconciler:
         encoded = None if body is None else msgspec.json.encode(body)
         return await self._transport.request(method, path, body=encoded, content_type=content_type)
 
-    def _refused(self, job: VolcanoJob, reason: str, what: str, answer: Response) -> None:
-        status = parse_status(answer.body, answer.status)
-        log.warning("job.refused", job=job.name, what=what, message=status.message)
-        self._tell(_ref(job), "Warning", reason, f"{what}: {status.message}")
+    def _deny(self, job: VolcanoJob, note: str) -> None:
+        """Something is not made: for an Event now, and for the status of the next pass."""
+        self._denied.setdefault(job.metadata.uid, note)
+        self._tell(_ref(job), "Warning", "FailedCreate", note)
 
     def _tell(self, job: ObjectRef, kind: str, reason: str, note: str) -> None:
         event = PublishEvent(
@@ -359,6 +371,13 @@ class JobReconciler:
             except TransportError as error:
                 log.info("job.event_failed", error=str(error))
             self._events.answered(write, status, asyncio.get_running_loop().time())
+
+
+def _why(job: VolcanoJob, what: str, answer: Response) -> str:
+    """What the server had against it."""
+    status = parse_status(answer.body, answer.status)
+    log.warning("job.refused", job=job.name, what=what, message=status.message)
+    return f"{what}: {status.message}"
 
 
 def _is_ours(pod: JobPod, job: VolcanoJob) -> bool:

@@ -32,6 +32,8 @@ ENDING: Final[Mapping[Phase, Phase]] = {
 }
 #: The ends that a job does not come back from.
 FINISHED: Final = frozenset({Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED})
+#: Reason of a job for which the server does not make what it needs.
+REFUSED: Final = "Refused"
 #: Action on the whole job → the phase it begins.
 _BEGINS: Final[Mapping[Action, Phase]] = {
     Action.ABORT_JOB: Phase.ABORTING,
@@ -101,7 +103,7 @@ def advance(view: JobView) -> Standing:
             return _ask(view, standing, decision)
     match standing.phase:
         case Phase.PENDING | Phase.RUNNING:
-            return _at_work(view, standing)
+            return _refused(view, _at_work(view, standing))
         case Phase.RESTARTING if not view.outdated:
             return replace(standing, phase=Phase.PENDING)
         case Phase.ABORTING | Phase.TERMINATING | Phase.COMPLETING if not view.living:
@@ -139,6 +141,20 @@ def _at_work(view: JobView, standing: Standing) -> Standing:
     elif standing.reason == "Unschedulable":
         standing = replace(standing, reason="", message="")
     return replace(standing, phase=Phase.PENDING)
+
+
+def _refused(view: JobView, standing: Standing) -> Standing:
+    """With what the server refuses to make, which goes before what is said of the pods there are.
+
+    Whoever has just started does not know, and leaves what was said before.
+    """
+    if standing.phase not in AT_WORK:
+        return standing
+    if view.refusal:
+        return replace(standing, reason=REFUSED, message=view.refusal)
+    if view.refusal == "" and standing.reason == REFUSED:
+        return replace(standing, reason="", message="")
+    return standing
 
 
 def _ended(view: JobView, standing: Standing) -> Standing:

@@ -35,6 +35,8 @@ class JobView:
         pods: those it owns; a place holds one pod at a time, because it names it.
         gone: places that are known to be empty, and not only not seen yet.
         made: object → digest, of what has been made since the status was written.
+        refusal: what the server had against the last thing to be made; "" where it made all there
+            was to make, None where nothing was tried yet.
         written: ``status`` as it is.
         now: the calendar clock.
     """
@@ -44,6 +46,7 @@ class JobView:
     gone: frozenset[Place] = frozenset()
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     made: Mapping[str, str] = field(default_factory=dict)
+    refusal: str | None = None
     written: Mapping[str, Any] = field(default_factory=dict)
     now: datetime = datetime.min
 

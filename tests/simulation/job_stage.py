@@ -118,6 +118,11 @@ class JobStage(GangStage):
         """Its phase; "" while it has none."""
         return str(self.status(name).get("state", {}).get("phase", ""))
 
+    def reason(self, name: str) -> tuple[str, str]:
+        """Why it is in its phase: reason and message."""
+        state = self.status(name).get("state", {})
+        return str(state.get("reason") or ""), str(state.get("message") or "")
+
     def phases_of(self, name: str) -> list[str]:
         """The phases that it went through, and is in."""
         return [c["status"] for c in self.status(name)["conditions"]]

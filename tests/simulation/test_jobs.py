@@ -385,6 +385,7 @@ async def test_a_refusal_that_holds_for_all_pods_is_heard_once(stage: JobStage) 
         await asyncio.sleep(10)
         assert len(quota.hits) < 8
         assert stage.told("j")["FailedCreate"] == "j-w-0: exceeded quota: pods"
+        assert stage.reason("j") == ("Refused", "j-w-0: exceeded quota: pods")
 
 
 async def test_a_pod_of_that_name_that_is_not_ours(stage: JobStage) -> None:

@@ -122,6 +122,8 @@ def seen(
     version: int = 0,
     retries: int = 0,
     memory: Memory | None = None,
+    reason: str = "",
+    refusal: str | None = None,
     now: datetime = NOW,
     **job: Any,
 ) -> JobView:
@@ -130,6 +132,8 @@ def seen(
     Args:
         pods: ``task/index`` → fate, all of the current version; or pods themselves.
         lost: places whose pod has been seen and is gone.
+        reason: why it is in its phase, as its status says.
+        refusal: what the server refused to make.
         group: the phase of its PodGroup; none, where it is empty.
     """
     if isinstance(pods, Mapping):
@@ -143,7 +147,7 @@ def seen(
         memory = Memory(since=version)
     memory = memory.observed([*found, *gone], [])
     status = {
-        "state": {"phase": phase, "lastTransitionTime": ago(100)},
+        "state": {"phase": phase, "reason": reason, "lastTransitionTime": ago(100)},
         "version": version,
         "retryCount": retries,
         "controlledResources": memory.write(),
@@ -156,5 +160,6 @@ def seen(
         gone=frozenset(gone),
         groups={name: SeenGroup(name, "uid-g", phase=group, message=message)} if group else {},
         written=body["status"],
+        refusal=refusal,
         now=now,
     )

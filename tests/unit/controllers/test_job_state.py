@@ -66,6 +66,33 @@ CASES = {
     "a job without pods stays what it was": Case(
         "Running", "Running", view={"tasks": [a_task(replicas=0)]}
     ),
+    # --- what the server refuses to make
+    "what is refused goes before why the gang waits": Case(
+        "Pending",
+        "Pending",
+        "Refused",
+        view={
+            "pods": {"w/0": "Pending"},
+            "group": "Inqueue",
+            "message": "no room",
+            "refusal": "no",
+        },
+    ),
+    "a job that runs says what is refused": Case(
+        "Running", "Running", "Refused", view={"pods": RUNNING, "refusal": "no"}
+    ),
+    "what is not refused any more is not said": Case(
+        "Pending", "Pending", view={"pods": {}, "reason": "Refused", "refusal": ""}
+    ),
+    "who has not tried yet takes nothing back": Case(
+        "Pending", "Pending", "Refused", view={"pods": {}, "reason": "Refused"}
+    ),
+    "why a job ends goes before what was refused": Case(
+        "Running",
+        "Failed",
+        "PodsFailed",
+        view={"pods": {"w/0": "Failed", "w/1": "Failed"}, "refusal": "no"},
+    ),
     # --- ending by itself
     "a job whose pods have all succeeded has completed": Case(
         "Running", "Completed", view={"pods": {"w/0": "Succeeded", "w/1": "Succeeded"}}
