@@ -51,11 +51,17 @@ class StatusJob(Job):
         self._more = True
 
     def take_back(self) -> None:
-        """The pod is being bound, so what is still to be said of why it waits is not true."""
+        """The pod is being bound, so what is still to be said of why it waits is not true.
+
+        Nor of its nomination: the server ends it with the Binding, and refuses another after it.
+        """
         condition = self.effect.condition
         if condition is not None and condition.type == "PodScheduled":
-            self.effect = replace(self.effect, condition=None)
-            self._job = None
+            condition = None
+        # One that is taken back stays to be said: the Binding may fail, and be tried elsewhere.
+        nominated = "" if self.effect.nominated_node == "" else None
+        self.effect = replace(self.effect, condition=condition, nominated_node=nominated)
+        self._job = None
 
     async def attempt(self, wire: Wire) -> Outcome | Again:
         """Send it, and what has come meanwhile behind it."""

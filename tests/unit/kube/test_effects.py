@@ -389,12 +389,13 @@ async def test_a_pod_that_is_being_bound_is_not_said_to_wait() -> None:
         await asyncio.sleep(0.5)
         writer.submit(PatchPodStatus(POD, CONDITION), outcomes.append)
         writer.submit(PatchPodStatus(pod(1), CONDITION, "n1"), outcomes.append)
-        writer.submit(BIND)
-        writer.submit(Bind(pod(1), "n1"))
+        writer.submit(PatchPodStatus(pod(2), CONDITION, ""), outcomes.append)
+        for each in (BIND, Bind(pod(1), "n1"), Bind(pod(2), "n1")):
+            writer.submit(each)
         await asyncio.sleep(10)
     patches = [call for call in transport.calls[32:] if call.path.endswith("/status")]
-    assert [call.json["status"] for call in patches] == [{"nominatedNodeName": "n1"}]
-    assert outcomes == [Applied(), Applied()]
+    assert [call.json["status"] for call in patches] == [{"nominatedNodeName": None}]
+    assert outcomes == [Applied(), Applied(), Applied()]
 
 
 async def test_nor_is_it_said_again_that_it_waits_when_the_answer_was_lost() -> None:
