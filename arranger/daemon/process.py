@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -22,6 +23,16 @@ from arranger.kube.pool import hot_transport
 
 log = structlog.get_logger(__name__)
 
+#: Python's defaults (700, 10, 10) look through a cluster's objects, nearly none of which is ever
+#: part of a cycle, so often that it took an eighth of the CPU of a pod.
+COLLECT_AFTER = (50_000, 20, 50)
+
+
+def spare_the_collector() -> None:
+    """Have the garbage collector look less often, and never at what the imports have made."""
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+
 
 async def run_daemon(
     config: Config, *, kubeconfig: Path | None = None, context: str | None = None
@@ -34,6 +45,7 @@ async def run_daemon(
         LeadershipLostError: another replica may have taken over; end the process.
         OSError: the health server's address is taken.
     """
+    spare_the_collector()
     access = await load_access(str(kubeconfig) if kubeconfig else None, context)
     transport = HttpTransport(access)
     hot = hot_transport(access, transport)
