@@ -80,19 +80,27 @@ def gang_spec(settings: GangSettings, gang: Muster) -> Object:
     }
 
 
-def gang_status(gang: Muster, *, before: Mapping[str, Any], satisfied: bool, now: str) -> Object:
+def gang_status(
+    gang: Muster,
+    *,
+    before: Mapping[str, Any],
+    satisfied: bool,
+    now: str,
+    anew: bool = False,
+) -> Object:
     """``status`` of a Gang.
 
     Args:
         before: its status as it is, which keeps what has happened once.
         satisfied: whether its group has its minimum now.
         now: RFC 3339.
+        anew: whether its group has lost all its nodes since it had its minimum.
     """
     if _cleaned_up(gang, before):
         return {}
     phase = phase_of(gang, before.get("phase", ""))
     reason, message = _why(gang, phase)
-    satisfied = satisfied or before.get("resourceSatisfied") is True
+    satisfied = satisfied or (before.get("resourceSatisfied") is True and not anew)
     waits = bool(gang.total.placed) and not satisfied and not gang.complete
     names = gang.bundles if gang.bundles else {"": Counts()}
     whole = {"": gang.minimum} if not gang.minima else gang.minima

@@ -282,7 +282,8 @@ class Ledger:
         if gang is None:
             return Change(key, seen, delete=True) if seen and self._signed(seen) else None
         before = seen.status if seen else {}
-        status = gang_status(summed, before=before, satisfied=gang.satisfied, now=now)
+        satisfied, anew = gang.satisfied, gang.begun_anew
+        status = gang_status(summed, before=before, satisfied=satisfied, now=now, anew=anew)
         spec = gang_spec(gang.settings, summed)
         return Change(
             key,

@@ -66,6 +66,8 @@ class Desk:
         self.extenders = tuple(extenders)
         #: Hears of every pod that is evicted.
         self.evicted: Callable[[PodInfo], None] = lambda pod: None  # noqa: ARG005
+        #: Hears of those (by uid) that could not be evicted.
+        self.spared: Callable[[str], None] = lambda uid: None  # noqa: ARG005
         #: Whether a pod's gang is bound in part, so that its room may be wanted by another of it.
         self.half_bound: Callable[[str], bool] = lambda uid: False  # noqa: ARG005
         #: Why a complete gang group is not let in yet, "" if it is; the queues say so.

@@ -37,7 +37,9 @@ class Engine(Intake):
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        self._started = True
+        if not self._started:
+            self._started = True
+            self.registry.all_seen()
         self.ledger.refresh()
         self._desk.cycle.now = now
         for answered in self._consulting.advance(now):
@@ -48,6 +50,7 @@ class Engine(Intake):
         self._binder.advance(now)
         self._run_waiting(now)
         while limit > 0:
+            self._gangs.catch_up(now)
             entity = self.queue.pop()
             if entity is None:
                 break
@@ -205,6 +208,7 @@ class Engine(Intake):
             self._desk.outbox += claims.take_effects()
         if self._preempting.awaits(effect):
             self._preempting.settle(effect, outcome, now)
+            self._gangs.catch_up(now)
         elif self._consulting.awaits(effect):
             self._consulting.settle(effect, outcome)
         else:

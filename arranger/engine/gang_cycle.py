@@ -312,7 +312,8 @@ class GangCycle:
         """The domains that may hold the group, the tightest first."""
         table = self._cluster.table
         column = table.label_column(topology.key)[: table.size]
-        placed = [m.uid for m in held] + [uid for gang in group.gangs for uid in gang.claims]
+        placed = [m.uid for m in held]
+        placed += [uid for gang in group.gangs for uid in gang.claims if not gang.leaves(uid)]
         at = [self._cluster.node_of(uid) for uid in placed]
         known = [int(column[table.index[node]]) for node in at if node in table.index]
         values = Counter(value for value in sorted(known) if value != ABSENT)

@@ -70,6 +70,8 @@ class GangUnits:
         self._notices = Notices()
         #: Groups that could not be completed in time after part of them was bound.
         self._given_up: set[str] = set()
+        #: Gangs of pods that are evicted, or could not be, of which nothing has followed yet.
+        self._stirred: set[str] = set()
 
     # --- who is placed with whom -----------------------------------------------------------
 
@@ -144,10 +146,22 @@ class GangUnits:
             pods = [self._desk.cluster.pod(uid) for gang in group.gangs for uid in gang.claims]
             placed = {pod.uid: pod for pod in pods if pod is not None}
             if any(
-                gang.breaks_without(sum(u in leaving for u in gang.claims)) for gang in group.gangs
+                gang.breaks_without(sum(u in leaving and not gang.leaves(u) for u in gang.claims))
+                for gang in group.gangs
             ):
                 leaving |= placed
         return list(leaving.values())
+
+    def evicted(self, victim: PodInfo) -> None:
+        """A pod is being evicted; what follows for its gang waits for :meth:`GangWork.catch_up`.
+
+        Others are being placed now, perhaps of the same gang.
+        """
+        self._stirred |= self._registry.evicted(victim.uid)
+
+    def spared(self, uid: str) -> None:
+        """A pod could not be evicted; what follows waits as with :meth:`evicted`."""
+        self._stirred |= self._registry.spared(uid)
 
     def _partners(self, pod: PodInfo) -> frozenset[str]:
         gang = self._registry.gang_of(pod.uid)

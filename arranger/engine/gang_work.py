@@ -44,6 +44,8 @@ class GangWork(GangUnits):
             members += self._release_strangers(hold, now)
             if hold.members:
                 self._review(hold, now)
+            elif not hold.entity.gang_group.partial:
+                self._end(hold)  # those bound, whose time it was, have lost their nodes
             if key in self._holds:
                 self._proceed(hold, now)
         entities: dict[int, Entity] = {}
@@ -57,6 +59,12 @@ class GangWork(GangUnits):
         for key in concerned:
             if not self._entities[key].members and self._is_stale(self._entities[key]):
                 self._forget(key)
+
+    def catch_up(self, now: float) -> None:
+        """Let the gangs know of whose pods some are being evicted, or could not be."""
+        while self._stirred:
+            names, self._stirred = self._stirred, set()
+            self.changed(names, now)
 
     def left(self, member: Member, now: float) -> None:
         """A member of a gang is gone, or is not ours any more."""
@@ -384,5 +392,5 @@ class GangWork(GangUnits):
         for gang in group.gangs:
             for uid in gang.claims:
                 pod = self._desk.cluster.pod(uid)
-                if pod is not None and uid not in self._desk.members:
+                if pod is not None and uid not in self._desk.members and not gang.leaves(uid):
                     self._desk.outbox.append(DeletePod(reports.pod_ref(pod.pod)))

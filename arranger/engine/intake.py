@@ -105,7 +105,7 @@ class Intake:
         self._desk.let_in, self._desk.half_bound = self._let_in, self._gangs.is_half_bound
         self._queue_timers = QueueTimers(self._desk, self.registry, rules, self._admission)
         sparing = self._queue_timers.sparing
-        self._desk.evicted = sparing.evicted
+        self._desk.evicted, self._desk.spared = self._evicted, self._gangs.spared
         policy = QueuePolicy(self.ledger, rules, cycle.nominations.leaving, sparing)
         cycle.spared = policy if sparing.active else None
         cycle.others_choose = lambda pod: bool(self._consulting.minding_victims(pod))
@@ -388,6 +388,10 @@ class Intake:
         entity = self._gangs.home(member, now)
         entity.blockers = (member.pod,)
         self.queue.rest(entity, frozenset({refusal.plugin}), now)
+
+    def _evicted(self, victim: PodInfo) -> None:
+        self._queue_timers.sparing.evicted(victim)
+        self._gangs.evicted(victim)
 
     def _bound(self, member: Member, now: float) -> None:
         satisfied = self.registry.bound(member.uid)

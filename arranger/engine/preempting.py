@@ -134,6 +134,7 @@ class Preempting:
         if isinstance(outcome, Applied):
             return
         self._desk.cycle.nominations.leaving.discard(delete.pod.uid)
+        self._desk.spared(delete.pod.uid)
         if self._desk.members.get(member.uid) is member and member.phase is Phase.QUEUED:
             self.break_promise(member, now)
 

@@ -13,13 +13,18 @@ from arranger.api.podgroups import AnyPodGroup
 
 
 class Standing(Enum):
-    """How far a member is; the API knows all of these but PLACED."""
+    """How far a member is; the API knows all of these but PLACED and, at first, LEAVING."""
 
     PENDING = "pending"
     PLACED = "placed"  # its Binding is on its way
     BOUND = "bound"
+    LEAVING = "leaving"  # it has a node, and is being deleted or evicted
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+
+
+#: Of members whose node is theirs, as long as they are not to leave it.
+_HAS_NODE = (Standing.PLACED, Standing.BOUND)
 
 
 def standing_of(pod: Pod) -> Standing:
@@ -38,8 +43,10 @@ class Gang:
         name: ``namespace/name``.
         definition: its PodGroup, where there is one.
         settings: what all sources together say.
-        satisfied: whether its minimum has been bound since its group last had no node, which
-            ``once-satisfied`` asks.
+        satisfied: whether its minimum has been bound since its group last had no node but those
+            of members that leave, which ``once-satisfied`` asks.
+        begun_anew: whether it was satisfied, and has lost all its nodes since.
+        ended: uids of the members that were leaving when it began anew, until they are gone.
         blocked: whether it ran out of time and its owner has not reacted yet.
         cycle: how often it has been tried.
         created: when its oldest part was created, in seconds since 1970; 0 when unknown.
@@ -51,6 +58,8 @@ class Gang:
         self.definition: AnyPodGroup | None = None
         self.settings = GangSettings()
         self.satisfied = False
+        self.begun_anew = False
+        self.ended: set[str] = set()
         self.blocked = False
         self.cycle = 0
         self.created = 0.0
@@ -60,6 +69,8 @@ class Gang:
         self.kinds: Counter[type[AnyPodGroup] | None] = Counter()
         #: uid → how far; with the counts by bundle beside it.
         self._standing: dict[str, Standing] = {}
+        #: uids that are to leave → how far they were.
+        self._leaving: dict[str, Standing] = {}
         self._counts: Counter[tuple[str, Standing]] = Counter()
         self._totals: Counter[Standing] = Counter()
         #: Bundles without pods that ask for them, because these are gone → what they asked for.
@@ -129,8 +140,11 @@ class Gang:
 
     # --- members ---------------------------------------------------------------------------
 
-    def see(self, pod: Pod, claim: GangClaim) -> bool:
-        """A member was added or edited; whether that changes the gang's settings."""
+    def see(self, pod: Pod, claim: GangClaim, *, evicted: bool = False) -> bool:
+        """A member was added or edited; whether that changes the gang's settings.
+
+        ``evicted`` says that we are deleting it, which the pod need not tell yet.
+        """
         uid, before = pod.metadata.uid, self.settings
         earlier = self.claims.get(uid)
         if earlier is not None and earlier.settings != claim.settings:
@@ -150,10 +164,11 @@ class Gang:
             self.kinds[earlier.definition] -= 1
         self.kinds[claim.definition] += 1
         self.claims[uid] = claim
-        standing, stood = standing_of(pod), self._standing.get(uid)
-        if standing is Standing.PENDING and stood in (Standing.PLACED, Standing.BOUND):
+        standing, stood = standing_of(pod), self._leaving.get(uid, self._standing.get(uid))
+        if standing is Standing.PENDING and stood in _HAS_NODE:
             standing = stood  # the watch lags behind
-        self._move(uid, earlier or claim, standing)
+        leaves = evicted or pod.metadata.deletion_timestamp is not None
+        self._move(uid, earlier or claim, standing, leaves=leaves)
         return self.settings != before
 
     def forget(self, uid: str, *, left: bool = False) -> bool:
@@ -167,6 +182,8 @@ class Gang:
             return False
         self.kinds[claim.definition] -= 1
         standing = self._standing.pop(uid)
+        self._leaving.pop(uid, None)
+        self.ended.discard(uid)
         self._counts[claim.bundle, standing] -= 1
         self._totals[standing] -= 1
         if self._unsay(claim.settings):
@@ -194,8 +211,23 @@ class Gang:
 
     def stand(self, uid: str, standing: Standing) -> None:
         """We have bound a member, are binding it or have failed to, ahead of the watch."""
-        if self._standing.get(uid) in (Standing.PENDING, Standing.PLACED):
-            self._move(uid, self.claims[uid], standing)
+        stood = self._leaving.get(uid, self._standing.get(uid))
+        if stood in (Standing.PENDING, Standing.PLACED):
+            self._move(uid, self.claims[uid], standing, leaves=uid in self._leaving)
+
+    def leave(self, uid: str, *, leaves: bool = True) -> None:
+        """We are evicting a member; or, without ``leaves``, have failed to, and it stays."""
+        stood = self._leaving.get(uid, self._standing[uid])
+        self._move(uid, self.claims[uid], stood, leaves=leaves)
+
+    def end_round(self) -> None:
+        """Its group has lost its last node: it is to be placed as a whole again."""
+        self.satisfied, self.begun_anew = False, True
+        self.ended = {uid for uid in self._standing if self.leaves(uid)}
+
+    def leaves(self, uid: str) -> bool:
+        """Whether a member has a node that it is about to lose."""
+        return self._standing.get(uid) is Standing.LEAVING
 
     def counts(self, uid: str) -> bool:
         """Whether a member has a node that counts towards the minimum."""
@@ -207,7 +239,12 @@ class Gang:
             return self._counts[bundle, standing]
         return self._totals[standing]
 
-    def _move(self, uid: str, before: GangClaim, standing: Standing) -> None:
+    def _move(self, uid: str, before: GangClaim, standing: Standing, *, leaves: bool) -> None:
+        self._leaving.pop(uid, None)
+        if leaves:
+            self._leaving[uid] = standing
+            if standing in _HAS_NODE:
+                standing = Standing.LEAVING
         known = self._standing.get(uid)
         if known is not None:
             self._counts[before.bundle, known] -= 1
@@ -298,8 +335,8 @@ class Gang:
 
     @property
     def has_nodes(self) -> bool:
-        """Whether any member has a node now, or has done its work on one."""
-        return any(self.count(at) for at in (Standing.PLACED, Standing.BOUND, Standing.SUCCEEDED))
+        """Whether any member has a node that it keeps."""
+        return any(self.count(at) for at in _HAS_NODE)
 
     @property
     def has_minimum(self) -> bool:
@@ -317,6 +354,11 @@ class Gang:
         assert counted == +self._counts, f"{self}: counts"
         assert Counter(self._standing.values()) == +self._totals, f"{self}: totals"
         assert self._standing.keys() == self.claims.keys(), f"{self}: standing"
+        leaving = {uid for uid, at in self._standing.items() if at is Standing.LEAVING}
+        assert leaving == {uid for uid, at in self._leaving.items() if at in _HAS_NODE}, (
+            f"{self}: leaving"
+        )
+        assert self._leaving.keys() | self.ended <= self.claims.keys(), f"{self}: gone for good"
         assert sum(self._voices.values()) == len(self.claims), f"{self}: voices"
         kinds = Counter(claim.definition for claim in self.claims.values())
         assert kinds == +self.kinds, f"{self}: kinds"

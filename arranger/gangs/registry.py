@@ -86,6 +86,8 @@ class GangRegistry:
         #: Gang → the bundles an earlier scheduler has known, and since when, until believed.
         self._recalled_minima: dict[str, tuple[Mapping[str, int], float]] = {}
         self._gang_of: dict[str, Gang] = {}
+        #: Members that we evict, until they are gone.
+        self._evicted: set[str] = set()
         self._definitions: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
         self._groups: dict[str, GangGroup] = {}
         #: Gang → the gangs it names; and the other way round, existing or not.
@@ -136,7 +138,9 @@ class GangRegistry:
         self._gang_of[uid] = gang
         before = gang.claims.get(uid)
         counted, was_free = gang.counts(uid), self.group_of(gang).free
-        settings_changed = gang.see(pod, claim)
+        if pod.metadata.deletion_timestamp is not None:
+            self._evicted.discard(uid)  # it is leaving whatever becomes of our eviction
+        settings_changed = gang.see(pod, claim, evicted=uid in self._evicted)
         if self._redefine(gang) | self._believe_minima(gang):
             settings_changed = True
         if _reacted(before, claim) and gang.blocked:
@@ -147,10 +151,40 @@ class GangRegistry:
         if settings_changed:
             changed |= self._regroup(gang)
         changed |= self._check_satisfied(gang)
+        if counted and not gang.counts(uid):
+            changed |= self._begin_anew(gang)
+        return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
+
+    def evicted(self, uid: str) -> set[str]:
+        """A pod is going to be deleted by us: its gang does not count on it any more."""
+        gang = self._gang_of.get(uid)
+        if gang is None:
+            return set()
+        counted, was_free = gang.counts(uid), self.group_of(gang).free
+        self._evicted.add(uid)
+        gang.leave(uid)
+        changed = self._begin_anew(gang)
+        return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
+
+    def spared(self, uid: str) -> set[str]:
+        """A pod could not be evicted; a gang that began anew because of it has never ended."""
+        gang = self._gang_of.get(uid)
+        if gang is None or uid not in self._evicted:
+            return set()
+        self._evicted.discard(uid)
+        counted, was_free = gang.counts(uid), self.group_of(gang).free
+        gang.leave(uid, leaves=False)
+        changed = self._check_satisfied(gang)
+        if uid in gang.ended and gang.counts(uid):
+            for each in self.group_of(gang).gangs:
+                each.satisfied = True
+                changed.add(each.name)
         return changed | self._stirred(gang, was_free, gang.counts(uid) - counted)
 
     def pod_gone(self, uid: str, *, left: bool = False) -> set[str]:
         """A pod was deleted, or has ``left`` its gang."""
+        if not left:
+            self._evicted.discard(uid)
         gang = self._gang_of.pop(uid, None)
         if gang is None:
             return set()
@@ -159,7 +193,7 @@ class GangRegistry:
         if gang.claims and self._redefine(gang):
             changed |= self._regroup(gang)
         if not left:
-            self._begin_anew(gang)
+            changed |= self._begin_anew(gang)
         changed |= self._stirred(gang, was_free, -counted)
         if gang.blocked and not any(claim.timed_out for claim in gang.claims.values()):
             gang.blocked = False
@@ -213,6 +247,16 @@ class GangRegistry:
         self.recalled.add(name)
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
+
+    def all_seen(self) -> None:
+        """Everything that was there at the start is known.
+
+        Who has lost all nodes meanwhile has not had its minimum in the round that begins now.
+        """
+        for name in list(self.recalled):
+            gang = self.gangs.get(name)
+            if gang is None or self._is_over(gang):
+                self.recalled.discard(name)
 
     def recall_bundles(self, saved: SavedGang) -> set[str]:
         """The gang's object tells which bundles it had in an earlier life of ours.
@@ -273,16 +317,24 @@ class GangRegistry:
             member.satisfied = True
         return {member.name for member in group.gangs}
 
-    def _begin_anew(self, gang: Gang) -> None:
+    def _begin_anew(self, gang: Gang) -> set[str]:
         """A group that has lost its last node is placed as a whole again, as after a restart.
 
-        Evicted as a whole and made anew by its owner, it would else run in pieces.
+        Evicted as a whole and made anew by its owner, perhaps while its old pods terminate, it
+        would else run in pieces.
         """
+        if not gang.satisfied or not self._is_over(gang):
+            return set()
         gangs = self.group_of(gang).gangs
-        if gang.satisfied and not any(each.has_nodes for each in gangs):
-            for each in gangs:
-                each.satisfied = False
-                self.recalled.discard(each.name)
+        for each in gangs:
+            each.end_round()
+            self.recalled.discard(each.name)
+        return {each.name for each in gangs}
+
+    def _is_over(self, gang: Gang) -> bool:
+        """Whether no member of the group keeps a node, nor have enough done their work."""
+        gangs = self.group_of(gang).gangs
+        return not any(g.has_nodes for g in gangs) and not all(g.has_minimum for g in gangs)
 
     def _believe_minima(self, gang: Gang) -> bool:
         minima, since = self._recalled_minima.get(gang.name, ({}, 0.0))

@@ -124,6 +124,23 @@ async def test_after_a_restart_what_was_reached_once_is_kept(desk: Desk) -> None
         assert (status["phase"], status["resourceSatisfied"]) == ("Pending", True)
 
 
+async def test_a_gang_all_of_whose_pods_terminate_has_its_nodes_no_more(desk: Desk) -> None:
+    pods = [pod.on("n1") for pod in members(2)]
+    async with desk.work():
+        desk.create(a_pod_group())
+        desk.show(SIGS)
+        desk.see(*pods)
+        await asyncio.sleep(1)
+        desk.see(pods[0].deleting(), *members(2, first=2))
+        await asyncio.sleep(1)
+        status = desk.gangs["g"]["status"]
+        assert (status["bound"], status["resourceSatisfied"]) == (2, True), "one stays"
+        desk.see(pods[1].deleting())
+        await asyncio.sleep(1)
+        status = desk.gangs["g"]["status"]
+        assert (status["bound"], status["resourceSatisfied"]) == (2, False)
+
+
 async def test_a_bundle_without_pods_is_in_the_gang_as_long_as_there_are_others(
     desk: Desk,
 ) -> None:

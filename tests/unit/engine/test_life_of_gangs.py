@@ -398,7 +398,8 @@ class Life(RuleBasedStateMachine):
         for gang in registry.gangs.values():
             group = registry.group_of(gang)
             uids = {uid for one in group.gangs for uid in one.claims}
-            bound = {uid for uid in uids if uid in cluster and self.bound(uid)}
+            leaving = {uid for one in group.gangs for uid in one.claims if one.leaves(uid)}
+            bound = {uid for uid in uids - leaving if uid in cluster and self.bound(uid)}
             new = bound - before.placed
             if new and new == bound and calm and not any(g.satisfied for g in group.gangs):
                 assert self.is_enough(group, bound), f"{group.name}: bound in part"
