@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from arranger.api.effects import Bind, DeletePod, Effect, Refused
+from arranger.api.effects import AnnotatePod, Bind, DeletePod, Effect, Refused
 from arranger.engine.gang_hold import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
@@ -240,3 +240,17 @@ def test_who_terminates_anyway_is_no_loss_to_the_gang() -> None:
     core.run()
     core.see(a_pod("vip").needs(cpu=4).with_priority(9))
     assert len(of(DeletePod, core.run())) == 1, "three stay"
+
+
+def test_the_clock_of_a_round_that_has_gone_does_not_run_for_the_next() -> None:
+    core, loose = Core(default_profile(), gangs=GangPolicy(wait=60)), {"mode": "NonStrict"}
+    core.see(a_node().offers(cpu=2), member("a", **loose).on("n"))
+    core.see(*everyone(("b", "c"), **loose))
+    core.run()  # a third of it is bound, and it is to be completed within a minute
+    core.at(50)
+    core.see(*leaving("a", **loose), member("a2", **loose), a_node("m").offers(cpu=2))
+    core.at(55)
+    core.at(100)
+    assert of(AnnotatePod, core.effects) == [], "what is held since the new round may be kept"
+    core.at(120)
+    assert {note.pod.name for note in of(AnnotatePod, core.effects)} == {"a2", "b", "c"}
