@@ -17,7 +17,7 @@ from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import SchedulingQueue
 from arranger.engine.room import might_fit
 from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from arranger.engine.member import Member
 from arranger.framework.plugin import Queued
 from arranger.framework.profile import Profile
 from arranger.framework.status import Code, Status
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 
 #: A gang's name, and a bundle of it.
 Role = tuple[str, str]

@@ -28,7 +28,7 @@ from arranger.framework.diagnosis import Rejected
 from arranger.framework.status import Code
 from arranger.framework.verdicts import Rejection
 from arranger.gangs.gang import Gang
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 
 #: Members that have been promised a node, and which.
 Promises = list[tuple[Member, str]]

@@ -14,7 +14,8 @@ from arranger.api.effects import PatchObject
 from arranger.api.podgroups import SavedGang
 from arranger.engine.desk import Desk
 from arranger.engine.notices import Notices
-from arranger.gangs.registry import GangGroup, GangRegistry
+from arranger.gangs.group import GangGroup
+from arranger.gangs.registry import GangRegistry
 
 #: Seconds between two writes about one gang.
 SPACING: Final = 60.0

@@ -22,7 +22,8 @@ from arranger.engine.preempting import Preempting
 from arranger.engine.room_keeper import RoomKeeper
 from arranger.framework.status import Code, Status
 from arranger.gangs import texts
-from arranger.gangs.registry import GangGroup, GangRegistry, Tally
+from arranger.gangs.group import GangGroup, Tally
+from arranger.gangs.registry import GangRegistry
 
 #: Seconds without an arrival after which the members of an incomplete gang are told: telling each
 #: of a large gang costs the server as much as binding it.

@@ -20,7 +20,7 @@ from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.gangs import texts
 from arranger.gangs.gang import Standing
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 
 
 class GangWork(GangUnits):

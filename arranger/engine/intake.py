@@ -34,7 +34,8 @@ from arranger.engine.ranks import priority_of, rank_anew
 from arranger.framework.profile import Profile
 from arranger.framework.status import Status
 from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.gangs.registry import GangGroup, GangRegistry
+from arranger.gangs.group import GangGroup
+from arranger.gangs.registry import GangRegistry
 from arranger.queues.admission import Admission
 from arranger.queues.ledger import QueueLedger
 from arranger.queues.policy import QueuePolicy, QueueRules

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from arranger.api import keys
 from arranger.gangs.gang import Gang, Standing
-from arranger.gangs.registry import GangGroup, Tally
+from arranger.gangs.group import GangGroup, Tally
 
 
 def title(group: GangGroup) -> str:

@@ -13,7 +13,7 @@ import pytest
 from arranger.api.effects import Applied, Bind
 from arranger.engine.gang_work import GangWork
 from arranger.gangs.gang import Gang
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import Core, of, small_profile
 

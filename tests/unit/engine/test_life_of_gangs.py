@@ -29,7 +29,7 @@ from arranger.api.podgroups import (
 )
 from arranger.engine.engine import Engine
 from arranger.engine.gang_hold import GangPolicy
-from arranger.gangs.registry import GangGroup
+from arranger.gangs.group import GangGroup
 from arranger.plugins.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_life import (
