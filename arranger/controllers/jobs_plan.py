@@ -6,7 +6,7 @@ two writes loses no decision: whoever comes next draws the same conclusions from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from arranger.api.vcjobs import JobPod, Phase
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_objects import Made, group_of, made_for
-from arranger.controllers.jobs_state import FINISHED, Standing, advance, status_of
+from arranger.controllers.jobs_state import FINISHED, Standing, advance, nonsense, status_of
 from arranger.controllers.jobs_view import JobView, SeenGroup
 
 Object = dict[str, Any]
@@ -26,7 +26,7 @@ class Plan:
 
     Attributes:
         status: a merge patch.
-        told: (reason, message) for an Event once the status is written.
+        told: (reason, message) for Events once the status is written.
         delete: pods to delete.
         make: objects to make or to change.
         create: places to make a pod for.
@@ -37,7 +37,7 @@ class Plan:
     """
 
     status: Object = field(default_factory=dict)
-    told: tuple[str, str] | None = None
+    told: tuple[tuple[str, str], ...] = ()
     delete: tuple[JobPod, ...] = ()
     make: tuple[Made, ...] = ()
     create: tuple[Place, ...] = ()
@@ -61,7 +61,7 @@ def plan(view: JobView) -> Plan:
     if not _is_over(view):
         status = difference(status_of(view, standing), view.written)
         if status:
-            return Plan(status=status, told=_news(view, standing))
+            return Plan(status=status, told=tuple(_news(view, standing)))
     if standing.reason == "Invalid":
         return Plan()
     again = standing.again
@@ -134,15 +134,16 @@ def _is_over(view: JobView) -> bool:
     return finished and not view.living and not any(map(view.written.get, counted))
 
 
-def _news(view: JobView, standing: Standing) -> tuple[str, str] | None:
-    """What is worth an Event: a new phase, or that the job is invalid now."""
+def _news(view: JobView, standing: Standing) -> Iterator[tuple[str, str]]:
+    """What is worth an Event: a new phase, that the job is invalid now, an order that is none."""
+    if standing.memory.asked != view.memory.asked and (wrong := nonsense(standing.memory.asked)):
+        yield "InvalidAction", wrong
     state, invalid = view.job.status.state, standing.reason == "Invalid"
     if invalid and (state.reason, state.message) != (standing.reason, standing.message):
-        return standing.reason, standing.message
-    if standing.phase == state.phase or invalid:
-        return None
-    running = f"{view.count('Running')} of {view.spec.replicas} pods run"
-    return str(standing.phase), standing.message or running
+        yield standing.reason, standing.message
+    if standing.phase != state.phase and not invalid:
+        running = f"{view.count('Running')} of {view.spec.replicas} pods run"
+        yield str(standing.phase), standing.message or running
 
 
 def difference(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> Object:

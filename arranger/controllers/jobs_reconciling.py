@@ -43,7 +43,7 @@ _AT_ONCE: Final = 32
 _PASSES: Final = 8
 _CONTROLLER: Final = "arranger-controllers"
 #: News that somebody may want to do something about.
-_WARNINGS: Final = frozenset({"Aborting", "Restarting", "Failed", "Invalid"})
+_WARNINGS: Final = frozenset({"Aborting", "Restarting", "Failed", "Invalid", "InvalidAction"})
 
 
 class _Next(Enum):
@@ -222,11 +222,10 @@ class JobReconciler:
             self._tell(_ref(view.job), "Warning", "FailedStatus", _why(view.job, path, answer))
             return _Next.RETRY
         self._ledger.job_set(msgspec.json.decode(answer.body))
-        if planned.told is not None:
-            reason, note = planned.told
+        for reason, note in planned.told:
             kind = "Warning" if reason in _WARNINGS else "Normal"
             self._tell(_ref(view.job), kind, reason, note)
-            log.info("job.phase", job=view.job.name, phase=reason, why=note)
+            log.info("job.told", job=view.job.name, reason=reason, why=note)
         return _Next.AGAIN
 
     async def _reread(self, job: VolcanoJob) -> None:

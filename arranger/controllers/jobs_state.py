@@ -40,7 +40,10 @@ _BEGINS: Final[Mapping[Action, Phase]] = {
     Action.TERMINATE_JOB: Phase.TERMINATING,
     Action.COMPLETE_JOB: Phase.COMPLETING,
 }
-_ACTIONS: Final = frozenset(action.value for action in Action)
+#: What policies do to parts of a job, of which an owner's word for all of it would not say which.
+_OF_PARTS: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+#: What an owner may ask for.
+_ACTIONS: Final = frozenset(action.value for action in Action if action not in _OF_PARTS)
 #: Transitions that ``status.conditions`` remembers.
 _HISTORY: Final = 20
 _COUNTED: Final = {
@@ -175,14 +178,20 @@ def _ended(view: JobView, standing: Standing) -> Standing:
     return replace(standing, phase=Phase.COMPLETED, reason="", message="")
 
 
+def nonsense(asked: str) -> str:
+    """What is wrong with what an owner asks for, as a sentence; "" where nothing is."""
+    if not asked or asked in _ACTIONS:
+        return ""
+    hint = ", ".join(sorted(_ACTIONS))
+    return f"annotation {ASKED}: {asked[:60]!r} is ignored; it may be one of {hint}"
+
+
 def _ask(view: JobView, standing: Standing, decision: Decision) -> Standing:
     """What an owner may ask for depends on where the job stands."""
     stopped = standing.phase in (Phase.ABORTING, Phase.ABORTED)
     if stopped != (decision.action is Action.RESUME_JOB):
         return standing
     if not stopped and standing.phase not in AT_WORK | {Phase.RESTARTING}:
-        return standing
-    if decision.action in (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION):
         return standing
     return _apply(view, standing, decision)
 

@@ -295,6 +295,8 @@ async def test_an_action_is_done_once_for_each_time_it_is_asked_for(stage: JobSt
         stage.annotate("j", "RestartJob")
         await stage.until(lambda: stage.status("j")["version"] == 2)
         await stage.until_phase("j", "Running")
+        stage.annotate("j", "Terminate")
+        await stage.until(lambda: "InvalidAction" in stage.told("j"))
         stage.annotate("j", "TerminateJob")
         await stage.until_phase("j", "Terminated")
 

@@ -258,7 +258,30 @@ def test_a_decision_is_written_before_a_pod_is_deleted() -> None:
     view = seen(on("PodFailed", "AbortJob"), pods={"w/0": "Failed", "w/1": "Running"})
     planned = plan(view)
     assert (planned.status["state"]["phase"], planned.delete) == ("Aborting", ())
-    assert planned.told == ("Aborting", "pod j-w-0 failed: AbortJob")
+    assert planned.told == (("Aborting", "pod j-w-0 failed: AbortJob"),)
+
+
+@pytest.mark.parametrize("asked", ["Explode", "restartjob", "RestartTask"])
+def test_an_order_that_is_none_is_told_once(asked: str) -> None:
+    orders = {"arranger.io/action": asked}
+    view = seen(phase="Pending", pods={"w/0": "Running", "w/1": "Running"}, annotations=orders)
+    (reason, note), running = plan(view).told
+    assert (reason, running[0]) == ("InvalidAction", "Running")
+    assert note == (
+        f"annotation arranger.io/action: '{asked}' is ignored; it may be one of AbortJob, "
+        "CompleteJob, RestartJob, ResumeJob, SyncJob, TerminateJob"
+    )
+    assert not plan(_settled(view)).told
+
+
+@pytest.mark.parametrize("asked", ["SyncJob", "RestartJob", ""])
+def test_an_order_that_is_one_is_not_found_fault_with(asked: str) -> None:
+    pods = {"w/0": "Running", "w/1": "Running"}
+    memory = Memory(asked="before").observed([("w", 0), ("w", 1)], [])
+    view = seen(
+        phase="Running", pods=pods, memory=memory, annotations={"arranger.io/action": asked}
+    )
+    assert "InvalidAction" not in dict(plan(view).told)
 
 
 @pytest.mark.parametrize("phase", ["Aborting", "Aborted", "Terminated", "Failed"])
