@@ -196,6 +196,18 @@ def test_every_example_is_listed() -> None:
     assert not [entry for entry in entries if f"`{entry}" not in listed]
 
 
+def test_no_example_counts_evictions_as_failures_of_a_plain_job() -> None:
+    files = (REPO / "examples").rglob("*.yaml")
+    objects = [obj for file in files for obj in yaml.safe_load_all(file.read_text())]
+    jobs = [obj for obj in objects if obj.get("apiVersion") == "batch/v1"]
+    assert jobs
+    for job in jobs:
+        (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+        assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+        # The API server refuses the policy with any other.
+        assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
 def test_the_readmes_plugin_can_be_enabled(tmp_path: Path) -> None:
     (block,) = code_blocks("python")
     (tmp_path / "policy.py").write_text(block)
