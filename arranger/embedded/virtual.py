@@ -20,10 +20,8 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     # Nothing happens outside the loop, so it need not wait and see whether anything does.
     loop = looptime.new_event_loop(start=0.0, idle_timeout=None, noop_cycles=0)
     try:
-        asyncio.set_event_loop(loop)
         return loop.run_until_complete(main)
     finally:
-        asyncio.set_event_loop(None)
         loop.close()
 
 
