@@ -15,7 +15,7 @@ from typing import Any, Final
 from celpy import celtypes
 from celpy.adapter import json_to_cel
 
-from arranger.embedded.celquantity import QUANTITIES
+from arranger.api.cel_quantity import QUANTITIES
 
 Object = dict[str, Any]
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import total_ordering
 from typing import Any, Final
 
 from celpy import celtypes
 from celpy.evaluation import CELEvalError
 
-from arranger.api.quantity import QuantityError, exact
+from arranger.api.cel_quantity import QUANTITIES, Quantity, compare
 
 _VERSION: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -24,7 +23,6 @@ _VERSION: Final = re.compile(
     r"(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?",
     re.ASCII,
 )
-_INT64: Final = 2**63
 #: The function that ``.?`` stands for.
 SELECT: Final = "optSelect"
 
@@ -64,22 +62,6 @@ def _normal(text: str) -> str:
     end = min((n for n in (bare.find("-"), bare.find("+")) if n >= 0), default=len(bare))
     parts = [part.lstrip("0") or "0" for part in bare[:end].split(".")]
     return ".".join([*parts, *["0"] * (3 - len(parts))]) + bare[end:]
-
-
-@total_ordering
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """An amount; equal to others that are as much, however they are written."""
-
-    amount: Decimal
-
-    def __lt__(self, other: Quantity) -> bool:
-        return self.amount < other.amount
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is a whole number of 64 bits."""
-        return self.amount == self.amount.to_integral_value() and -_INT64 <= self.amount < _INT64
 
 
 class Maybe(celtypes.MapType):
@@ -141,19 +123,9 @@ def _within(item: Any, container: Any) -> Any:
 def _compare(one: Any, other: Any) -> int:
     if type(one) is not type(other) or not isinstance(one, Version | Quantity):
         raise TypeError("no such overload")
+    if isinstance(one, Quantity):
+        return compare(one, other)
     return bool(one > other) - bool(one < other)
-
-
-def _quantity(text: Any) -> Quantity:
-    return Quantity(exact(str(text)))
-
-
-def _is_quantity(text: Any) -> Any:
-    try:
-        _quantity(text)
-    except QuantityError:
-        return celtypes.BoolType(False)
-    return celtypes.BoolType(True)
 
 
 def _semver(text: Any, normalize: Any = False) -> Version:
@@ -168,16 +140,6 @@ def _is_semver(text: Any, normalize: Any = False) -> Any:
     return celtypes.BoolType(True)
 
 
-def _as_integer(quantity: Quantity) -> Any:
-    if not quantity.whole:
-        raise ValueError("cannot convert value to integer")
-    return celtypes.IntType(int(quantity.amount))
-
-
-def _amount(given: Any) -> Decimal:
-    return given.amount if isinstance(given, Quantity) else Decimal(int(given))
-
-
 def _part(n: int) -> Callable[[Version], Any]:
     return lambda version: celtypes.IntType(version.release[n])
 
@@ -188,6 +150,7 @@ def _text(of: Callable[..., str]) -> Callable[..., Any]:
 
 #: By name, for functions and methods alike.
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **QUANTITIES,
     "_==_": equal,
     "_!=_": _unequal,
     "_in_": _within,
@@ -195,8 +158,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "hasValue": lambda maybe: celtypes.BoolType(bool(maybe.values_)),
     "value": _value,
     SELECT: select,
-    "quantity": _quantity,
-    "isQuantity": _is_quantity,
     "semver": _semver,
     "isSemver": _is_semver,
     "compareTo": lambda one, other: celtypes.IntType(_compare(one, other)),
@@ -205,12 +166,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "major": _part(0),
     "minor": _part(1),
     "patch": _part(2),
-    "sign": lambda one: celtypes.IntType(_compare(one, Quantity(Decimal(0)))),
-    "add": lambda one, other: Quantity(one.amount + _amount(other)),
-    "sub": lambda one, other: Quantity(one.amount - _amount(other)),
-    "isInteger": lambda one: celtypes.BoolType(one.whole),
-    "asInteger": _as_integer,
-    "asApproximateFloat": lambda one: celtypes.DoubleType(float(one.amount)),
     "lowerAscii": _text(lambda text: text.lower()),
     "upperAscii": _text(lambda text: text.upper()),
     "trim": _text(lambda text: text.strip()),

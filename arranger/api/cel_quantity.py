@@ -1,6 +1,7 @@
 """Kubernetes' quantities in CEL: ``quantity('1.5Gi').isLessThan(quantity('2Gi'))``.
 
-Upstream: ``k8s.io/apiserver/pkg/cel/library/quantity.go``.
+For rules of definitions and for selectors of devices. Upstream:
+``k8s.io/apiserver/pkg/cel/library/quantity.go``. Loaded only where CEL is compiled.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ _INT64: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount, equal to others that are as much however they are written."""
+    """An amount; equal to others that are as much, however they are written."""
 
     amount: Decimal
 
+    @property
     def whole(self) -> bool:
         """Whether it is a whole number of 64 bits."""
         return self.amount == self.amount.to_integral_value() and (-_INT64 <= self.amount < _INT64)
@@ -30,7 +32,7 @@ class Quantity:
 
 def _quantity(text: Any) -> Quantity:
     """Raises ValueError, which fails the rule, for what is none."""
-    if not isinstance(text, celtypes.StringType):
+    if not isinstance(text, str):
         raise TypeError("quantity() takes a string")
     return Quantity(exact(str(text)))
 
@@ -43,7 +45,8 @@ def _is_quantity(text: Any) -> Any:
     return celtypes.BoolType(True)
 
 
-def _compare(one: Quantity, other: Quantity) -> int:
+def compare(one: Quantity, other: Quantity) -> int:
+    """-1, 0 or 1: CEL has no operators for it."""
     return (one.amount > other.amount) - (one.amount < other.amount)
 
 
@@ -52,7 +55,7 @@ def _other(given: Any) -> Decimal:
 
 
 def _as_integer(quantity: Quantity) -> Any:
-    if not quantity.whole():
+    if not quantity.whole:
         raise ValueError("cannot convert value to integer")
     return celtypes.IntType(int(quantity.amount))
 
@@ -61,13 +64,13 @@ def _as_integer(quantity: Quantity) -> Any:
 QUANTITIES: Final[Mapping[str, Callable[..., Any]]] = {
     "quantity": _quantity,
     "isQuantity": _is_quantity,
-    "compareTo": lambda one, other: celtypes.IntType(_compare(one, other)),
-    "isGreaterThan": lambda one, other: celtypes.BoolType(_compare(one, other) > 0),
-    "isLessThan": lambda one, other: celtypes.BoolType(_compare(one, other) < 0),
-    "sign": lambda one: celtypes.IntType(_compare(one, Quantity(Decimal(0)))),
+    "compareTo": lambda one, other: celtypes.IntType(compare(one, other)),
+    "isGreaterThan": lambda one, other: celtypes.BoolType(compare(one, other) > 0),
+    "isLessThan": lambda one, other: celtypes.BoolType(compare(one, other) < 0),
+    "sign": lambda one: celtypes.IntType(compare(one, Quantity(Decimal(0)))),
     "add": lambda one, other: Quantity(one.amount + _other(other)),
     "sub": lambda one, other: Quantity(one.amount - _other(other)),
-    "isInteger": lambda one: celtypes.BoolType(one.whole()),
+    "isInteger": lambda one: celtypes.BoolType(one.whole),
     "asInteger": _as_integer,
     "asApproximateFloat": lambda one: celtypes.DoubleType(float(one.amount)),
 }
