@@ -22,6 +22,7 @@ from arranger.controllers.jobs_plan import Plan, plan
 from arranger.controllers.jobs_policies import pod_name
 from arranger.controllers.jobs_state import REFUSED
 from arranger.controllers.jobs_view import JobView
+from arranger.controllers.telling import publish
 from arranger.kube.backoff import Backoff
 from arranger.kube.events import EventRecorder
 from arranger.kube.stamps import utc_now
@@ -360,16 +361,7 @@ class JobReconciler:
 
     async def _publish(self) -> None:
         self._events.tick(asyncio.get_running_loop().time())
-        while write := self._events.next():
-            status = 0
-            try:
-                answer = await self._transport.request(
-                    write.method, write.path, body=write.body, content_type=write.content_type
-                )
-                status = answer.status
-            except TransportError as error:
-                log.info("job.event_failed", error=str(error))
-            self._events.answered(write, status, asyncio.get_running_loop().time())
+        await publish(self._events, self._transport, about="job")
 
 
 def _why(job: VolcanoJob, what: str, answer: Response) -> str:

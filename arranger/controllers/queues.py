@@ -18,6 +18,7 @@ from arranger.api.podgroups import VolcanoPodGroup
 from arranger.controllers.gangs import status_fields
 from arranger.controllers.queues_book import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
 from arranger.controllers.queues_status import patch_of, queue_status
+from arranger.controllers.telling import publish
 from arranger.controllers.turns import Turn, Turns
 from arranger.kube.decoding import Decoder, KubeObject
 from arranger.kube.events import EventRecorder
@@ -163,16 +164,7 @@ class QueueController:
                 controller="arranger-controllers",
             )
             self._events.record(event, asyncio.get_running_loop().time())
-        while write := self._events.next():
-            status = 0
-            try:
-                answer = await self._transport.request(
-                    write.method, write.path, body=write.body, content_type=write.content_type
-                )
-                status = answer.status
-            except TransportError as error:
-                log.info("queue.event_failed", error=str(error))
-            self._events.answered(write, status, asyncio.get_running_loop().time())
+        await publish(self._events, self._transport, about="queue")
 
 
 class IntoBook(Generic[T]):

@@ -13,6 +13,7 @@ import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.tyjobs import API_VERSION, TYJob
+from arranger.controllers.telling import publish
 from arranger.controllers.turns import Turn, Turns
 from arranger.controllers.tyjobs_state import Create, DeletePod, Note, TellAddress, Write, plan
 from arranger.controllers.tyjobs_store import TYJobStore, is_part_of, read_part
@@ -218,18 +219,8 @@ class TYJobWriter:
 
     async def _publish(self) -> None:
         """Send the Events that wait; best effort."""
-        loop = asyncio.get_running_loop()
-        self._events.tick(loop.time())
-        while write := self._events.next():
-            status = 0
-            try:
-                answer = await self._transport.request(
-                    write.method, write.path, body=write.body, content_type=write.content_type
-                )
-                status = answer.status
-            except TransportError as error:
-                log.info("tyjob.event_failed", error=str(error))
-            self._events.answered(write, status, loop.time())
+        self._events.tick(asyncio.get_running_loop().time())
+        await publish(self._events, self._transport, about="tyjob")
 
 
 def _good(answer: Response) -> bytes:
