@@ -158,18 +158,7 @@ def misread_notes(member: Member, told: Sequence[str] = ()) -> list[Effect]:
     problems = misread(pod, member.profile.by_name)
     if not problems or problems == told:
         return []
-    note = f"Ignored: {'; '.join(problems)}"
-    controller = member.profile.scheduler_name
-    return [
-        PublishEvent(
-            object_ref(pod),
-            "InvalidAnnotation",
-            "Scheduling",
-            note,
-            type="Warning",
-            controller=controller,
-        )
-    ]
+    return further(member, [("InvalidAnnotation", f"Ignored: {'; '.join(problems)}")])
 
 
 def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
