@@ -10,8 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from arranger.api.objects import Node, Pod, Struct
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.types.core import Node, Pod, Struct
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queues_book import PATHS, Entry, QueueBook, ShownQueue, Use
 from arranger.controllers.queues_status import limit_of, state_of, usage
 from arranger.kube.status import parse_status

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from arranger.api.selectors import Selector
+from arranger.api.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from arranger.api.devices import Allocation, DeviceId, ResourceClaim
 from arranger.api.effects import (
     Ambiguous,
     Applied,
@@ -18,6 +17,7 @@ from arranger.api.effects import (
     ReleaseClaim,
     ReserveClaim,
 )
+from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceClaim
 
 
 @dataclass(slots=True)

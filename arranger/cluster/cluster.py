@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.objects import Node
+from arranger.api.types.core import Node
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.devices import Devices
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.objects import ObjectStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from arranger.api.devices import (
+from arranger.api.types.resource_claims import (
     IMPLICIT,
     DeviceClass,
     DeviceId,

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from arranger.api.objects import Namespace
-from arranger.api.storage import (
+from arranger.api.types.core import Namespace
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -18,7 +18,7 @@ from arranger.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 Storage = (
     PersistentVolume

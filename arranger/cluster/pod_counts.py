@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.cluster.columns import IntArray, grown
 from arranger.cluster.node_table import NodeTable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.api.objects import Node
+from arranger.api.types.core import Node
 from arranger.cluster.columns import CPU, MEMORY, BoolArray, IdArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import HostPort, PodInfo

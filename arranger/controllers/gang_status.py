@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from arranger.api.gangs import GangSettings, MatchPolicy, Mode
+from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
 from arranger.controllers.members import Counts, Muster
 
 Object = dict[str, Any]

@@ -14,7 +14,7 @@ import kopf
 import msgspec
 import structlog
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.controllers.ledger import GANG_VERSION, GANGS, KINDS, NATIVE, Key, Ledger
 
 log = structlog.get_logger(__name__)

@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from arranger.api.effects import ObjectRef
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.api.vcjobs import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
 from arranger.controllers.jobs_ledger import JobLedger
 from arranger.controllers.jobs_reconciling import JobReconciler
 from arranger.kube.decoding import Decoder

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gangs import duration
-from arranger.api.objects import RawQuantity, Struct
-from arranger.api.vcjobs import Action, JobSpec, Policy, Task, Trigger, VolcanoJob
+from arranger.api.gang_membership import duration
+from arranger.api.types.core import RawQuantity, Struct
+from arranger.api.types.volcano_job import Action, JobSpec, Policy, Task, Trigger, VolcanoJob
 
 #: Plugin → the flags that it takes.
 PLUGINS: Final = {

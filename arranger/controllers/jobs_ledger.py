@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta, OwnerReference
-from arranger.api.vcjobs import JOB_GROUP, JobPod, VolcanoJob, place_of
+from arranger.api.types.core import ObjectMeta, OwnerReference
+from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, place_of
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_view import JobView, SeenGroup
 from arranger.kube.reflector import newer

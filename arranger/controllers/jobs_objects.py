@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api import keys
-from arranger.api.objects import Pod
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.annotations import VOLCANO_GROUP
 from arranger.api.quantity import QuantityError
-from arranger.api.requests import Amounts, pod_requests
-from arranger.api.vcjobs import (
+from arranger.api.resource_requests import Amounts, pod_requests
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.volcano_job import (
     ASKED,
     INHERITED,
     JOB_API,
@@ -90,7 +90,7 @@ def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
         JOB_VERSION_KEY: str(max(view.memory.version_of(place), 0)),
         JOB_RETRIES: str(job.status.retry_count),
         TEMPLATE: f"{job.metadata.name}-{task.name}",
-        keys.VOLCANO_GROUP: group_name(job.metadata.name, view.memory),
+        VOLCANO_GROUP: group_name(job.metadata.name, view.memory),
     }
     del annotations[JOB_NAMESPACE]
     said = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from arranger.api.vcjobs import JobPod, Phase
+from arranger.api.types.volcano_job import JobPod, Phase
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_objects import Made, group_of, made_for
 from arranger.controllers.jobs_state import FINISHED, Standing, advance, nonsense, status_of

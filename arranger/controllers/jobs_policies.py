@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from arranger.api.gangs import duration
-from arranger.api.vcjobs import Action, JobPod, Policy, Task, Trigger
+from arranger.api.gang_membership import duration
+from arranger.api.types.volcano_job import Action, JobPod, Policy, Task, Trigger
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_view import JobView
 

@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.api.vcjobs import JOB_API, JobPod, VolcanoJob
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.jobs_ledger import JobLedger
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_objects import Made, pod_of

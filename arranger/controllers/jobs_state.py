@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from arranger.api.vcjobs import ASKED, Action, Phase
+from arranger.api.types.volcano_job import ASKED, Action, Phase
 from arranger.controllers.jobs_check import problem_of
 from arranger.controllers.jobs_memory import Memory
 from arranger.controllers.jobs_policies import Decision, decide

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from arranger.api.vcjobs import JOB_VERSION_KEY, JobPod, JobSpec, Task, VolcanoJob
+from arranger.api.types.volcano_job import JOB_VERSION_KEY, JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.jobs_memory import Memory, Place
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gangs import claim_of
-from arranger.api.objects import Pod
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import claim_of
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,
     CommunityPodGroup,

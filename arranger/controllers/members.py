@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from arranger.api import keys
-from arranger.api.gangs import GangClaim
-from arranger.api.objects import Pod
+from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROUP_NAME
+from arranger.api.gang_membership import GangClaim
+from arranger.api.types.core import Pod
 from arranger.gangs.gang import Standing, standing_of
 from arranger.kube.stamps import second_time
 
 #: Annotation that makes a pod a member → how the dialect is called.
 _DIALECTS: Final = (
-    (keys.GANG_NAME, "gang.scheduling.koordinator.sh"),
-    (keys.POD_GROUP, keys.POD_GROUP),
-    (keys.POD_GROUP_NAME, keys.POD_GROUP),
-    (keys.BUNDLE_GANG, "gang.koordinater.io"),
+    (GANG_NAME, "gang.scheduling.koordinator.sh"),
+    (POD_GROUP, POD_GROUP),
+    (POD_GROUP_NAME, POD_GROUP),
+    (BUNDLE_GANG, "gang.koordinater.io"),
 )
 
 

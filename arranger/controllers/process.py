@@ -15,7 +15,7 @@ import kopf
 import structlog
 
 from arranger import __version__
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.controllers.gangs import PodSink, register
 from arranger.controllers.jobs import JobController
 from arranger.controllers.ledger import Ledger

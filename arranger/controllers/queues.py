@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.api.objects import Node, Pod
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.gangs import status_fields
 from arranger.controllers.queues_book import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
 from arranger.controllers.queues_status import patch_of, queue_status

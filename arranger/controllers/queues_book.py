@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gangs import claim_of
-from arranger.api.objects import Node, ObjectMeta, Pod, Struct
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.gang_membership import claim_of
 from arranger.api.quantity import QuantityError
-from arranger.api.queues import (
+from arranger.api.resource_requests import pod_requests
+from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import (
     DEFAULT_QUEUE,
     QUEUE_NAME,
     Amounts,
@@ -25,7 +26,6 @@ from arranger.api.queues import (
     QueueSpec,
     QueueStatus,
 )
-from arranger.api.requests import pod_requests
 from arranger.kube.reflector import newer
 from arranger.queues.cards import NO_CARDS, Cards, cards_of
 from arranger.queues.state import QueueState, chain, demand, faults, read_queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from arranger.api.queues import wanted_state, write_amount, write_amounts
+from arranger.api.types.queue import wanted_state, write_amount, write_amounts
 from arranger.controllers.gang_status import with_condition
 from arranger.controllers.queues_book import QueueBook, ShownQueue, Use
 from arranger.queues.state import QueueState

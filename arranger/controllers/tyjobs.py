@@ -13,7 +13,7 @@ from typing import Any
 
 import kopf
 
-from arranger.api import keys
+from arranger.api.annotations import TYJOB
 from arranger.controllers.tyjobs_store import PARTS, PartSink, TYJobStore
 from arranger.controllers.tyjobs_writing import TYJobWriter
 from arranger.kube.decoding import Decoder
@@ -58,7 +58,7 @@ class TYJobController:
                 Decoder(kind),
                 PartSink(self.store, self.writer.turns.look_at, plural, namespace=namespace),
                 rng=rng,
-                query={"labelSelector": keys.TYJOB},
+                query={"labelSelector": TYJOB},
             )
             for plural, kind in PARTS.items()
             for namespace in namespaces or [""]

@@ -15,9 +15,27 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Final
 
-from arranger.api import keys
-from arranger.api.queues import QUEUE_NAME
-from arranger.api.tyjobs import API_VERSION, GANG, LEADER, PLACEMENTS, WORKER, Place, TYJob
+from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_NAME,
+    GANG_GROUPS,
+    GANG_MATCH,
+    GANG_MIN,
+    GANG_MODE,
+    GANG_WAIT,
+    JOB_PRIORITY,
+    JOB_QUEUE_POLICY,
+    LEADER_UID,
+    PLACEMENT,
+    RESTARTS,
+    ROLE,
+    TOPOLOGY,
+    TYJOB,
+    WORKER_SET,
+)
+from arranger.api.types.queue import QUEUE_NAME
+from arranger.api.types.tyjob import API_VERSION, GANG, LEADER, PLACEMENTS, WORKER, Place, TYJob
 
 Object = dict[str, Any]
 
@@ -27,11 +45,11 @@ MASTER_PORT: Final = 23456
 PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
 _OF_THE_GANG: Final = (
-    keys.GANG_MODE,
-    keys.GANG_WAIT,
-    keys.GANG_GROUPS,
-    keys.GANG_MATCH,
-    keys.TOPOLOGY,
+    GANG_MODE,
+    GANG_WAIT,
+    GANG_GROUPS,
+    GANG_MATCH,
+    TOPOLOGY,
 )
 
 
@@ -48,7 +66,7 @@ def service(job: TYJob) -> Object:
         "metadata": _metadata(job, job.metadata.name),
         "spec": {
             "clusterIP": "None",
-            "selector": {keys.TYJOB: job.metadata.name},
+            "selector": {TYJOB: job.metadata.name},
             # Ranks look each other up while they start.
             "publishNotReadyAddresses": True,
             "ports": [{"name": PORT_NAME, "port": _port(job)}],
@@ -76,13 +94,13 @@ def pod(job: TYJob, place: Place, *, scheduler: str, leader: str = "", restarts:
         **(said.get("annotations") or {}),
         **_gang_notes(job, place),
         **_scheduling_notes(job),
-        keys.RESTARTS: str(restarts),
+        RESTARTS: str(restarts),
     }
     if place.role == WORKER:
-        notes[keys.LEADER_UID] = leader
-    labels = {**(said.get("labels") or {}), keys.ROLE: place.role}
+        notes[LEADER_UID] = leader
+    labels = {**(said.get("labels") or {}), ROLE: place.role}
     if place.role == WORKER:
-        labels[keys.WORKER_SET] = place.part
+        labels[WORKER_SET] = place.part
     metadata = _metadata(job, place.pod)
     metadata["labels"] = labels | metadata["labels"]
     metadata["annotations"] = notes
@@ -141,7 +159,7 @@ def _metadata(job: TYJob, name: str) -> Object:
     return {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": {keys.TYJOB: job.metadata.name},
+        "labels": {TYJOB: job.metadata.name},
         "ownerReferences": [owner],
     }
 
@@ -158,12 +176,12 @@ def _gang_notes(job: TYJob, place: Place) -> dict[str, str]:
     said = {key: job.metadata.annotations[key] for key in _OF_THE_GANG if _says(job, key)}
     return {
         # Whoever takes the place of a lost worker counts with those that run.
-        keys.GANG_MATCH: "waiting-and-running",
+        GANG_MATCH: "waiting-and-running",
         **said,
-        keys.BUNDLE_GANG: job.metadata.name,
-        keys.BUNDLE_NAME: place.role,
-        keys.BUNDLE_MIN: "1" if place.role == LEADER else str(workers),
-        keys.GANG_MIN: str(1 + workers),
+        BUNDLE_GANG: job.metadata.name,
+        BUNDLE_NAME: place.role,
+        BUNDLE_MIN: "1" if place.role == LEADER else str(workers),
+        GANG_MIN: str(1 + workers),
     }
 
 
@@ -172,12 +190,12 @@ def _says(job: TYJob, key: str) -> bool:
 
 
 def _scheduling_notes(job: TYJob) -> dict[str, str]:
-    notes = {QUEUE_NAME: job.asked.queue, keys.JOB_PRIORITY: str(job.asked.priority)}
+    notes = {QUEUE_NAME: job.asked.queue, JOB_PRIORITY: str(job.asked.priority)}
     if order := job.asked.scheduler_policy.job_queue_policy:
-        notes[keys.JOB_QUEUE_POLICY] = order
+        notes[JOB_QUEUE_POLICY] = order
     placement = [policy for policy in job.policies if policy in PLACEMENTS]
     if placement:
-        notes[keys.PLACEMENT] = ",".join(dict.fromkeys(placement))
+        notes[PLACEMENT] = ",".join(dict.fromkeys(placement))
     return notes
 
 

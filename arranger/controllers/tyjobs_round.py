@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from arranger.api import keys
-from arranger.api.tyjobs import RankPod, TYJob
+from arranger.api.annotations import LEADER_UID
+from arranger.api.types.tyjob import RankPod, TYJob
 
 Object = dict[str, Any]
 
@@ -76,7 +76,7 @@ class Round:
 
     def follows(self, pod: RankPod) -> bool:
         """Whether a worker was made for this leader."""
-        led_by = pod.metadata.annotations.get(keys.LEADER_UID)
+        led_by = pod.metadata.annotations.get(LEADER_UID)
         return self.leader is not None and led_by == self.leader.metadata.uid
 
     # --- failures --------------------------------------------------------------------------

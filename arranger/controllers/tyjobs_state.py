@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from arranger.api.tyjobs import Place, RankPod, TYJob, problems_of
+from arranger.api.types.tyjob import Place, RankPod, TYJob, problems_of
 from arranger.controllers import tyjobs_parts as parts
 from arranger.controllers.gang_status import with_condition
 from arranger.controllers.tyjobs_round import (

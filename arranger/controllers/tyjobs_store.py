@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta
-from arranger.api.tyjobs import (
+from arranger.api.types.core import ObjectMeta
+from arranger.api.types.tyjob import (
     API_VERSION,
     LeaderAddress,
     LeaderService,

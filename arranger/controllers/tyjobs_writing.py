@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.api.tyjobs import API_VERSION, TYJob
+from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.telling import publish
 from arranger.controllers.turns import Turn, Turns
 from arranger.controllers.tyjobs_state import Create, DeletePod, Note, TellAddress, Write, plan

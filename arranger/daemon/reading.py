@@ -7,18 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from arranger.api.objects import Namespace, Node, Pod
-from arranger.api.podgroups import (
+from arranger.api.types.core import Namespace, Node, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import (
     CommunityPodGroup,
     NativePodGroup,
     SavedGang,
     SigsPodGroup,
     VolcanoPodGroup,
 )
-from arranger.api.queues import Queue
-from arranger.api.storage import (
+from arranger.api.types.queue import Queue
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -27,7 +27,7 @@ from arranger.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.objects import STORED_KINDS
 from arranger.daemon.sinks import ObjectSink, StateSink, node_sink, pod_sink
 from arranger.engine.engine import Engine

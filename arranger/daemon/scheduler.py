@@ -15,7 +15,7 @@ from functools import partial
 import structlog
 
 from arranger.api.effects import Bind, Consult, ConsultVictims, Effect, Outcome
-from arranger.api.objects import Node
+from arranger.api.types.core import Node
 from arranger.daemon.config import Config, build_profiles
 from arranger.daemon.extender_config import in_order
 from arranger.daemon.metrics import Metrics

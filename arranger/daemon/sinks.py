@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
-from arranger.api.objects import Node, ObjectMeta, Pod
+from arranger.api.types.core import Node, ObjectMeta, Pod
 from arranger.engine.engine import Engine
 
 

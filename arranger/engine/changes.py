@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.api.objects import Node
+from arranger.api.types.core import Node
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.wakeup import ClusterEvent, EventKind
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.gangs import Topology
+from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from arranger.api.gangs import Topology
+from arranger.api.gang_membership import Topology
 from arranger.engine.entity import Entity
 from arranger.engine.member import Member
 

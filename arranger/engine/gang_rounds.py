@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import PatchObject
-from arranger.api.podgroups import SavedGang
+from arranger.api.types.pod_groups import SavedGang
 from arranger.engine.desk import Desk
 from arranger.engine.notices import Notices
 from arranger.gangs.group import GangGroup

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from arranger.api import keys
+from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
 from arranger.api.effects import AnnotatePod
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
@@ -218,7 +218,7 @@ class GangUnits:
         for member in members:
             gang = self._registry.gang_of(member.uid)
             if gang is not None and not gang.blocked and gang.claims[member.uid].timed_out:
-                mark = {keys.GANG_TIMEOUT: None, keys.BUNDLE_TIMEOUT: None}
+                mark = {GANG_TIMEOUT: None, BUNDLE_TIMEOUT: None}
                 self._desk.outbox.append(AnnotatePod(reports.pod_ref(member.pod.pod), mark))
 
     # --- counting --------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.annotation_checks import misread
 from arranger.api.extenders import Extender
-from arranger.api.gangs import claim_of
-from arranger.api.objects import Node, Pod
-from arranger.api.pod_notes import misread
-from arranger.api.podgroups import AnyPodGroup, PodGroup, SavedGang
+from arranger.api.gang_membership import claim_of
 from arranger.api.quantity import QuantityError
-from arranger.api.queues import SERVICE_TYPE, Queue, is_preemptable, queue_of
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import AnyPodGroup, PodGroup, SavedGang
+from arranger.api.types.queue import SERVICE_TYPE, Queue, is_preemptable, queue_of
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from arranger.api.shares import dominant_share
+from arranger.api.drf import dominant_share
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import Entity
 

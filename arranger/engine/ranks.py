@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from arranger.api.objects import Pod
-from arranger.api.podgroups import AnyPodGroup, NativePodGroup
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
 from arranger.cluster.cluster import Cluster
 from arranger.engine.desk import Desk
 from arranger.gangs.registry import GangRegistry

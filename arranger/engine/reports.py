@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from arranger.api.annotation_checks import misread
 from arranger.api.effects import (
     Effect,
     ObjectRef,
@@ -12,10 +13,9 @@ from arranger.api.effects import (
     PodRef,
     PublishEvent,
 )
-from arranger.api.objects import Pod
-from arranger.api.pod_notes import misread
-from arranger.api.podgroups import AnyPodGroup
-from arranger.api.queues import Queue
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
 
-from arranger.api.objects import Node, Pod
+from arranger.api.types.core import Node, Pod
 from arranger.cluster.objects import StoredObject
 from arranger.cluster.pod_info import PodInfo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from arranger.api import keys
+from arranger.api.annotations import GANG_MIN
 from arranger.gangs.gang import Gang, Standing
 from arranger.gangs.group import GangGroup, Tally
 
@@ -22,10 +22,7 @@ def why_not(group: GangGroup) -> str:
         return f"{title(group)} waits for {names}, which must exist and name it"
     for gang in group.gangs:
         if not gang.defined:
-            return (
-                f"gang {gang.name} waits to be defined: it has neither a PodGroup nor "
-                f"{keys.GANG_MIN}"
-            )
+            return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:
             marks = " and ".join(sorted({claim.mark for claim in gang.claims.values()}))
             return (

@@ -11,8 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.devices import FINALIZER, GROUP, Allocation, ClaimConsumer, ResourceClaim
 from arranger.api.effects import Applied, ClaimRef, Outcome, Refused, ReleaseClaim, ReserveClaim
+from arranger.api.types.resource_claims import (
+    FINALIZER,
+    GROUP,
+    Allocation,
+    ClaimConsumer,
+    ResourceClaim,
+)
 from arranger.kube import protobuf
 from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
 from arranger.kube.lines import Urgency

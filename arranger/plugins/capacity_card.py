@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.api import keys
-from arranger.api.queues import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
+from arranger.api.annotations import VOLCANO_GROUP, VOLCANO_GROUP_LONG
+from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
@@ -56,7 +56,7 @@ class CapacityCard(Plugin):
         """The queue, the cards and the service; what a PodGroup says is told by its name."""
         meta = pod.pod.metadata
         notes, owners = meta.annotations, meta.owner_references
-        group = notes.get(keys.VOLCANO_GROUP) or notes.get(keys.VOLCANO_GROUP_LONG, "")
+        group = notes.get(VOLCANO_GROUP) or notes.get(VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
             wanted_cards(pod.pod),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from arranger.api.devices import ResourceClaim
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
+from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from arranger.api.devices import Device, DeviceId, PoolId, ResourceSlice
-from arranger.api.objects import Node, NodeSelector
+from arranger.api.types.core import Node, NodeSelector
+from arranger.api.types.resource_claims import Device, DeviceId, PoolId, ResourceSlice
 from arranger.cluster.devices import Devices
 from arranger.plugins.node_selectors import terms_of
 

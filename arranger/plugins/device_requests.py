@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from arranger.api.devices import (
+from arranger.api.types.resource_claims import (
     ALL,
     EXACT_COUNT,
     MOST_ALTERNATIVES,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from arranger.api.devices import (
+from arranger.api.types.core import NodeSelector, NodeSelectorTerm, Requirement
+from arranger.api.types.resource_claims import (
     AllocatedConfiguration,
     AllocatedDevice,
     Allocation,
     DeviceAllocation,
     ResourceClaim,
 )
-from arranger.api.objects import NodeSelector, NodeSelectorTerm, Requirement
 from arranger.plugins.device_requests import Wanted
 from arranger.plugins.device_search import Chosen
 

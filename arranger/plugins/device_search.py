@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from arranger.api.devices import MOST_DEVICES, DeviceId, ResourceClaim
+from arranger.api.types.resource_claims import MOST_DEVICES, DeviceId, ResourceClaim
 from arranger.plugins.device_pools import Offer, Pool
 from arranger.plugins.device_requests import (
     AllocationError,

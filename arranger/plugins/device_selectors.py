@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.devices import Device, DeviceAttribute
+from arranger.api.types.resource_claims import Device, DeviceAttribute
 
 #: What is read of a device: a field, and how far down: ``("attributes", domain, name)``.
 Path = tuple[str, ...]

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from arranger.api.devices import DeviceClass, ResourceClaim
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
 from arranger.cluster.node_table import Change

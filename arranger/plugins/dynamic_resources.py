@@ -20,8 +20,8 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.devices import DeviceClass, ResourceClaim
 from arranger.api.effects import Effect, PodRef
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo

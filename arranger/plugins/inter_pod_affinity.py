@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from arranger.api.objects import Namespace, Pod
+from arranger.api.types.core import Namespace, Pod
 from arranger.cluster.affinity import PodTerms, Term, TermRows, terms_of
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, grown

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from arranger.api.objects import NodeAffinity as NodeAffinitySpec
-from arranger.api.objects import PreferredSchedulingTerm
+from arranger.api.types.core import NodeAffinity as NodeAffinitySpec
+from arranger.api.types.core import PreferredSchedulingTerm
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Node, PodSpec
+from arranger.api.types.core import Node, PodSpec
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from arranger.api.objects import Node
-from arranger.api.requests import NON_ZERO_DEFAULTS, amounts, pod_requests
+from arranger.api.resource_requests import NON_ZERO_DEFAULTS, amounts, pod_requests
+from arranger.api.types.core import Node
 from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo

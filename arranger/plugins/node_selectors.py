@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from arranger.api.objects import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from arranger.api.selectors import accepts, is_valid
+from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from arranger.cluster.columns import ABSENT, BoolArray
 from arranger.cluster.view import NodeView
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from arranger.api.objects import Taint
 from arranger.api.selectors import tolerates
+from arranger.api.types.core import Taint
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from arranger.api.storage import CSINode, PersistentVolumeClaim
+from arranger.api.types.storage import CSINode, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.objects import Storage
 from arranger.cluster.pod_info import PodInfo

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from arranger.api import keys
-from arranger.api.gangs import claim_of
-from arranger.api.objects import Pod
+from arranger.api.annotations import PLACEMENT, ROLE
+from arranger.api.gang_membership import claim_of
+from arranger.api.types.core import Pod
 from arranger.cluster.columns import CPU, MEMORY, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
@@ -39,11 +39,11 @@ class PlacementPlugin(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The policies asked for."""
-        return pod.pod.metadata.annotations.get(keys.PLACEMENT, "")
+        return pod.pod.metadata.annotations.get(PLACEMENT, "")
 
     def wanted_by(self, pod: PodInfo) -> bool:
         """Whether the pod asks for this policy."""
-        text = pod.pod.metadata.annotations.get(keys.PLACEMENT)
+        text = pod.pod.metadata.annotations.get(PLACEMENT)
         return text is not None and self.name in policies(text)
 
 
@@ -56,7 +56,7 @@ def policies(text: str) -> frozenset[str]:
 def is_leader(pod: Pod) -> bool:
     """Whether the pod leads its job: by annotation or, without one, by label."""
     metadata = pod.metadata
-    return (metadata.annotations.get(keys.ROLE) or metadata.labels.get(keys.ROLE)) == "leader"
+    return (metadata.annotations.get(ROLE) or metadata.labels.get(ROLE)) == "leader"
 
 
 def job_of(pod: Pod) -> str:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from pydantic import Field, model_validator
 
-from arranger.api.objects import Pod, TopologySpreadConstraint
+from arranger.api.types.core import Pod, TopologySpreadConstraint
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.domain_sums import DomainSums

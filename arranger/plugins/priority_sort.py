@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from arranger.api import keys
+from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.plugin import Queued
 from arranger.framework.profile import SpecPlugin
@@ -39,8 +39,8 @@ class PrioritySort(SpecPlugin):
         """Smallest first."""
         priority, share = 0, 0.0
         notes = queued.pod.pod.metadata.annotations
-        if keys.JOB_PRIORITY in notes or keys.JOB_QUEUE_POLICY in notes:
-            if notes.get(keys.JOB_QUEUE_POLICY, self._policy) == "DRF":
+        if JOB_PRIORITY in notes or JOB_QUEUE_POLICY in notes:
+            if notes.get(JOB_QUEUE_POLICY, self._policy) == "DRF":
                 share = queued.share()
             else:
                 priority = -_job_priority(queued.pod)
@@ -55,5 +55,5 @@ class PrioritySort(SpecPlugin):
 
 
 def _job_priority(pod: PodInfo) -> int:
-    text = pod.pod.metadata.annotations.get(keys.JOB_PRIORITY, "")
+    text = pod.pod.metadata.annotations.get(JOB_PRIORITY, "")
     return int(text) if text.isdigit() else 0

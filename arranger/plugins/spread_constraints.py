@@ -9,15 +9,15 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from arranger.api.objects import (
+from arranger.api.selectors import Selector, untolerated
+from arranger.api.types.core import (
     LabelSelector,
     Node,
     Pod,
     Requirement,
     TopologySpreadConstraint,
 )
-from arranger.api.selectors import Selector, untolerated
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_counts import CountCache, PodCounts

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Toleration
 from arranger.api.selectors import untolerated
+from arranger.api.types.core import Toleration
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from arranger.api.objects import Toleration
+from arranger.api.types.core import Toleration
 
 TaintKey = tuple[str, str, str]  # key, value, effect
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from arranger.api.effects import Effect, PatchObject
-from arranger.api.storage import (
+from arranger.api.types.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,

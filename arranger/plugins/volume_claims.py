@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
-from arranger.api.objects import Pod
-from arranger.api.storage import PersistentVolumeClaim
+from arranger.api.types.core import Pod
+from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.cluster.objects import Storage
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp

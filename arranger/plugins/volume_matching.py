@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Requirement
 from arranger.api.selectors import Selector
-from arranger.api.storage import (
+from arranger.api.types.core import Requirement
+from arranger.api.types.storage import (
     NO_PROVISIONER,
     SELECTED_NODE,
     CSIDriver,

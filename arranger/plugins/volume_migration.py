@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from arranger.api.objects import Requirement, Volume
-from arranger.api.storage import PersistentVolume
+from arranger.api.types.core import Requirement, Volume
+from arranger.api.types.storage import PersistentVolume
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from arranger.api.objects import LabelSelector, NodeSelectorTerm, Requirement
 from arranger.api.selectors import is_valid
-from arranger.api.storage import CSINode, PersistentVolume, StorageClass
+from arranger.api.types.core import LabelSelector, NodeSelectorTerm, Requirement
+from arranger.api.types.storage import CSINode, PersistentVolume, StorageClass
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.view import NodeView

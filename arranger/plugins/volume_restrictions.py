@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from arranger.api.objects import Volume
-from arranger.api.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from arranger.api.types.core import Volume
+from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import Claim, PodInfo
 from arranger.cluster.view import NodeView

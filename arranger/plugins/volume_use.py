@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from arranger.api.storage import (
+from arranger.api.types.storage import (
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,

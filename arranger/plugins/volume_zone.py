@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from arranger.api.objects import Requirement
-from arranger.api.storage import (
+from arranger.api.types.core import Requirement
+from arranger.api.types.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
     PersistentVolumeClaim,

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import msgspec
 
-from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.objects import LabelSelector
 from arranger.api.selectors import Selector
+from arranger.api.types.core import LabelSelector
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.pod_info import PodInfo
 
 _encode = msgspec.json.Encoder().encode

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from arranger.api.podgroups import AnyPodGroup, VolcanoPodGroup
-from arranger.api.queues import CARD_REQUEST, DEFAULT_QUEUE, Amounts, read_cards
+from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
+from arranger.api.types.queue import CARD_REQUEST, DEFAULT_QUEUE, Amounts, read_cards
 from arranger.queues.ledger import QueueLedger
 
 

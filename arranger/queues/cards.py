@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from arranger.api.objects import Node
 from arranger.api.quantity import QuantityError, value
+from arranger.api.types.core import Node
 
 #: ``nvidia.com/gpu.product``: the label that names a node's card.
 _PRODUCT: Final = re.compile(r"(?P<vendor>.+?)/(?P<kind>\w+)\.product")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arranger.api.podgroups import AnyPodGroup
-from arranger.api.queues import (
+from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.queue import (
     DEFAULT_QUEUE,
     Amounts,
     Queue,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.quantity import QuantityError
-from arranger.api.queues import (
+from arranger.api.types.queue import (
     CARD_QUOTA,
     QUEUE_STATE,
     Amounts,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from arranger.api import keys
+from arranger.api.annotations import PLACEMENT
 from arranger.framework.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.args import ResourceSpec
@@ -45,7 +45,7 @@ class Policy:
 
     def annotations(self) -> dict[str, str]:
         """What every pod carries."""
-        return {keys.PLACEMENT: self.placement} if self.placement else {}
+        return {PLACEMENT: self.placement} if self.placement else {}
 
 
 #: By the names people know them by; the job policies need jobs, which a trace does not tell.

@@ -24,7 +24,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.kube.access import Access
 from arranger.kube.auth import load_kubeconfig
 from arranger.kube.decoding import Decoder

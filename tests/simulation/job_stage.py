@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.controllers.gangs import PodSink
 from arranger.controllers.jobs import JobController
 from arranger.controllers.ledger import GANGS, Ledger

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta
+from arranger.api.types.core import ObjectMeta
 from arranger.controllers.tyjobs import TYJobController
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.taps import Calls, Taps, of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from arranger.api.objects import Namespace, Pod
-from arranger.api.storage import PersistentVolumeClaim
-from arranger.api.workloads import Service
+from arranger.api.types.core import Namespace, Pod
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.api.types.workloads import Service
 from arranger.cluster.objects import ObjectStore
 from arranger.cluster.pod_counts import CountCache, PodCounts
 from tests.builders import a_cluster, a_node, a_pod

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.controllers.gangs import status_fields
 from arranger.controllers.ledger import GANGS, KINDS, Key, Ledger
 from arranger.controllers.reconciling import Reconciler

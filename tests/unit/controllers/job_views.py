@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.vcjobs import JobPod, VolcanoJob
+from arranger.api.types.volcano_job import JobPod, VolcanoJob
 from arranger.controllers.jobs_memory import Memory, Place
 from arranger.controllers.jobs_view import JobView, SeenGroup
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gangs import GangSettings, MatchPolicy, Mode, Topology
+from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode, Topology
 from arranger.controllers.gang_status import (
     community_status,
     gang_spec,

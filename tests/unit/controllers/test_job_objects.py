@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.vcjobs import VolcanoJob
+from arranger.api.types.volcano_job import VolcanoJob
 from arranger.controllers.jobs_memory import Memory
 from arranger.controllers.jobs_objects import group_of, made_for, pod_of
 from arranger.controllers.jobs_plan import difference, plan

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.vcjobs import JobPod, VolcanoJob
+from arranger.api.types.volcano_job import JobPod, VolcanoJob
 from arranger.controllers.jobs_check import problem_of
 from arranger.controllers.jobs_ledger import JobLedger
 from arranger.controllers.jobs_memory import Memory

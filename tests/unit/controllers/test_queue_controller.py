@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.controllers.queues import QueueController
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.server import EmbeddedCluster, Request

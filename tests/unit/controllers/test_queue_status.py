@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queues_book import QueueBook, ShownQueue
 from arranger.controllers.queues_status import patch_of, queue_status
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod

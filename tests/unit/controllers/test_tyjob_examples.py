@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.api.tyjobs import PLACEMENTS, problems_of, read_tyjob
+from arranger.api.types.tyjob import PLACEMENTS, problems_of, read_tyjob
 from arranger.controllers import tyjobs_parts as parts
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.shipped import shipped_definitions

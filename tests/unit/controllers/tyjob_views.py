@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.tyjobs import RankPod, TYJob, read_tyjob
+from arranger.api.types.tyjob import RankPod, TYJob, read_tyjob
 from arranger.controllers import tyjobs_parts as parts
 from arranger.controllers.tyjobs_round import World
 from tests.tyjobs import a_tyjob

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from arranger.api.effects import Bind, Outcome
-from arranger.api.gangs import MatchPolicy
-from arranger.api.objects import ObjectMeta, Pod
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import MatchPolicy
+from arranger.api.types.core import ObjectMeta, Pod
+from arranger.api.types.pod_groups import (
     CommunityPodGroup,
     GangBundle,
     GangSpec,

@@ -16,7 +16,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.api.queues import Queue
+from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine

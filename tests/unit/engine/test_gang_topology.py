@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import Effect
-from arranger.api.podgroups import NativePodGroup
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo
 from arranger.engine.phases import Phase

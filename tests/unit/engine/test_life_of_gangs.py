@@ -22,8 +22,8 @@ from arranger.api.effects import (
     PodRef,
     Refused,
 )
-from arranger.api.gangs import MatchPolicy, claim_of
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import MatchPolicy, claim_of
+from arranger.api.types.pod_groups import (
     AnyPodGroup,
     SavedGang,
 )

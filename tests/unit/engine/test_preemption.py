@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.effects import (
     Applied,
     Bind,
@@ -18,7 +17,8 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.podgroups import NativePodGroup
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Part
 from arranger.framework.plugin import Wait

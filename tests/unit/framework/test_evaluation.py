@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arranger.api.objects import Namespace
-from arranger.api.workloads import Service
+from arranger.api.types.core import Namespace
+from arranger.api.types.workloads import Service
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.view import NodeInfo

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.objects import ObjectMeta
+from arranger.api.types.core import ObjectMeta
 from arranger.kube.decoding import Decoder
 from arranger.kube.reflector import Reflector, newer
 from tests.unit.kube.scripted import REFUSED, RESET, Scripted, ScriptedStream, failure, ok

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.devices import DeviceClass, DeviceId
+from arranger.api.types.resource_claims import DeviceClass, DeviceId
 from arranger.cluster.cluster import Cluster
 from arranger.plugins.device_pools import pools_for
 from arranger.plugins.device_requests import AllocationError

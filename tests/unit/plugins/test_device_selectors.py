@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.devices import Device
+from arranger.api.types.resource_claims import Device
 from arranger.plugins import device_selectors
 from arranger.plugins.device_selectors import Selector, SelectorError, selector
 from arranger.plugins.device_values import Version

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.objects import Namespace
+from arranger.api.types.core import Namespace
 from arranger.explain.judging import judge_pod
 from arranger.framework import ClusterEvent, EventKind
 from arranger.framework.plugin import Plugin

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api import keys
+from arranger.api.annotations import PLACEMENT, ROLE
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, Weighted
@@ -36,16 +36,16 @@ def load(on: str, cpu: int, memory: str, gpu: int = 0) -> PodBuilder:
 
 
 def asking(policy: str, *, cpu: int = 1, memory: str = "10Gi", gpu: int = 0) -> PodBuilder:
-    pod = a_pod().needs(cpu=cpu, memory=memory).annotated({keys.PLACEMENT: policy})
+    pod = a_pod().needs(cpu=cpu, memory=memory).annotated({PLACEMENT: policy})
     return pod.needs({GPU: gpu}) if gpu else pod
 
 
 def leader(*, gpu: int = 0) -> PodBuilder:
-    return asking("LeaderFirst", gpu=gpu).annotated({keys.ROLE: "leader"})
+    return asking("LeaderFirst", gpu=gpu).annotated({ROLE: "leader"})
 
 
 def worker(*, gpu: int = 0) -> PodBuilder:
-    return asking("LeaderFirst", gpu=gpu).annotated({keys.ROLE: "worker"})
+    return asking("LeaderFirst", gpu=gpu).annotated({ROLE: "worker"})
 
 
 GPU_NODES: Members = [
@@ -105,13 +105,13 @@ SCORES: dict[str, tuple[Plugin, PodBuilder, Members, dict[str, int | None]]] = {
     ),
     "LeaderFirst: by label": (
         LeaderFirst(),
-        asking("LeaderFirst").labelled({keys.ROLE: "leader"}),
+        asking("LeaderFirst").labelled({ROLE: "leader"}),
         GPU_NODES,
         {"idle": 90, "busy": 60},
     ),
     "LeaderFirst: the annotation goes before the label": (
         LeaderFirst(),
-        worker().labelled({keys.ROLE: "leader"}),
+        worker().labelled({ROLE: "leader"}),
         GPU_NODES,
         # (3·10+10)/4; (3·50+30)/4
         {"idle": 10, "busy": 45},
@@ -252,8 +252,8 @@ ALIKE: dict[str, tuple[PodBuilder, PodBuilder, bool]] = {
     ),
     "leader and worker": (leader(), worker(), False),
     "leader and worker without the policy": (
-        a_pod("a").annotated({keys.ROLE: "leader"}),
-        a_pod("b").annotated({keys.ROLE: "worker"}),
+        a_pod("a").annotated({ROLE: "leader"}),
+        a_pod("b").annotated({ROLE: "worker"}),
         True,
     ),
 }

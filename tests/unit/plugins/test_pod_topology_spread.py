@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.objects import StoredObject
 from arranger.explain.judging import judge_pod
 from arranger.framework import ClusterEvent, EventKind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import PatchObject
-from arranger.api.storage import PersistentVolume, PersistentVolumeClaim
+from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.plugin import Wait

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.evaluation import Evaluation

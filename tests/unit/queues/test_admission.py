@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from arranger.api.effects import Effect, PublishEvent
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.api.queues import Queue
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.plugins import default_profile
 from arranger.queues.admission import Admission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.queues import read_amounts, write_amounts
+from arranger.api.types.queue import read_amounts, write_amounts
 from arranger.cluster.cluster import Cluster
 from arranger.queues.ledger import QueueLedger, Shortage
 from tests.builders import PodBuilder, a_node, a_pod, a_queue

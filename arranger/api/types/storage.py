@@ -1,6 +1,6 @@
 """Storage as the scheduler reads it: volumes, claims, classes, drivers and what is attached.
 
-Structs with only the fields we use, as in :mod:`arranger.api.objects`.
+Structs with only the fields we use, as in :mod:`arranger.api.types.core`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.objects import (
+from arranger.api.quantity import value
+from arranger.api.types.core import (
     LabelSelector,
     NodeSelector,
     ObjectMeta,
@@ -17,7 +18,6 @@ from arranger.api.objects import (
     ResourceRequirements,
     Struct,
 )
-from arranger.api.quantity import value
 
 #: On a claim: the node whose pod it is to be provisioned for; taken off when that fails.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"

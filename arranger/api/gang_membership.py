@@ -17,9 +17,33 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from arranger.api import keys
-from arranger.api.objects import Pod
-from arranger.api.podgroups import (
+from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_NAME,
+    BUNDLE_STRICT,
+    BUNDLE_TIMEOUT,
+    BUNDLE_WAIT,
+    GANG_GROUPS,
+    GANG_GROUPS_OLD,
+    GANG_MATCH,
+    GANG_MIN,
+    GANG_MODE,
+    GANG_NAME,
+    GANG_TIMEOUT,
+    GANG_WAIT,
+    POD_GROUP,
+    POD_GROUP_MATCH,
+    POD_GROUP_MIN,
+    POD_GROUP_NAME,
+    POD_GROUP_X,
+    TOPOLOGY,
+    VOLCANO_GROUP,
+    VOLCANO_GROUP_LONG,
+    VOLCANO_TASK,
+)
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import (
     AnyPodGroup,
     CommunityPodGroup,
     NativePodGroup,
@@ -38,19 +62,19 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 
 #: The annotations with settings.
 _READ: Final = (
-    keys.GANG_MIN,
-    keys.POD_GROUP_MIN,
-    keys.GANG_MODE,
-    keys.GANG_WAIT,
-    keys.GANG_GROUPS,
-    keys.GANG_GROUPS_OLD,
-    keys.GANG_MATCH,
-    keys.POD_GROUP_MATCH,
-    keys.TOPOLOGY,
-    keys.BUNDLE_GANG,
-    keys.BUNDLE_MIN,
-    keys.BUNDLE_STRICT,
-    keys.BUNDLE_WAIT,
+    GANG_MIN,
+    POD_GROUP_MIN,
+    GANG_MODE,
+    GANG_WAIT,
+    GANG_GROUPS,
+    GANG_GROUPS_OLD,
+    GANG_MATCH,
+    POD_GROUP_MATCH,
+    TOPOLOGY,
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_STRICT,
+    BUNDLE_WAIT,
 )
 
 
@@ -128,7 +152,7 @@ class GangClaim:
     definition: type[AnyPodGroup] | None = None
     settings: GangSettings = GangSettings()
     timed_out: bool = False
-    mark: str = keys.GANG_TIMEOUT
+    mark: str = GANG_TIMEOUT
     problems: tuple[str, ...] = ()
 
 
@@ -146,20 +170,20 @@ def claim_of(pod: Pod) -> GangClaim | None:
     if not name:
         return None
     bundle = ""
-    if keys.BUNDLE_GANG in notes:
-        bundle = notes.get(keys.BUNDLE_NAME, "")
+    if BUNDLE_GANG in notes:
+        bundle = notes.get(BUNDLE_NAME, "")
     elif definition is VolcanoPodGroup:
-        bundle = notes.get(keys.VOLCANO_TASK) or labels.get(keys.VOLCANO_TASK, "")
+        bundle = notes.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
     said = tuple(map(notes.get, _READ))
-    settings, problems = _said(said, bundle, labels.get(keys.POD_GROUP_MIN, ""))
+    settings, problems = _said(said, bundle, labels.get(POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
         name = quote(name, safe="")
-    timed_out = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
+    timed_out = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
     gang = f"{pod.metadata.namespace}/{name}"
-    in_bundle = keys.BUNDLE_GANG in notes and keys.GANG_NAME not in notes
-    mark = keys.BUNDLE_TIMEOUT if in_bundle else keys.GANG_TIMEOUT
+    in_bundle = BUNDLE_GANG in notes and GANG_NAME not in notes
+    mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
     return GangClaim(gang, bundle, definition, settings, timed_out, mark, problems)
 
 
@@ -171,11 +195,11 @@ def _said(
     notes = {key: value for key, value in zip(_READ, values, strict=True) if value}
     problems: list[str] = []
     settings = _koordinator(notes, problems)
-    if keys.BUNDLE_GANG in notes:
+    if BUNDLE_GANG in notes:
         settings = settings.over(_bundles(notes, bundle, problems))
     if settings.minimum is None:
         # The deprecated label of the community's dialect.
-        least = _read({keys.POD_GROUP_MIN: label}, keys.POD_GROUP_MIN, _count, problems)
+        least = _read({POD_GROUP_MIN: label}, POD_GROUP_MIN, _count, problems)
         settings = replace(settings, minimum=least)
     return settings, tuple(problems)
 
@@ -228,15 +252,15 @@ def _membership(
     """The gang's name and what defines it."""
     if native:
         return native, NativePodGroup
-    for key in (keys.POD_GROUP, keys.POD_GROUP_NAME):
+    for key in (POD_GROUP, POD_GROUP_NAME):
         if name := labels.get(key):
             return name, SigsPodGroup
-    if name := labels.get(keys.POD_GROUP_X):
+    if name := labels.get(POD_GROUP_X):
         return name, CommunityPodGroup
-    for key in (keys.GANG_NAME, keys.POD_GROUP, keys.POD_GROUP_NAME, keys.BUNDLE_GANG):
+    for key in (GANG_NAME, POD_GROUP, POD_GROUP_NAME, BUNDLE_GANG):
         if name := notes.get(key):
             return name, None
-    for key in (keys.VOLCANO_GROUP, keys.VOLCANO_GROUP_LONG):
+    for key in (VOLCANO_GROUP, VOLCANO_GROUP_LONG):
         if name := notes.get(key):
             return name, VolcanoPodGroup
     return "", None
@@ -247,22 +271,22 @@ def _koordinator(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
         return next((v for n in names if (v := _read(notes, n, read, problems)) is not None), None)
 
     return GangSettings(
-        minimum=first(_count, keys.GANG_MIN, keys.POD_GROUP_MIN),
-        mode=first(_one_of(Mode), keys.GANG_MODE),
-        wait=first(duration, keys.GANG_WAIT) or None,
-        groups=first(_groups, keys.GANG_GROUPS, keys.GANG_GROUPS_OLD),
-        match=first(_one_of(MatchPolicy), keys.GANG_MATCH, keys.POD_GROUP_MATCH),
-        topology=first(_topology, keys.TOPOLOGY),
+        minimum=first(_count, GANG_MIN, POD_GROUP_MIN),
+        mode=first(_one_of(Mode), GANG_MODE),
+        wait=first(duration, GANG_WAIT) or None,
+        groups=first(_groups, GANG_GROUPS, GANG_GROUPS_OLD),
+        match=first(_one_of(MatchPolicy), GANG_MATCH, POD_GROUP_MATCH),
+        topology=first(_topology, TOPOLOGY),
     )
 
 
 def _bundles(notes: Mapping[str, str], bundle: str, problems: list[str]) -> GangSettings:
-    strict = _read(notes, keys.BUNDLE_STRICT, _boolean, problems)
-    least = _read(notes, keys.BUNDLE_MIN, _count, problems)
+    strict = _read(notes, BUNDLE_STRICT, _boolean, problems)
+    least = _read(notes, BUNDLE_MIN, _count, problems)
     return GangSettings(
         minima=() if least is None else ((bundle, least),),
         mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
-        wait=_read(notes, keys.BUNDLE_WAIT, duration, problems) or None,
+        wait=_read(notes, BUNDLE_WAIT, duration, problems) or None,
     )
 
 

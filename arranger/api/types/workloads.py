@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from arranger.api.objects import LabelSelector, ObjectMeta, Struct
+from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
 
 
 class ServiceSpec(Struct):

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from arranger.api import keys
-from arranger.api.objects import Pod
-from arranger.api.queues import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, wanted_cards
+from arranger.api.annotations import PLACEMENT
+from arranger.api.types.core import Pod
+from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, wanted_cards
 
 
 def misread(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     """What is ignored of a pod's annotations about queues, cards and placement, as sentences.
 
     ``policies`` are the placement policies there are. What is said about gangs is read, and its
-    problems told, by :func:`~arranger.api.gangs.claim_of`.
+    problems told, by :func:`~arranger.api.gang_membership.claim_of`.
     """
     notes = pod.metadata.annotations
     if not notes:
         return ()
     problems = []
-    if text := notes.get(keys.PLACEMENT):
+    if text := notes.get(PLACEMENT):
         asked = (part.strip() for part in text.split(","))
         problems += [
-            f"{keys.PLACEMENT}: {name!r} is no plugin of this profile"
+            f"{PLACEMENT}: {name!r} is no plugin of this profile"
             for name in asked
             if name not in policies
         ]

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta, ResourceList, Struct
+from arranger.api.types.core import ObjectMeta, ResourceList, Struct
 
 
 class PodGroupSpec(Struct):

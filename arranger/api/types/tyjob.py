@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api import keys
-from arranger.api.objects import ObjectMeta, StatusCondition, Struct
+from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 
 GROUP: Final = "arranger.io"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
@@ -260,7 +260,7 @@ class RankPod(Struct):
 
         Never less for a later state of the same pod, so that counting it twice does no harm.
         """
-        said = self.metadata.annotations.get(keys.RESTARTS, "")
+        said = self.metadata.annotations.get(RESTARTS, "")
         before = int(said) if said.isdecimal() else 0
         again = max((status.restart_count for status in self._containers()), default=0)
         return before + again + int(self.failed)
@@ -286,7 +286,7 @@ class RankPod(Struct):
     def timed_out(self) -> bool:
         """Whether its gang is not tried again until its owner acts."""
         notes = self.metadata.annotations
-        marked = "true" in (notes.get(keys.GANG_TIMEOUT), notes.get(keys.BUNDLE_TIMEOUT))
+        marked = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
         return marked and not self.node
 
     def _condition(self, kind: str) -> StatusCondition | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from arranger.api.objects import Container, ContainerStatus, Pod, ResourceList
 from arranger.api.quantity import milli, value
+from arranger.api.types.core import Container, ContainerStatus, Pod, ResourceList
 
 Amounts = dict[str, int]
 

@@ -1,6 +1,6 @@
 """Dynamic resource allocation as the scheduler reads and writes it (``resource.k8s.io/v1``).
 
-Structs with only the fields we use, as in :mod:`arranger.api.objects`; what a driver is told
+Structs with only the fields we use, as in :mod:`arranger.api.types.core`; what a driver is told
 (``opaque``) is carried along as it is.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from arranger.api.objects import NodeSelector, ObjectMeta, RawQuantity, Struct
+from arranger.api.types.core import NodeSelector, ObjectMeta, RawQuantity, Struct
 
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.

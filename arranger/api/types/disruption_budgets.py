@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.objects import LabelSelector, ObjectMeta, Struct
+from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
 
 
 class PodDisruptionBudgetSpec(Struct):

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta, Pod, ResourceList, Struct
 from arranger.api.quantity import milli, value
+from arranger.api.types.core import ObjectMeta, Pod, ResourceList, Struct
 
 DEFAULT_QUEUE: Final = "default"
 

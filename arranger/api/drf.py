@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from arranger.api.requests import Amounts
+from arranger.api.resource_requests import Amounts
 
 
 def dominant_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
