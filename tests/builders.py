@@ -21,7 +21,7 @@ from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import STORED_KINDS, StoredObject
+from arranger.cluster.object_store import STORED_KINDS, StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 Manifest = dict[str, Any]

@@ -16,7 +16,7 @@ import numpy as np
 
 from arranger.api.resource_requests import Amounts, amounts
 from arranger.api.types.core import Node, Taint
-from arranger.cluster.affinity import NO_TERMS, AffinityIndex
+from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.columns import (
     ABSENT,
     BASIC_RESOURCES,

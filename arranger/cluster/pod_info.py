@@ -10,7 +10,7 @@ import msgspec
 
 from arranger.api.resource_requests import Amounts, non_zero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
-from arranger.cluster.affinity import terms_of
+from arranger.cluster.affinity_terms import terms_of
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]

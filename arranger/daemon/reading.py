@@ -28,7 +28,7 @@ from arranger.api.types.storage import (
     VolumeAttachment,
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster.objects import STORED_KINDS
+from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.sinks import ObjectSink, StateSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
 from arranger.kube.decoding import Decoder

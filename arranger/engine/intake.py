@@ -14,7 +14,7 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, PodGroup, SavedGang
 from arranger.api.types.queue import SERVICE_TYPE, Queue, is_preemptable, queue_of
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import StoredObject, alike
+from arranger.cluster.object_store import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.binding import Binder

@@ -23,7 +23,7 @@ from arranger.api.types.storage import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 #: Kind → the section of a snapshot that holds it; pods go by whether they have a node.

@@ -16,8 +16,8 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import Change
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
 from arranger.framework.failures import running
 from arranger.framework.lifting import run_filter, run_score

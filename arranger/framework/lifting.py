@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.failures import PluginFailureError, failure
 from arranger.framework.plugin import Plugin, overrides
 from arranger.framework.status import CycleState, Status

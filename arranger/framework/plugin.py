@@ -21,8 +21,8 @@ from pydantic import BaseModel
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo, NodeView
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.status import Code, CycleState, Status
 from arranger.framework.verdicts import Verdicts

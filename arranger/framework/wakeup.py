@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from arranger.api.types.core import Node, Pod
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 

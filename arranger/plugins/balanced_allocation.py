@@ -9,8 +9,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import SKIP, CycleState, Status

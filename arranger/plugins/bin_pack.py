@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.placement import Load, PlacementPlugin, WeightsArgs
 

@@ -11,8 +11,8 @@ from arranger.api.annotations import VOLCANO_GROUP, VOLCANO_GROUP_LONG
 from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Rejection, Verdicts

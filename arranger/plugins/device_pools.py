@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Node, NodeSelector
 from arranger.api.types.resource_claims import Device, DeviceId, PoolId, ResourceSlice
-from arranger.cluster.devices import Devices
+from arranger.cluster.device_inventory import Devices
 from arranger.plugins.node_selectors import terms_of
 
 

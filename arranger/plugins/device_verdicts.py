@@ -18,7 +18,7 @@ from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
 from arranger.cluster.node_table import Change
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
 from arranger.plugins.device_pools import pools_for
 from arranger.plugins.device_requests import AllocationError
 from arranger.plugins.device_search import MOST_STEPS, Chosen, GaveUpError, search

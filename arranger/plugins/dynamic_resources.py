@@ -24,8 +24,8 @@ from arranger.api.effects import Effect, PodRef
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.lifting import normalize_by_max
 from arranger.framework.plugin import Plugin, Reads

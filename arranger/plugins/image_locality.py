@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import CycleState

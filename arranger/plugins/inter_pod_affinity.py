@@ -10,12 +10,12 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
-from arranger.cluster.affinity import PodTerms, Term, TermRows, terms_of
+from arranger.cluster.affinity_terms import PodTerms, Term, TermRows, terms_of
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, grown
-from arranger.cluster.domain_sums import DomainSums
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
+from arranger.cluster.topology_counts import DomainSums
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Grouped, Rejection, Verdicts

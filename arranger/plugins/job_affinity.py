@@ -6,9 +6,9 @@ from collections.abc import Hashable
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.pod_counts import PodCounts
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
+from arranger.cluster.selector_counts import PodCounts
 from arranger.framework.lifting import normalize_by_max
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.placement import PlacementPlugin, job_of

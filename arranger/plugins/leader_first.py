@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.args import PluginArgs
 from arranger.plugins.placement import Load, PlacementPlugin, is_leader

@@ -12,8 +12,8 @@ from arranger.api.types.core import NodeAffinity as NodeAffinitySpec
 from arranger.api.types.core import PreferredSchedulingTerm
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.lifting import normalize_by_max
 from arranger.framework.plugin import PreFilterResult, Reads
 from arranger.framework.profile import SpecPlugin

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import Code, CycleState
 from arranger.framework.verdicts import Rejection, Verdicts, all_pass

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import SKIP, CycleState, Status

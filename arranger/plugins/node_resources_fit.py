@@ -12,8 +12,8 @@ from arranger.api.resource_requests import NON_ZERO_DEFAULTS, amounts, pod_reque
 from arranger.api.types.core import Node
 from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status

@@ -9,7 +9,7 @@ import numpy as np
 from arranger.api.selectors import accepts, is_valid
 from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from arranger.cluster.columns import ABSENT, BoolArray
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
 
 
 class Term:

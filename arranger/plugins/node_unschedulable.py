@@ -6,8 +6,8 @@ from typing import Final
 
 from arranger.api.selectors import tolerates
 from arranger.api.types.core import Taint
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState

@@ -11,9 +11,9 @@ import numpy as np
 
 from arranger.api.types.storage import CSINode, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import Storage
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Rejection, Verdicts, all_pass

@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 from arranger.api.types.core import Pod, TopologySpreadConstraint
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.domain_sums import DomainSums
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
+from arranger.cluster.topology_counts import DomainSums
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Grouped, Rejection, Verdicts

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.cluster.columns import CPU, MEMORY, IntArray
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
 from arranger.plugins.args import CPU_AND_MEMORY, ResourceSpec, Section
 
 

@@ -19,9 +19,9 @@ from arranger.api.types.core import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.cluster.objects import ObjectStore
-from arranger.cluster.pod_counts import CountCache, PodCounts
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.selector_counts import CountCache, PodCounts
 from arranger.plugins.node_selectors import RequiredNodes
 from arranger.plugins.taint_toleration import HARD
 

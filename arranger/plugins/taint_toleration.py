@@ -10,8 +10,8 @@ from arranger.api.selectors import untolerated
 from arranger.api.types.core import Toleration
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.lifting import normalize_by_max
 from arranger.framework.plugin import Reads
 from arranger.framework.profile import SpecPlugin

@@ -28,9 +28,9 @@ from arranger.api.types.storage import (
     StorageClass,
 )
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import ObjectStore, Storage
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore, Storage
 from arranger.cluster.pod_info import PodInfo, binds_to_place
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Verdicts

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
-from arranger.cluster.objects import Storage
+from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 

@@ -26,8 +26,8 @@ from arranger.api.types.storage import (
     StorageClass,
 )
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.objects import ObjectStore
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
 from arranger.framework.status import Code
 from arranger.framework.verdicts import Grouped, Rejection
 from arranger.plugins.volume_places import Places, terms_of

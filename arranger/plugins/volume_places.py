@@ -11,8 +11,8 @@ from arranger.api.selectors import is_valid
 from arranger.api.types.core import LabelSelector, NodeSelectorTerm, Requirement
 from arranger.api.types.storage import CSINode, PersistentVolume, StorageClass
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.cluster.objects import ObjectStore
-from arranger.cluster.view import NodeView
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
 from arranger.plugins.node_selectors import Term
 from arranger.plugins.volume_migration import Migration, Terms, migration_of, translated
 

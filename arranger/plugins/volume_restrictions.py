@@ -14,8 +14,8 @@ import numpy as np
 from arranger.api.types.core import Volume
 from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import Claim, PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.framework.verdicts import Grouped, Rejection, Verdicts

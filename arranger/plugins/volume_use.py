@@ -20,7 +20,7 @@ from arranger.api.types.storage import (
 )
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray, grown
-from arranger.cluster.objects import T
+from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
 from arranger.plugins.volume_claims import made_for, uses_of
 from arranger.plugins.volume_migration import DRIVERS, migration_of

@@ -14,9 +14,9 @@ from arranger.api.types.storage import (
 )
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray
-from arranger.cluster.objects import Storage
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeView
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.framework.verdicts import Rejection, Verdicts

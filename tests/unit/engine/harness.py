@@ -17,8 +17,8 @@ from arranger.api.effects import (
 )
 from arranger.api.extenders import Extender
 from arranger.api.types.queue import Queue
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import Entity, Part
 from arranger.engine.gang_hold import GangPolicy

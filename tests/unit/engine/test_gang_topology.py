@@ -8,8 +8,8 @@ import pytest
 
 from arranger.api.effects import Effect
 from arranger.api.types.pod_groups import NativePodGroup
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.phases import Phase
 from arranger.framework.plugin import Plugin, Reads
 from arranger.framework.status import CycleState, Status

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import PublishEvent
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.entity import Part
 from arranger.framework.plugin import Plugin
 from arranger.framework.profile import Profile, SpecPlugin

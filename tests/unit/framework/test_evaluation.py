@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from arranger.api.types.core import Namespace
 from arranger.api.types.workloads import Service
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.framework import CycleState, Plugin, PreFilterResult, Reads, Status
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.profile import Profile, Weighted

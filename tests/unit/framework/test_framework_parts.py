@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo, NodeView
 from arranger.framework import (
     ClusterEvent,
     Code,

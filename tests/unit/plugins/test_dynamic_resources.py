@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.framework.evaluation import Evaluation
 from arranger.framework.profile import Profile, Weighted
 from arranger.framework.wakeup import ClusterEvent, EventKind

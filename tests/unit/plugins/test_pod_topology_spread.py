@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.explain.judging import judge_pod
 from arranger.framework import ClusterEvent, EventKind
 from arranger.framework.registry import Registry

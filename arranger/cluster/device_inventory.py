@@ -13,8 +13,8 @@ from arranger.api.types.resource_claims import (
     ResourceClaim,
     ResourceSlice,
 )
-from arranger.cluster.claims import ClaimBook
-from arranger.cluster.objects import ObjectStore
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.resource_claim_tracker import ClaimBook
 
 #: In the log of changes: all nodes.
 EVERYWHERE: Final = ""
