@@ -18,10 +18,10 @@ from arranger.daemon import extender_config
 from arranger.daemon.extender_config import ExtenderConfig
 from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.queue import QueueSettings
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, ProfileError, Weighted
-from arranger.framework.registry import ArgumentsError, PluginError, Registry
-from arranger.framework.wrong_fields import nearest, wrong_fields
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.config_errors import nearest, wrong_fields
+from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.runtime.registry import ArgumentsError, PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.node_resources_fit import NodeResourcesFit

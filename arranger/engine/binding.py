@@ -13,10 +13,10 @@ from arranger.engine.decisions import refused_node
 from arranger.engine.desk import Desk
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.framework.failures import PluginFailureError, failure, running
-from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.interface import Plugin, Wait
+from arranger.framework.runtime.plugin_errors import PluginFailureError, failure, running
 from arranger.framework.status import Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
 

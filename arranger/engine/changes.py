@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arranger.api.types.core import Node
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.framework.cluster_event import ClusterEvent, EventKind
 
 _NOTHING = EventKind(0)
 

@@ -11,8 +11,8 @@ from arranger.api.effects import Advice
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
-from arranger.framework.verdicts import Rejection
 
 #: Named as the plugin that rejects nodes (``framework.ExtenderName``).
 EXTENDER: Final = "Extender"

@@ -28,13 +28,8 @@ from arranger.engine.nominations import Nominations
 from arranger.engine.reservation import Reservation
 from arranger.engine.second_pass import MORE_IS_LESS, second_pass
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.failures import PluginFailureError, running
-from arranger.framework.plugin import Wait
-from arranger.framework.post_filter import run_post_filter
-from arranger.framework.profile import Profile
-from arranger.framework.status import CycleState, Status
-from arranger.framework.what_if import (
+from arranger.framework.interface import Wait
+from arranger.framework.runtime.dry_run import (
     Allows,
     Company,
     MayTake,
@@ -46,6 +41,11 @@ from arranger.framework.what_if import (
     outranks,
     priority,
 )
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.plugin_errors import PluginFailureError, running
+from arranger.framework.runtime.post_filter import run_post_filter
+from arranger.framework.runtime.profile import Profile
+from arranger.framework.status import CycleState, Status
 
 log = logging.getLogger(__name__)
 

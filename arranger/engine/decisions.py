@@ -9,10 +9,10 @@ import numpy as np
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis, Rejected
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Eviction
+from arranger.framework.filter_result import Rejection
+from arranger.framework.interface import Eviction
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Status
-from arranger.framework.verdicts import Rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.queue import SchedulingQueue
 from arranger.engine.room import might_fit
-from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs.group import GangGroup
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from arranger.engine.intake import Intake
 from arranger.engine.member import Member
 from arranger.engine.phases import HOLDING, Phase
 from arranger.engine.victim_choice import choose, without_victims
-from arranger.framework.failures import PluginFailureError
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code, Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from arranger.engine.entity import GANG, Entity
 from arranger.engine.member import Member
 from arranger.engine.reservation import nodes_for
 from arranger.framework.diagnosis import Rejected
+from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
-from arranger.framework.verdicts import Rejection
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 

@@ -23,7 +23,7 @@ from arranger.engine.entity import Entity
 from arranger.engine.gang_cycle import GangCycle, GangDecision
 from arranger.engine.member import Member
 from arranger.engine.preempting import Preempting
-from arranger.framework.what_if import Company, WhatIf
+from arranger.framework.runtime.dry_run import Company, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import in_order
 from arranger.preemption.policy import evicts

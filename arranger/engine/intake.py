@@ -31,9 +31,9 @@ from arranger.engine.queue import QueueSettings, SchedulingQueue
 from arranger.engine.queue_lanes import QueueLanes
 from arranger.engine.queue_timers import QueueTimers
 from arranger.engine.ranks import priority_of, rank_anew
-from arranger.framework.profile import Profile
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 from arranger.queues.admission import Admission

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from arranger.api.effects import Bind
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import LEGAL, IllegalMoveError, Phase
-from arranger.framework.profile import Profile
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState
 
 if TYPE_CHECKING:

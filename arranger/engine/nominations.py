@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.member import Member
-from arranger.framework.what_if import MayTake
+from arranger.framework.runtime.dry_run import MayTake
 
 
 class Nominations:

@@ -22,9 +22,9 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, Entity, Part
 from arranger.engine.member import Member
 from arranger.engine.queue_heap import LaneHeap, Lanes
-from arranger.framework.failures import PluginFailureError, failure, running
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.plugin_errors import PluginFailureError, failure, running
 from arranger.framework.status import Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 
 #: A half-bound gang is tried so often without a pause.
 _URGENT_TRIES: Final = 4

@@ -6,7 +6,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import reports
 from arranger.engine.desk import Desk
 from arranger.engine.phases import Phase
-from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs.registry import GangRegistry
 from arranger.queues.admission import Admission
 from arranger.queues.policy import QueueRules

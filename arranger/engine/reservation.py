@@ -17,9 +17,9 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.engine.member import Member
 from arranger.framework.diagnosis import Rejected
-from arranger.framework.evaluation import Evaluation
+from arranger.framework.filter_result import Rejection
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
-from arranger.framework.verdicts import Rejection
 
 #: Named as the plugin that keeps others out.
 RESERVATION: Final = "Reservation"

@@ -8,7 +8,7 @@ from typing import Final
 from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity, Part
 from arranger.engine.reservation import RESERVATION, Reservation, all_ended
-from arranger.framework.wakeup import ClusterEvent, EventKind
+from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs import texts
 
 #: Seconds until nodes are looked for again for a group that none would have helped.

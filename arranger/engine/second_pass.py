@@ -15,9 +15,9 @@ from arranger.cluster.columns import BoolArray
 from arranger.engine.member import Member
 from arranger.engine.nominations import Nominations
 from arranger.framework.diagnosis import Rejected
-from arranger.framework.evaluation import Evaluation
+from arranger.framework.filter_result import Rejection
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code, Status
-from arranger.framework.verdicts import Rejection
 
 #: The plugins for which a pod more on a node is never in another's favour.
 MORE_IS_LESS: Final = frozenset(

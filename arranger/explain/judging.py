@@ -10,11 +10,11 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.snapshot import Snapshot
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.post_filter import run_post_filter
-from arranger.framework.profile import Profile
-from arranger.framework.verdicts import Rejection
-from arranger.framework.what_if import WhatIf
+from arranger.framework.filter_result import Rejection
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.post_filter import run_post_filter
+from arranger.framework.runtime.profile import Profile
 from arranger.plugins import default_profile
 
 #: What was found about one pod:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.bin_pack import BinPack
 from arranger.plugins.capacity_card import CapacityCard

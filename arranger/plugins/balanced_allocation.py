@@ -11,8 +11,8 @@ from pydantic import Field
 from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
 from arranger.plugins.resource_scoring import is_scalar, offered, stacked

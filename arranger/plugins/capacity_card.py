@@ -13,10 +13,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.queues.cards import Cards, is_card_resource
 from arranger.queues.ledger import QueueLedger, Shortage
 

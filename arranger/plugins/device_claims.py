@@ -12,7 +12,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
 
 
 class NotCreatedError(Exception):

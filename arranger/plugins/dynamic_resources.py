@@ -27,11 +27,11 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.lifting import normalize_by_max
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.what_if import WhatIf
 from arranger.plugins.device_claims import WAKE_ON, NotCreatedError, claims_of, uses_of
 from arranger.plugins.device_requests import preference, refusal
 from arranger.plugins.device_results import allocation

@@ -9,7 +9,7 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.selector_counts import PodCounts
-from arranger.framework.lifting import normalize_by_max
+from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.placement import PlacementPlugin, job_of
 

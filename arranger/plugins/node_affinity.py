@@ -14,12 +14,12 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.lifting import normalize_by_max
-from arranger.framework.plugin import PreFilterResult, Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import PreFilterResult, Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Grouped, Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.args import PluginArgs, Section
 from arranger.plugins.node_selectors import RequiredNodes, Term, any_of, required_of, terms_of
 

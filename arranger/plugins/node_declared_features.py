@@ -9,11 +9,11 @@ import numpy as np
 from arranger.api.types.core import Node, PodSpec
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState
-from arranger.framework.verdicts import Rejection, Verdicts, all_pass
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 USERS_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"

@@ -7,10 +7,10 @@ from typing import Final
 
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import Code, CycleState
-from arranger.framework.verdicts import Rejection, Verdicts, all_pass
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 
 REASON: Final = Rejection(("node(s) didn't match the requested node name",), Code.UNRESOLVABLE)
 

@@ -10,11 +10,11 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 
 REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod ports",))
 

@@ -14,11 +14,11 @@ from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status
-from arranger.framework.verdicts import Grouped, Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.args import PluginArgs
 from arranger.plugins.resource_scoring import (
     ScoringStrategy,

@@ -14,10 +14,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts, all_pass
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.volume_claims import (
     is_new_and_used,
     not_found,

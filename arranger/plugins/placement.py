@@ -18,7 +18,7 @@ from arranger.cluster.columns import CPU, MEMORY, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.interface import Plugin, Reads
 from arranger.plugins.args import PluginArgs, ResourceSpec
 from arranger.plugins.resource_scoring import Scorer, ScoringStrategy, make_scorer, stacked
 

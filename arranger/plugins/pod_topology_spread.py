@@ -17,10 +17,10 @@ from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.topology_counts import DomainSums
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Grouped, Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.args import PluginArgs, Section
 from arranger.plugins.spread_constraints import (
     HOSTNAME,

@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Queued
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.interface import Queued
+from arranger.framework.runtime.profile import SpecPlugin
 
 
 class PrioritySortArgs(BaseModel):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import Status
-from arranger.framework.wakeup import EventKind, WakeUp
 
 
 class SchedulingGates(SpecPlugin):

@@ -12,12 +12,12 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.lifting import normalize_by_max
-from arranger.framework.plugin import Reads
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import Code, CycleState
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 
 REASON: Final = Rejection(("node(s) had untolerated taint(s)",), Code.UNRESOLVABLE)
 #: Effects that keep a pod away; PreferNoSchedule only costs points.

@@ -31,10 +31,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore, Storage
 from arranger.cluster.pod_info import PodInfo, binds_to_place
-from arranger.framework.plugin import Plugin, Reads, Wait
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Verdicts
+from arranger.framework.interface import Plugin, Reads, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.args import PluginArgs
 from arranger.plugins.volume_claims import (
     is_used,

@@ -12,7 +12,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
 
 
 class Use(NamedTuple):

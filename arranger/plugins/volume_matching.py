@@ -28,8 +28,8 @@ from arranger.api.types.storage import (
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore
+from arranger.framework.filter_result import Grouped, Rejection
 from arranger.framework.status import Code
-from arranger.framework.verdicts import Grouped, Rejection
 from arranger.plugins.volume_places import Places, terms_of
 
 #: Why a node will not do, as bits: there may be several reasons at once, told in this order.

@@ -16,10 +16,10 @@ from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClai
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import Claim, PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.framework.verdicts import Grouped, Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 from arranger.plugins.volume_claims import is_new_and_used, not_found, volume_sign, when_stored
 
 DISK: Final = Rejection(("node(s) had no available disk",))

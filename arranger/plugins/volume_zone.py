@@ -17,10 +17,10 @@ from arranger.cluster.columns import ABSENT, BoolArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import Storage
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins.node_selectors import Term
 from arranger.plugins.volume_claims import is_used, not_found, volume_sign, when_stored
 from arranger.plugins.volume_migration import BETA_REGION, BETA_ZONE, REGION, ZONE

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import Weight, priority
+from arranger.framework.runtime.dry_run import Weight, priority
 
 #: What upstream adds to every priority so that more victims never count as less.
 _OFFSET = 2**31

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.profile import Profile
+from arranger.framework.runtime.profile import Profile
 
 
 @runtime_checkable

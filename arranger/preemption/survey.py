@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray, grown
-from arranger.framework.what_if import Allows, WhatIf
+from arranger.framework.runtime.dry_run import Allows, WhatIf
 from arranger.preemption.order import Candidate
 from arranger.preemption.victims import SPARED, MayLeave, Reasons, VictimSearch, allowed
 

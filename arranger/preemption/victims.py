@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import Allows, Company, Quota, WhatIf
+from arranger.framework.runtime.dry_run import Allows, Company, Quota, WhatIf
 from arranger.preemption.budgets import split
 from arranger.preemption.order import Candidate, in_order
 

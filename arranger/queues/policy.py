@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import Limit
+from arranger.framework.runtime.dry_run import Limit
 from arranger.queues.ledger import Charge, QueueLedger
 from arranger.queues.sparing import UNPROTECTED, Sparing
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from arranger.api.annotations import PLACEMENT
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.args import ResourceSpec
 from arranger.plugins.default_preemption import DefaultPreemption

@@ -22,9 +22,9 @@ from arranger.api.types.pod_groups import (
     VolcanoPodGroup,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads, Wait
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Reads, Wait
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from tests.builders import PodBuilder
 
 NAMES = [f"p{n}" for n in range(8)]

@@ -24,10 +24,10 @@ from arranger.engine.entity import Entity, Part
 from arranger.engine.gang_hold import GangPolicy
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Queued, Reads
-from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Queued, Reads
+from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.queues.policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.priority_sort import PrioritySort, PrioritySortArgs
 from tests.builders import PodBuilder, a_node

@@ -17,8 +17,8 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import CycleState, Plugin, PreFilterResult, Reads, Status
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.priority_sort import PrioritySort

@@ -22,9 +22,9 @@ from arranger.framework import (
     WakeUp,
 )
 from arranger.framework.diagnosis import Diagnosis, Rejected
-from arranger.framework.lifting import normalize_by_max, run_filter, run_score
-from arranger.framework.profile import Profile, ProfileError, Weighted
-from arranger.framework.registry import PluginError, Registry
+from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.runtime.registry import PluginError, Registry
+from arranger.framework.runtime.run import normalize_by_max, run_filter, run_score
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.node_name import NodeName

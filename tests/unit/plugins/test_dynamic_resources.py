@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from arranger.cluster.object_store import StoredObject
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.profile import Profile, Weighted
-from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.framework.what_if import WhatIf
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import device_verdicts
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.dynamic_resources import DynamicResources

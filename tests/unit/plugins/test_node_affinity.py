@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from arranger.framework import ClusterEvent, EventKind
-from arranger.framework.plugin import Plugin
-from arranger.framework.registry import Registry
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.registry import Registry
 from arranger.plugins.node_affinity import NodeAffinity
 from arranger.plugins.taint_toleration import TaintToleration
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from arranger.api.annotations import PLACEMENT, ROLE
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, Weighted
-from arranger.framework.registry import Registry
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.registry import Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.bin_pack import BinPack
 from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity

@@ -6,8 +6,8 @@ import pytest
 
 from arranger.api.effects import Bind, PodRef
 from arranger.framework import ClusterEvent, Code, CycleState, EventKind
-from arranger.framework.plugin import Plugin, Queued
-from arranger.framework.registry import PluginError, Registry
+from arranger.framework.interface import Plugin, Queued
+from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.node_declared_features import NodeDeclaredFeatures

@@ -9,9 +9,9 @@ import pytest
 from arranger.api.effects import PatchObject
 from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Wait
-from arranger.framework.registry import Registry
+from arranger.framework.interface import Wait
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.registry import Registry
 from arranger.framework.status import CycleState, Status
 from arranger.plugins.volume_binding import VolumeBinding
 from tests.builders import Member, StoredBuilder, a_cluster, a_node, a_pod

@@ -11,8 +11,8 @@ import pytest
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.what_if import WhatIf
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.survey import Survey
 from tests.builders import PodBuilder, a_node, a_pod

@@ -12,8 +12,8 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.what_if import WhatIf
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.survey import Survey
 from arranger.queues.ledger import QueueLedger

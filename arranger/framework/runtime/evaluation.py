@@ -19,12 +19,12 @@ from arranger.cluster.node_table import Change
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
-from arranger.framework.failures import running
-from arranger.framework.lifting import run_filter, run_score
-from arranger.framework.plugin import Plugin, PreFilterResult, Reads, overrides
-from arranger.framework.profile import Profile
+from arranger.framework.filter_result import Rejection
+from arranger.framework.interface import Plugin, PreFilterResult, Reads, overrides
+from arranger.framework.runtime.plugin_errors import running
+from arranger.framework.runtime.profile import Profile
+from arranger.framework.runtime.run import run_filter, run_score
 from arranger.framework.status import Code, CycleState, Status
-from arranger.framework.verdicts import Rejection
 
 #: Judging this share of the rows again costs as much as judging all of them.
 _REDO_ALL_ABOVE = 0.25

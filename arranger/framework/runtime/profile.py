@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.lifting import takes_part
-from arranger.framework.plugin import Plugin
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.run import takes_part
 
 #: Methods that decide whether a plugin takes part in a point at which order matters.
 POINTS = (

@@ -9,8 +9,8 @@ from typing import Protocol
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.profile import Profile
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile
 
 #: Pods → these, and those that must leave with them.
 Company = Callable[[Sequence[PodInfo]], Sequence[PodInfo]]

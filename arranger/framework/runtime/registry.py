@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from arranger.framework.plugin import Plugin
-from arranger.framework.wrong_fields import nearest, wrong_fields
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.config_errors import nearest, wrong_fields
 
 #: A distribution offers plugins as ``[project.entry-points."arranger.plugins"]``.
 ENTRY_POINT_GROUP: Final = "arranger.plugins"

@@ -23,13 +23,13 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import EventKind, WakeUp
 from arranger.framework.diagnosis import Diagnosis
+from arranger.framework.filter_result import Verdicts
 from arranger.framework.status import Code, CycleState, Status
-from arranger.framework.verdicts import Verdicts
-from arranger.framework.wakeup import EventKind, WakeUp
 
 if TYPE_CHECKING:
-    from arranger.framework.what_if import WhatIf
+    from arranger.framework.runtime.dry_run import WhatIf
 
 
 class Reads(IntEnum):

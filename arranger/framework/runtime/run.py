@@ -7,10 +7,10 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.failures import PluginFailureError, failure
-from arranger.framework.plugin import Plugin, overrides
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, overrides
+from arranger.framework.runtime.plugin_errors import PluginFailureError, failure
 from arranger.framework.status import CycleState, Status
-from arranger.framework.verdicts import Grouped, Rejection, Verdicts
 
 MAX_SCORE = 100
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.framework.plugin import Plugin
+from arranger.framework.interface import Plugin
 
 
 class PluginFailureError(Exception):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.failures import running
-from arranger.framework.plugin import Eviction, Nomination
+from arranger.framework.interface import Eviction, Nomination
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.plugin_errors import running
 from arranger.framework.status import Code
-from arranger.framework.what_if import WhatIf
 
 
 @dataclass(slots=True)
