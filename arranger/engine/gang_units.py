@@ -21,7 +21,7 @@ from arranger.engine.notices import Notices
 from arranger.engine.preempting import Preempting
 from arranger.engine.room_keeper import RoomKeeper
 from arranger.framework.status import Code, Status
-from arranger.gangs import texts
+from arranger.gangs import messages
 from arranger.gangs.group import GangGroup, Tally
 from arranger.gangs.registry import GangRegistry
 
@@ -120,15 +120,15 @@ class GangUnits:
     def gate(self, entity: Entity) -> Status | None:
         """What the group still lacks to be tried: the seed's first two checks of PreFilter."""
         group = entity.gang_group
-        if reason := texts.why_not(group):
+        if reason := messages.why_not(group):
             return refusal(reason)
         if self._is_short(entity, group):
-            return refusal(f"{texts.title(group)} waits for members")
+            return refusal(f"{messages.title(group)} waits for members")
         if reason := self._desk.let_in(group):
-            text = f"{texts.title(group)} waits: {reason}"
+            text = f"{messages.title(group)} waits: {reason}"
             return Status(Code.UNSCHEDULABLE, (text,), CARDS)  # which says what may help
         if not entity.count_ready():
-            return refusal(f"{texts.title(group)}: its members are held back")
+            return refusal(f"{messages.title(group)}: its members are held back")
         return None
 
     def _is_short(self, entity: Entity, group: GangGroup) -> bool:
@@ -210,7 +210,7 @@ class GangUnits:
         """The reason with the members counted, which is too much work for every arrival."""
         group, refused = entity.gang_group, self.gate(entity)
         if refused is not None and not group.unanswered and self._is_short(entity, group):
-            return f"{refused.message()}: {texts.census(group, self._arrived(entity))}"
+            return f"{refused.message()}: {messages.census(group, self._arrived(entity))}"
         return entity.reason
 
     def _unmark(self, members: Iterable[Member]) -> None:

@@ -18,7 +18,7 @@ from arranger.engine.gang_hold import Hold
 from arranger.engine.gang_units import QUIET, GangUnits
 from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.gangs import texts
+from arranger.gangs import messages
 from arranger.gangs.gang import Standing
 from arranger.gangs.group import GangGroup
 
@@ -154,9 +154,7 @@ class GangWork(GangUnits):
 
     def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
         assert decision.blocker is not None, "something broke while no member was tried"
-        text = (
-            f"{decision.broken} ({texts.title(entity.gang_group)}, pod {decision.blocker.pod.key})"
-        )
+        text = f"{decision.broken} ({messages.title(entity.gang_group)}, pod {decision.blocker.pod.key})"
         self._desk.count(decision.blocker, "error")
         for member in entity.members.values():
             self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, text)
@@ -183,12 +181,12 @@ class GangWork(GangUnits):
 
     def _explain(self, entity: Entity, decision: GangDecision) -> str:
         group = entity.gang_group
-        text = texts.title(group)
+        text = messages.title(group)
         if decision.complete:
             text += ": placed, with no room for the members beyond its minimum"
         else:
             text += (
-                f": {texts.census(group, self._arrived(entity))}, "
+                f": {messages.census(group, self._arrived(entity))}, "
                 f"{decision.placeable} placeable now"
             )
         if decision.blocker is not None and not decision.complete:
@@ -287,7 +285,7 @@ class GangWork(GangUnits):
         if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
             return False
         group = self._registry.group_of(before.gangs[0])
-        if group != before or texts.why_not(group) or topology_of(group) != hold.topology:
+        if group != before or messages.why_not(group) or topology_of(group) != hold.topology:
             return False
         hold.entity.group = group
         hold.deadline = hold.since + self._patience(group)
@@ -379,7 +377,7 @@ class GangWork(GangUnits):
                     AnnotatePod(reports.pod_ref(member.pod.pod), {mark: "true"})
                 )
         text = (
-            f"{texts.title(group)} gave its nodes back: it did not become complete within "
+            f"{messages.title(group)} gave its nodes back: it did not become complete within "
             f"{hold.deadline - hold.since:g}s"
         )
         for member in [*hold.entity.members.values(), *released]:

@@ -9,7 +9,7 @@ from arranger.engine.desk import Desk
 from arranger.engine.entity import Entity, Part
 from arranger.engine.reservation import RESERVATION, Reservation, all_ended
 from arranger.framework.cluster_event import ClusterEvent, EventKind
-from arranger.gangs import texts
+from arranger.gangs import messages
 
 #: Seconds until nodes are looked for again for a group that none would have helped.
 PAUSE: Final = 60.0
@@ -48,7 +48,7 @@ class RoomKeeper:
             self._desk.cycle.reservation = Reservation(
                 entity.key,
                 rank,
-                texts.title(entity.group),
+                messages.title(entity.group),
                 entity.lead.pod.priority,
                 nodes,
                 None if ends is None else ends - self._desk.calendar(now) + now,
