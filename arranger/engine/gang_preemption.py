@@ -24,9 +24,9 @@ from arranger.engine.gang_cycle import GangCycle, GangDecision
 from arranger.engine.member import Member
 from arranger.engine.preempting import Preempting
 from arranger.framework.runtime.dry_run import Company, WhatIf
-from arranger.preemption.budgets import split
-from arranger.preemption.order import in_order
-from arranger.preemption.policy import evicts
+from arranger.preemption.disruption_budgets import split
+from arranger.preemption.evicting_plugin import evicts
+from arranger.preemption.importance import in_order
 from arranger.preemption.victims import allowed
 
 #: Where only this plugin looks at pods, room is all that counts.

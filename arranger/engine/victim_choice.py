@@ -9,8 +9,8 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.decisions import Unplaced
 from arranger.engine.desk import Desk
 from arranger.engine.member import Member
-from arranger.preemption.order import Candidate, in_order
-from arranger.preemption.policy import evicts
+from arranger.preemption.evicting_plugin import evicts
+from arranger.preemption.importance import Candidate, in_order
 
 NO_CANDIDATE = "no candidate node for preemption"
 

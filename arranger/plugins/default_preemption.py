@@ -14,7 +14,7 @@ from arranger.framework.interface import Eviction, Nomination
 from arranger.framework.runtime.dry_run import WhatIf
 from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status
-from arranger.preemption.survey import Survey
+from arranger.preemption.candidate_cache import Survey
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."

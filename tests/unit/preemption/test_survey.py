@@ -14,7 +14,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.runtime.dry_run import WhatIf
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.survey import Survey
+from arranger.preemption.candidate_cache import Survey
 from tests.builders import PodBuilder, a_node, a_pod
 
 PROFILE = default_profile()

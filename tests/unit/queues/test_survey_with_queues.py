@@ -15,7 +15,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.runtime.dry_run import WhatIf
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.survey import Survey
+from arranger.preemption.candidate_cache import Survey
 from arranger.queues.ledger import QueueLedger
 from arranger.queues.policy import QueuePolicy, QueueRules
 from arranger.queues.sparing import Sparing

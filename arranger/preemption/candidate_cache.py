@@ -16,7 +16,7 @@ import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray, grown
 from arranger.framework.runtime.dry_run import Allows, WhatIf
-from arranger.preemption.order import Candidate
+from arranger.preemption.importance import Candidate
 from arranger.preemption.victims import SPARED, MayLeave, Reasons, VictimSearch, allowed
 
 #: Of candidates that the guarantees of queues leave no one of.
