@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.tree import Tree
 
 from arranger.cli.queue_views import View
-from arranger.queues.state import QueueState
+from arranger.quota.queue_spec import QueueState
 
 _BAR: Final = 20
 #: Of how full a bar is at least, in percent: the colour.

@@ -16,7 +16,7 @@ from arranger.controllers.queues_book import PATHS, Entry, QueueBook, ShownQueue
 from arranger.controllers.queues_status import limit_of, state_of, usage
 from arranger.kube.status import parse_status
 from arranger.kube.transport import Transport
-from arranger.queues.state import QueueState
+from arranger.quota.queue_spec import QueueState
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """All queues, and what is in them: who uses how much, and how many groups wait or run.
 
 Fed with events, asked for sums: it knows no clock and writes nothing. The limits are read and the
-pods are charged as the scheduler does it (:mod:`arranger.queues.state`).
+pods are charged as the scheduler does it (:mod:`arranger.quota.queue_spec`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from arranger.api.types.queue import (
     QueueStatus,
 )
 from arranger.kube.reflector import newer
-from arranger.queues.cards import NO_CARDS, Cards, cards_of
-from arranger.queues.state import QueueState, chain, demand, faults, read_queue
+from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.queue_spec import QueueState, chain, demand, faults, read_queue
 
 WAITING: Final = "waiting"
 BOUND: Final = "bound"

@@ -25,7 +25,7 @@ from arranger.framework.runtime.registry import ArgumentsError, PluginError, Reg
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.node_resources_fit import NodeResourcesFit
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"

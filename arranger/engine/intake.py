@@ -36,9 +36,9 @@ from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Status
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
-from arranger.queues.admission import Admission
-from arranger.queues.ledger import QueueLedger
-from arranger.queues.policy import QueuePolicy, QueueRules
+from arranger.quota.admission import Admission
+from arranger.quota.ledger import QueueLedger
+from arranger.quota.preemption_policy import QueuePolicy, QueueRules
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from arranger.engine.member import Member
 from arranger.engine.phases import Phase
 from arranger.engine.room import might_fit
 from arranger.framework.status import Code, Status
-from arranger.queues.ledger import QueueLedger
+from arranger.quota.ledger import QueueLedger
 
 #: Named as the plugin that takes a waiting pod's node.
 PREEMPTION = "DefaultPreemption"

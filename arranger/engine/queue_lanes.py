@@ -10,7 +10,7 @@ from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.queue_heap import Lanes
-from arranger.queues.ledger import QueueLedger
+from arranger.quota.ledger import QueueLedger
 
 
 class QueueLanes(Lanes):

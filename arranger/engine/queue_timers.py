@@ -8,9 +8,9 @@ from arranger.engine.desk import Desk
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs.registry import GangRegistry
-from arranger.queues.admission import Admission
-from arranger.queues.policy import QueueRules
-from arranger.queues.sparing import Sparing
+from arranger.quota.admission import Admission
+from arranger.quota.eviction_protection import Sparing
+from arranger.quota.preemption_policy import QueueRules
 
 
 class QueueTimers:

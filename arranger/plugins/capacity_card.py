@@ -17,8 +17,8 @@ from arranger.framework.cluster_event import EventKind, WakeUp
 from arranger.framework.filter_result import Rejection, Verdicts
 from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.queues.cards import Cards, is_card_resource
-from arranger.queues.ledger import QueueLedger, Shortage
+from arranger.quota.cards import Cards, is_card_resource
+from arranger.quota.ledger import QueueLedger, Shortage
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
 WRONG_GROUP = Rejection(

@@ -28,7 +28,7 @@ from arranger.framework.cluster_event import EventKind, WakeUp
 from arranger.framework.interface import Plugin, Queued, Reads
 from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState, Status
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 
 E = TypeVar("E", bound=Effect)

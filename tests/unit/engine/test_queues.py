@@ -11,7 +11,7 @@ import pytest
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.engine import gang_preemption
 from arranger.plugins import default_profile
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import Core, of, placements
 

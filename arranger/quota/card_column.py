@@ -7,7 +7,7 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IdArray, Interner
 from arranger.cluster.node_table import Change
-from arranger.queues.cards import Cards, cards_of
+from arranger.quota.cards import Cards, cards_of
 
 
 class CardColumn:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.api.types.queue import CARD_REQUEST, DEFAULT_QUEUE, Amounts, read_cards
-from arranger.queues.ledger import QueueLedger
+from arranger.quota.ledger import QueueLedger
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.runtime.dry_run import Limit
-from arranger.queues.ledger import Charge, QueueLedger
-from arranger.queues.sparing import UNPROTECTED, Sparing
+from arranger.quota.eviction_protection import UNPROTECTED, Sparing
+from arranger.quota.ledger import Charge, QueueLedger
 
 #: Larger than any priority: the queue's priority counts before the pod's.
 _QUEUE = 2**33

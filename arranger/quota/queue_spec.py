@@ -17,7 +17,7 @@ from arranger.api.types.queue import (
     read_cards,
     wanted_state,
 )
-from arranger.queues.cards import Cards
+from arranger.quota.cards import Cards
 
 #: Never charged: every pod takes one slot of its node.
 _SLOTS: Final = "pods"

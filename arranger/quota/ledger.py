@@ -25,9 +25,9 @@ from arranger.api.types.queue import (
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.queues.card_column import CardColumn
-from arranger.queues.cards import NO_CARDS, Cards, cards_of
-from arranger.queues.state import QueueState, chain, demand, read_queue
+from arranger.quota.card_column import CardColumn
+from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.queue_spec import QueueState, chain, demand, read_queue
 
 
 @dataclass(frozen=True, slots=True)
