@@ -24,7 +24,7 @@ from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
 from arranger.framework.runtime.registry import ArgumentsError, PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
-from arranger.plugins.node_resources_fit import NodeResourcesFit
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
 from arranger.quota.preemption_policy import QueueRules
 
 API_VERSION: Final = "arranger.io/v1alpha1"

@@ -9,10 +9,10 @@ from typing import Final, Literal
 from arranger.api.annotations import PLACEMENT
 from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
-from arranger.plugins.args import ResourceSpec
 from arranger.plugins.default_preemption import DefaultPreemption
-from arranger.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
-from arranger.plugins.resource_scoring import ScoringStrategy
+from arranger.plugins.helpers.args import ResourceSpec
+from arranger.plugins.helpers.resource_scoring import ScoringStrategy
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from arranger.replay.objects import GPU, SCHEDULER
 
 Strategy = Literal["LeastAllocated", "MostAllocated"]

@@ -18,7 +18,7 @@ from arranger.api.effects import (
 )
 from arranger.cluster.object_store import StoredObject
 from arranger.engine.entity import Part
-from arranger.plugins.dynamic_resources import DynamicResources
+from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod
 from tests.devices import (
     ClaimBuilder,

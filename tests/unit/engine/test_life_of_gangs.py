@@ -30,7 +30,7 @@ from arranger.api.types.pod_groups import (
 from arranger.engine.engine import Engine
 from arranger.engine.gang_hold import GangPolicy
 from arranger.gangs.group import GangGroup
-from arranger.plugins.scheduling_gates import SchedulingGates
+from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_life import (
     BOTH,

@@ -21,7 +21,7 @@ from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod, expr
 from tests.storage import DRIVER, a_claim, a_class, a_csi_node, a_volume, attached
 

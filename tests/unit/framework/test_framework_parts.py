@@ -27,8 +27,8 @@ from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.framework.runtime.run import normalize_by_max, run_filter, run_score
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.node_name import NodeName
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.nodes.node_name import NodeName
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import PodBuilder, a_cluster, a_node, a_pod
 
 CPU = Rejection(("Insufficient cpu",))

@@ -8,7 +8,7 @@ from arranger.explain.judging import judge_pod
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import Member, PodBuilder, a_cluster
 
 

@@ -13,10 +13,10 @@ from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
-from arranger.plugins.bin_pack import BinPack
-from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
-from arranger.plugins.leader_first import LeaderFirst
-from arranger.plugins.min_fragment import MinFragment
+from arranger.plugins.placement.bin_pack import BinPack
+from arranger.plugins.placement.job_affinity import JobAffinity, JobAntiAffinity
+from arranger.plugins.placement.leader_first import LeaderFirst
+from arranger.plugins.placement.min_fragment import MinFragment
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.judging import scores
 

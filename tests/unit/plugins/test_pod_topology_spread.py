@@ -12,7 +12,7 @@ from arranger.cluster.object_store import StoredObject
 from arranger.explain.judging import judge_pod
 from arranger.framework import ClusterEvent, EventKind
 from arranger.framework.runtime.registry import Registry
-from arranger.plugins.pod_topology_spread import PodTopologySpread
+from arranger.plugins.topology.pod_topology_spread import PodTopologySpread
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.judging import judged, only, rejected, scores
 

@@ -10,12 +10,12 @@ from arranger.framework.interface import Plugin, Queued
 from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.node_declared_features import NodeDeclaredFeatures
-from arranger.plugins.node_name import NodeName
-from arranger.plugins.node_ports import NodePorts
-from arranger.plugins.node_unschedulable import NodeUnschedulable
-from arranger.plugins.priority_sort import PrioritySort
-from arranger.plugins.scheduling_gates import SchedulingGates
+from arranger.plugins.nodes.node_declared_features import NodeDeclaredFeatures
+from arranger.plugins.nodes.node_name import NodeName
+from arranger.plugins.nodes.node_ports import NodePorts
+from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
+from arranger.plugins.queueing.priority_sort import PrioritySort
+from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.plugins.judging import judged, rejected
 

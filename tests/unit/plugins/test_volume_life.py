@@ -13,7 +13,7 @@ from arranger.framework.interface import Wait
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.registry import Registry
 from arranger.framework.status import CycleState, Status
-from arranger.plugins.volume_binding import VolumeBinding
+from arranger.plugins.volumes.volume_binding import VolumeBinding
 from tests.builders import Member, StoredBuilder, a_cluster, a_node, a_pod
 from tests.storage import a_claim, a_class, a_volume
 from tests.unit.plugins.judging import only
