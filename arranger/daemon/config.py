@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 
 from arranger.daemon import extender_config
 from arranger.daemon.extender_config import ExtenderConfig
-from arranger.engine.gang_hold import GangPolicy
-from arranger.engine.queue import QueueSettings
+from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.queue.scheduling_queue import QueueSettings
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.config_errors import nearest, wrong_fields
 from arranger.framework.runtime.profile import Profile, ProfileError, Weighted

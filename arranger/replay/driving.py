@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from arranger.api.effects import Applied, Bind
 from arranger.engine.engine import Engine
-from arranger.engine.queue import QueueSettings
+from arranger.engine.queue.scheduling_queue import QueueSettings
 from arranger.replay.objects import key_of, node_of, pod_of
 from arranger.replay.policies import Policy
 from arranger.replay.trace import TraceNode, TracePod

@@ -21,9 +21,9 @@ from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import Entity, Part
-from arranger.engine.gang_hold import GangPolicy
-from arranger.engine.member import Member
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
+from arranger.engine.queued_pod import Member
 from arranger.framework.cluster_event import EventKind, WakeUp
 from arranger.framework.interface import Plugin, Queued, Reads
 from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted

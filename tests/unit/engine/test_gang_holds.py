@@ -7,7 +7,7 @@ import pytest
 from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Part
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import EventKind, WakeUp
 from arranger.framework.interface import Plugin, Wait

@@ -16,7 +16,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.interface import Plugin, Wait
 from arranger.plugins import default_profile

@@ -28,7 +28,7 @@ from arranger.api.types.pod_groups import (
     SavedGang,
 )
 from arranger.engine.engine import Engine
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.gangs.group import GangGroup
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group

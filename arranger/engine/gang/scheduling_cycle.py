@@ -19,11 +19,11 @@ from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.cycle import Cycle
-from arranger.engine.decisions import Broken, Held, NoRoom, Placed, Unplaced, Within
 from arranger.engine.entity import GANG, Entity
-from arranger.engine.member import Member
-from arranger.engine.reservation import nodes_for
+from arranger.engine.pod.node_reservation import nodes_for
+from arranger.engine.pod.schedule_result import Broken, Held, NoRoom, Placed, Unplaced, Within
+from arranger.engine.pod.scheduling_cycle import Cycle
+from arranger.engine.queued_pod import Member
 from arranger.framework.diagnosis import Rejected
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code

@@ -12,8 +12,9 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.counsel import Counsel
-from arranger.engine.decisions import (
+from arranger.engine.pod.extender_result import Counsel
+from arranger.engine.pod.node_reservation import Reservation
+from arranger.engine.pod.schedule_result import (
     Broken,
     Decision,
     Held,
@@ -23,10 +24,9 @@ from arranger.engine.decisions import (
     Within,
     refused_node,
 )
-from arranger.engine.member import Member
-from arranger.engine.nominations import Nominations
-from arranger.engine.reservation import Reservation
-from arranger.engine.second_pass import MORE_IS_LESS, second_pass
+from arranger.engine.pod.second_filter_pass import MORE_IS_LESS, second_pass
+from arranger.engine.queue.nominator import Nominations
+from arranger.engine.queued_pod import Member
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.dry_run import (

@@ -26,12 +26,12 @@ from arranger.api.effects import (
 )
 from arranger.api.extenders import Extender
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.counsel import Counsel, no_counsel
-from arranger.engine.decisions import Unplaced
-from arranger.engine.desk import Desk
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
 from arranger.engine.entity import Entity, Part
-from arranger.engine.member import Member
+from arranger.engine.pod.extender_result import Counsel, no_counsel
+from arranger.engine.pod.schedule_result import Unplaced
+from arranger.engine.queued_pod import Member
 
 #: Seconds beyond the extenders' own time-outs after which an answer is not waited for any more.
 PATIENCE: Final = 30.0
@@ -110,7 +110,7 @@ class Consulting:
         extenders = self.minding_victims(member.pod)
         pods = {pod.uid: pod for option in unplaced.options for pod in option.victims}
         question = ConsultVictims(
-            reports.pod_ref(member.pod.pod),
+            pod_events.pod_ref(member.pod.pod),
             extenders,
             {
                 option.node: NodeVictims(
@@ -118,7 +118,7 @@ class Consulting:
                 )
                 for option in unplaced.options
             },
-            {uid: reports.pod_ref(pod.pod) for uid, pod in pods.items()},
+            {uid: pod_events.pod_ref(pod.pod) for uid, pod in pods.items()},
         )
         round_ = self._round(entity, extenders, now)
         round_.unplaced = unplaced
@@ -150,7 +150,9 @@ class Consulting:
         for kind, (member, minding) in subjects.items():
             nodes = self._desk.cycle.shortlist(member)
             if nodes:
-                self._send(round_, kind, Consult(reports.pod_ref(member.pod.pod), minding, nodes))
+                self._send(
+                    round_, kind, Consult(pod_events.pod_ref(member.pod.pod), minding, nodes)
+                )
             else:
                 round_.counsels[kind] = no_counsel(self._desk.cluster.table)
         self._set_aside(round_)

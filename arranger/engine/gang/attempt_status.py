@@ -12,8 +12,8 @@ from typing import Final
 
 from arranger.api.effects import PatchObject
 from arranger.api.types.pod_groups import SavedGang
-from arranger.engine.desk import Desk
-from arranger.engine.notices import Notices
+from arranger.engine.context import Desk
+from arranger.engine.deadlines import Notices
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
 from arranger.api.extenders import Extender
-from arranger.engine import reports
-from arranger.engine.decisions import refused_node
-from arranger.engine.desk import Desk
-from arranger.engine.member import Member
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
 from arranger.engine.phases import Phase
+from arranger.engine.pod.schedule_result import refused_node
+from arranger.engine.queued_pod import Member
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.framework.interface import Plugin, Wait
 from arranger.framework.runtime.plugin_errors import PluginFailureError, failure, running
@@ -126,7 +126,7 @@ class Binder:
         desk.count(member, "error")
         if desk.release(member, now):
             if refused is None or refused.reason not in SAYS_NOTHING:
-                desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, message)
+                desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, message)
             self._retry(member, now)
 
     def reject(self, member: Member, refusal: Status, now: float) -> None:
@@ -135,7 +135,9 @@ class Binder:
         self.forget(member)
         desk.count(member, "unschedulable")
         if desk.release(member, now):
-            desk.outbox += reports.failed(member, reports.UNSCHEDULABLE, refused_node(refusal))
+            desk.outbox += pod_events.failed(
+                member, pod_events.UNSCHEDULABLE, refused_node(refusal)
+            )
             self._reject(member, refusal, now)
 
     def check_consistent(self) -> None:
@@ -194,7 +196,7 @@ class Binder:
             self.roll_back(member, f'node "{member.node}" not found', now)
             return
         if (extender := self._binding_extender(member)) is not None:
-            by_extender = Bind(reports.pod_ref(member.pod.pod), member.node, by=extender)
+            by_extender = Bind(pod_events.pod_ref(member.pod.pod), member.node, by=extender)
             member.binding = by_extender
             self._desk.outbox.append(by_extender)
         else:
@@ -240,7 +242,7 @@ class Binder:
     def _applied(self, member: Member, now: float) -> None:
         desk = self._desk
         member.move(Phase.BOUND)
-        desk.outbox.append(reports.scheduled(member))
+        desk.outbox.append(pod_events.scheduled(member))
         desk.stats.waits.append(now - member.queued_at)
         desk.stats.tries.append(member.tries)
         for plugin in member.profile.at("post_bind"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.member import Member
+from arranger.engine.queued_pod import Member
 from arranger.framework.diagnosis import Rejected
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation

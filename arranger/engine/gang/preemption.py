@@ -16,13 +16,13 @@ from typing import Final
 
 from arranger.api.effects import PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.decisions import Within
-from arranger.engine.desk import Desk
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
 from arranger.engine.entity import Entity
-from arranger.engine.gang_cycle import GangCycle, GangDecision
-from arranger.engine.member import Member
-from arranger.engine.preempting import Preempting
+from arranger.engine.gang.scheduling_cycle import GangCycle, GangDecision
+from arranger.engine.pod.preemption_executor import Preempting
+from arranger.engine.pod.schedule_result import Within
+from arranger.engine.queued_pod import Member
 from arranger.framework.runtime.dry_run import Company, WhatIf
 from arranger.preemption.disruption_budgets import split
 from arranger.preemption.evicting_plugin import evicts
@@ -353,13 +353,13 @@ class GangEviction:
         for member, node in plan.places:
             self._preempting.nominate(member, node, (), now)
             self._desk.outbox.append(
-                PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node=node)
+                PatchPodStatus(pod_events.pod_ref(member.pod.pod), nominated_node=node)
             )
         for victim in plan.victims:
             node = self._desk.cluster.node_of(victim.uid) or ""
             self._preempting.evict(victim, entity.lead, node, now, group=entity.gang_group.name)
             entity.victims.add(victim.uid)
-        self._desk.outbox.append(reports.preempting(entity.lead, plan.victims))
+        self._desk.outbox.append(pod_events.preempting(entity.lead, plan.victims))
         return True
 
 

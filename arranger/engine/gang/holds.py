@@ -7,7 +7,7 @@ from typing import Literal
 
 from arranger.api.gang_membership import Topology
 from arranger.engine.entity import Entity
-from arranger.engine.member import Member
+from arranger.engine.queued_pod import Member
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from typing import Final
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
 from arranger.api.effects import AnnotatePod
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.desk import Desk
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
+from arranger.engine.deadlines import Notices
 from arranger.engine.entity import GANG, Entity, Part, refusal
-from arranger.engine.gang_cycle import GangCycle
-from arranger.engine.gang_hold import GangPolicy, Hold
-from arranger.engine.gang_preemption import GangEviction, GangPreemption
-from arranger.engine.gang_rounds import GangRounds
-from arranger.engine.member import Member
-from arranger.engine.notices import Notices
-from arranger.engine.preempting import Preempting
-from arranger.engine.room_keeper import RoomKeeper
+from arranger.engine.gang.attempt_status import GangRounds
+from arranger.engine.gang.holds import GangPolicy, Hold
+from arranger.engine.gang.preemption import GangEviction, GangPreemption
+from arranger.engine.gang.scheduling_cycle import GangCycle
+from arranger.engine.gang.starvation import RoomKeeper
+from arranger.engine.pod.preemption_executor import Preempting
+from arranger.engine.queued_pod import Member
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 from arranger.gangs.group import GangGroup, Tally
@@ -197,8 +197,8 @@ class GangUnits:
             if entity.reason and entity.part is not Part.ACTIVE:
                 entity.told_at = now
                 for member in (*entity.ready(), *held):
-                    self._desk.outbox += reports.failed(
-                        member, reports.UNSCHEDULABLE, entity.reason
+                    self._desk.outbox += pod_events.failed(
+                        member, pod_events.UNSCHEDULABLE, entity.reason
                     )
 
     def _held(self, entity: Entity) -> list[Member]:
@@ -219,7 +219,7 @@ class GangUnits:
             gang = self._registry.gang_of(member.uid)
             if gang is not None and not gang.blocked and gang.claims[member.uid].timed_out:
                 mark = {GANG_TIMEOUT: None, BUNDLE_TIMEOUT: None}
-                self._desk.outbox.append(AnnotatePod(reports.pod_ref(member.pod.pod), mark))
+                self._desk.outbox.append(AnnotatePod(pod_events.pod_ref(member.pod.pod), mark))
 
     # --- counting --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queue_heap import Lanes
+from arranger.engine.queue.heap import Lanes
 from arranger.quota.ledger import QueueLedger
 
 

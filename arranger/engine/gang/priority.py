@@ -5,7 +5,7 @@ from __future__ import annotations
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
 from arranger.cluster.cluster import Cluster
-from arranger.engine.desk import Desk
+from arranger.engine.context import Desk
 from arranger.gangs.registry import GangRegistry
 
 

@@ -7,12 +7,12 @@ from functools import partial
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.desk import Desk
+from arranger.cluster.resource_fit import might_fit
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
 from arranger.engine.entity import Part
-from arranger.engine.member import Member
 from arranger.engine.phases import Phase
-from arranger.engine.room import might_fit
+from arranger.engine.queued_pod import Member
 from arranger.framework.status import Code, Status
 from arranger.quota.ledger import QueueLedger
 
@@ -53,7 +53,7 @@ class Preempting:
         for victim in victims:
             self.evict(victim, member, node, now)
         if victims:
-            self._desk.outbox.append(reports.preempting(member, victims))
+            self._desk.outbox.append(pod_events.preempting(member, victims))
 
     def break_promise(self, member: Member, now: float) -> None:
         """Withdraw a promise; the pod looks for another node."""
@@ -64,7 +64,7 @@ class Preempting:
         """Take a promise back, and the nomination with it."""
         if self.release(member, now):
             self._desk.outbox.append(
-                PatchPodStatus(reports.pod_ref(member.pod.pod), nominated_node="")
+                PatchPodStatus(pod_events.pod_ref(member.pod.pod), nominated_node="")
             )
 
     def release(self, member: Member, now: float) -> bool:
@@ -92,7 +92,7 @@ class Preempting:
         ours_yet = ours is not None and (
             ours.phase is Phase.WAITING or (ours.phase is Phase.BINDING and ours.binding is None)
         )
-        told = reports.preempted(
+        told = pod_events.preempted(
             victim.pod,
             by,
             node,
@@ -107,7 +107,7 @@ class Preempting:
             self._reject(ours, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
             return
         delete = DeletePod(
-            reports.pod_ref(victim.pod), reports.disruption(controller, group=bool(group))
+            pod_events.pod_ref(victim.pod), pod_events.disruption(controller, group=bool(group))
         )
         desk.cycle.nominations.leaving.add(victim.uid)
         desk.evicted(victim)

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, Entity, Part
-from arranger.engine.member import Member
-from arranger.engine.queue_heap import LaneHeap, Lanes
+from arranger.engine.queue.heap import LaneHeap, Lanes
+from arranger.engine.queued_pod import Member
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.framework.runtime.plugin_errors import PluginFailureError, failure, running
 from arranger.framework.status import Status

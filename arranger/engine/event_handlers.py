@@ -16,21 +16,21 @@ from arranger.api.types.queue import SERVICE_TYPE, Queue, is_preemptable, queue_
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.object_store import StoredObject, alike
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.binding import Binder
-from arranger.engine.changes import node_change, placed_pod_change, waiting_pod_change
-from arranger.engine.consulting import Consulting
-from arranger.engine.desk import Desk
-from arranger.engine.gang_hold import GangPolicy
-from arranger.engine.gang_work import GangWork
-from arranger.engine.job_shares import JobShares
-from arranger.engine.member import Member
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
+from arranger.engine.extenders.coordinator import Consulting
+from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.manager import GangWork
+from arranger.engine.gang.priority import priority_of, rank_anew
 from arranger.engine.phases import Phase
-from arranger.engine.preempting import PREEMPTION, Preempting
-from arranger.engine.queue import QueueSettings, SchedulingQueue
-from arranger.engine.queue_lanes import QueueLanes
-from arranger.engine.queue_timers import QueueTimers
-from arranger.engine.ranks import priority_of, rank_anew
+from arranger.engine.pod.binding_cycle import Binder
+from arranger.engine.pod.preemption_executor import PREEMPTION, Preempting
+from arranger.engine.queue.cluster_events import node_change, placed_pod_change, waiting_pod_change
+from arranger.engine.queue.fair_share import QueueLanes
+from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from arranger.engine.queued_pod import Member
+from arranger.engine.quota_timers import QueueTimers
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Status
@@ -68,7 +68,7 @@ class Intake:
     ) -> None:
         """``calendar`` turns the engine's clock into seconds since 1970.
 
-        ``parallel_consultations``: see :class:`~arranger.engine.consulting.Consulting`.
+        ``parallel_consultations``: see :class:`~arranger.engine.extenders.coordinator.Consulting`.
         """
         self.cluster = Cluster()
         self.registry = GangRegistry()
@@ -172,7 +172,7 @@ class Intake:
             return
         problems = self.ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
-            self._desk.outbox += reports.queue_problems(queue, problems)
+            self._desk.outbox += pod_events.queue_problems(queue, problems)
         self._desk.happened(ClusterEvent(EventKind.OTHER, resource="Queue"), now)
 
     def _let_in(self, group: GangGroup) -> str:
@@ -206,7 +206,7 @@ class Intake:
         rank_anew(self._desk, self.registry, group)
         self._regroup(changed, now)
         if gang is not None and gang.problems != before:
-            self._desk.outbox += reports.pod_group_problems(group, gang.problems)
+            self._desk.outbox += pod_events.pod_group_problems(group, gang.problems)
 
     def pod_group_gone(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
@@ -283,7 +283,7 @@ class Intake:
             and claim.problems
             and (not before or before.problems != claim.problems)
         ):
-            self._desk.outbox += reports.pod_problems(pod, claim.problems)
+            self._desk.outbox += pod_events.pod_problems(pod, claim.problems)
         return changed
 
     def _observed_on_node(self, info: PodInfo, now: float) -> None:
@@ -326,7 +326,7 @@ class Intake:
                 return  # bound by an earlier life of ours or by others; this event is older
             member = Member(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._desk.members[info.uid] = member
-            self._desk.outbox += reports.misread_notes(member)
+            self._desk.outbox += pod_events.misread_notes(member)
             if node := info.pod.status.nominated_node_name:
                 # Promised by an earlier life of ours: its victims may be gone already.
                 self._desk.cycle.nominations.promise(member, node)
@@ -347,7 +347,7 @@ class Intake:
             self._gangs.enqueue(home, now)
         if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
             told = misread(earlier.pod, member.profile.by_name)
-            self._desk.outbox += reports.misread_notes(member, told)
+            self._desk.outbox += pod_events.misread_notes(member, told)
         self._desk.cycle.nominations.updated(member)
 
     def _ended(self, uid: str, now: float) -> None:

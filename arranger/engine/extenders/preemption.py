@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from arranger.api.effects import NodeVictims, VictimAdvice
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.decisions import Unplaced
-from arranger.engine.desk import Desk
-from arranger.engine.member import Member
+from arranger.engine.context import Desk
+from arranger.engine.pod.schedule_result import Unplaced
+from arranger.engine.queued_pod import Member
 from arranger.preemption.evicting_plugin import evicts
 from arranger.preemption.importance import Candidate, in_order
 

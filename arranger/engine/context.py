@@ -11,11 +11,11 @@ from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.cycle import Cycle, unreserve_plugins
-from arranger.engine.member import Member
+from arranger.cluster.resource_fit import might_fit
 from arranger.engine.phases import HOLDING, Phase
-from arranger.engine.queue import SchedulingQueue
-from arranger.engine.room import might_fit
+from arranger.engine.pod.scheduling_cycle import Cycle, unreserve_plugins
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.queued_pod import Member
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs.group import GangGroup
 

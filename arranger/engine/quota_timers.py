@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine import reports
-from arranger.engine.desk import Desk
+from arranger.engine import pod_events
+from arranger.engine.context import Desk
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs.registry import GangRegistry
@@ -49,7 +49,7 @@ class QueueTimers:
     def tell(self) -> None:
         """Have the owners of PodGroups told what there is to tell."""
         for word in self._admission.news():
-            self._desk.outbox += reports.pod_group_told(word.group, word.reason, word.text)
+            self._desk.outbox += pod_events.pod_group_told(word.group, word.reason, word.text)
 
     def next_timer(self) -> float | None:
         """When something will be due."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from arranger.api.effects import AnnotatePod, DeletePod
-from arranger.engine import reports
+from arranger.engine import pod_events
 from arranger.engine.entity import GANG, Entity
-from arranger.engine.gang_cycle import GangDecision, topology_of
-from arranger.engine.gang_hold import Hold
-from arranger.engine.gang_units import QUIET, GangUnits
-from arranger.engine.member import Member
+from arranger.engine.gang.holds import Hold
+from arranger.engine.gang.notifier import QUIET, GangUnits
+from arranger.engine.gang.scheduling_cycle import GangDecision, topology_of
 from arranger.engine.phases import Phase
+from arranger.engine.queued_pod import Member
 from arranger.gangs import messages
 from arranger.gangs.gang import Standing
 from arranger.gangs.group import GangGroup
@@ -157,14 +157,14 @@ class GangWork(GangUnits):
         text = f"{decision.broken} ({messages.title(entity.gang_group)}, pod {decision.blocker.pod.key})"
         self._desk.count(decision.blocker, "error")
         for member in entity.members.values():
-            self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, text)
+            self._desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, text)
         self._desk.queue.retry(entity, now)
 
     def _failed(self, entity: Entity, decision: GangDecision, now: float) -> None:
         for member in entity.ready():
             self._desk.count(member, "unschedulable")
         if decision.blocker is not None and not decision.complete:
-            self._desk.outbox += reports.further(decision.blocker, decision.events)
+            self._desk.outbox += pod_events.further(decision.blocker, decision.events)
             if decision.stuck is not None:
                 self._desk.cycle.take_back(decision.blocker, decision.stuck)
         entity.blockers = decision.blockers
@@ -374,14 +374,14 @@ class GangWork(GangUnits):
             for member in (*hold.entity.members.values(), *released):
                 mark = self._registry.claim_of(member.uid).mark
                 self._desk.outbox.append(
-                    AnnotatePod(reports.pod_ref(member.pod.pod), {mark: "true"})
+                    AnnotatePod(pod_events.pod_ref(member.pod.pod), {mark: "true"})
                 )
         text = (
             f"{messages.title(group)} gave its nodes back: it did not become complete within "
             f"{hold.deadline - hold.since:g}s"
         )
         for member in [*hold.entity.members.values(), *released]:
-            self._desk.outbox.append(reports.out_of_time(member, text))
+            self._desk.outbox.append(pod_events.out_of_time(member, text))
         self._put_back(hold, released, now)
         if hold.entity.members:
             self._notice(hold.entity, now)
@@ -391,4 +391,4 @@ class GangWork(GangUnits):
             for uid in gang.claims:
                 pod = self._desk.cluster.pod(uid)
                 if pod is not None and uid not in self._desk.members and not gang.leaves(uid):
-                    self._desk.outbox.append(DeletePod(reports.pod_ref(pod.pod)))
+                    self._desk.outbox.append(DeletePod(pod_events.pod_ref(pod.pod)))

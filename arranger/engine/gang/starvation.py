@@ -1,13 +1,13 @@
-"""Keeps room for gangs that have waited too long; see :mod:`arranger.engine.reservation`."""
+"""Keeps room for gangs that have waited too long; see :mod:`arranger.engine.pod.node_reservation`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from arranger.engine.desk import Desk
+from arranger.engine.context import Desk
 from arranger.engine.entity import Entity, Part
-from arranger.engine.reservation import RESERVATION, Reservation, all_ended
+from arranger.engine.pod.node_reservation import RESERVATION, Reservation, all_ended
 from arranger.framework.cluster_event import ClusterEvent, EventKind
 from arranger.gangs import messages
 
