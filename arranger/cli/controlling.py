@@ -37,7 +37,7 @@ def controllers(
     from arranger.controllers.process import run_controllers
     from arranger.daemon.config import ConfigError, load_config
     from arranger.daemon.logs import configure_logging
-    from arranger.kube.auth import AuthError, load_access
+    from arranger.kube.client.kubeconfig import AuthError, load_access
 
     async def run() -> None:
         access = await load_access(str(kubeconfig) if kubeconfig else None, context)

@@ -19,8 +19,8 @@ from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.http import serve
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
-from arranger.kube.access import Access
-from arranger.kube.http import HttpTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import Access
 
 Object = dict[str, Any]
 

@@ -51,7 +51,7 @@ def run(
     from arranger.daemon.logs import configure_logging
     from arranger.daemon.process import run_daemon
     from arranger.daemon.scheduler import LeadershipLostError
-    from arranger.kube.auth import AuthError
+    from arranger.kube.client.kubeconfig import AuthError
 
     try:
         config = load_config(config_file)

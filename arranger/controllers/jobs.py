@@ -17,10 +17,10 @@ from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
 from arranger.controllers.jobs_ledger import JobLedger
 from arranger.controllers.jobs_reconciling import JobReconciler
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
-from arranger.kube.stamps import utc_now
-from arranger.kube.transport import Transport
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 
 log = structlog.get_logger(__name__)
 

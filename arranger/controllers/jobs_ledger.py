@@ -18,7 +18,7 @@ from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, place_of
 from arranger.controllers.jobs_memory import Place
 from arranger.controllers.jobs_view import JobView, SeenGroup
-from arranger.kube.reflector import newer
+from arranger.kube.watch.reflector import newer
 
 Object = dict[str, Any]
 

@@ -23,11 +23,11 @@ from arranger.controllers.jobs_policies import pod_name
 from arranger.controllers.jobs_state import REFUSED
 from arranger.controllers.jobs_view import JobView
 from arranger.controllers.telling import publish
-from arranger.kube.backoff import Backoff
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Response, Transport, TransportError
 from arranger.kube.events import EventRecorder
-from arranger.kube.stamps import utc_now
-from arranger.kube.status import parse_status
-from arranger.kube.transport import Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

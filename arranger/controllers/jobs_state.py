@@ -18,7 +18,7 @@ from arranger.controllers.jobs_check import problem_of
 from arranger.controllers.jobs_memory import Memory
 from arranger.controllers.jobs_policies import Decision, decide
 from arranger.controllers.jobs_view import JobView
-from arranger.kube.stamps import second_time
+from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
 

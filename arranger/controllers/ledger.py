@@ -32,7 +32,7 @@ from arranger.controllers.gang_status import (
 from arranger.controllers.members import Member, Muster, member_of, muster
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
-from arranger.kube.reflector import newer
+from arranger.kube.watch.reflector import newer
 
 Object = dict[str, Any]
 

@@ -11,7 +11,7 @@ from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROU
 from arranger.api.gang_membership import GangClaim
 from arranger.api.types.core import Pod
 from arranger.gangs.gang import Standing, standing_of
-from arranger.kube.stamps import second_time
+from arranger.kube.client.timestamps import second_time
 
 #: Annotation that makes a pod a member → how the dialect is called.
 _DIALECTS: Final = (

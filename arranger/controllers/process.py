@@ -22,10 +22,10 @@ from arranger.controllers.ledger import Ledger
 from arranger.controllers.queues import QueueController, ToAll
 from arranger.controllers.reconciling import Reconciler
 from arranger.controllers.tyjobs import TYJobController
-from arranger.kube.access import Access
-from arranger.kube.decoding import Decoder
-from arranger.kube.http import READ_BUFFER, HttpTransport
-from arranger.kube.reflector import Reflector
+from arranger.kube.client.aiohttp_transport import READ_BUFFER, HttpTransport
+from arranger.kube.client.credentials import Access
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 
 log = structlog.get_logger(__name__)
 

@@ -20,12 +20,12 @@ from arranger.controllers.queues_book import PATHS, QUEUE_API, QUEUES, QueueBook
 from arranger.controllers.queues_status import patch_of, queue_status
 from arranger.controllers.telling import publish
 from arranger.controllers.turns import Turn, Turns
-from arranger.kube.decoding import Decoder, KubeObject
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import second_time, utc_now
+from arranger.kube.client.transport import Transport, TransportError
 from arranger.kube.events import EventRecorder
-from arranger.kube.reflector import Reflector, Sink
-from arranger.kube.stamps import second_time, utc_now
-from arranger.kube.status import parse_status
-from arranger.kube.transport import Transport, TransportError
+from arranger.kube.watch.decoder import Decoder, KubeObject
+from arranger.kube.watch.reflector import Reflector, Sink
 
 log = structlog.get_logger(__name__)
 

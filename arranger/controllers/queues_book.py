@@ -26,7 +26,7 @@ from arranger.api.types.queue import (
     QueueSpec,
     QueueStatus,
 )
-from arranger.kube.reflector import newer
+from arranger.kube.watch.reflector import newer
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import QueueState, chain, demand, faults, read_queue
 

@@ -14,9 +14,9 @@ import structlog
 
 from arranger.controllers.ledger import GANG_VERSION, GANGS, MANAGED_BY, Change, Key, Ledger
 from arranger.controllers.turns import Turn, Turns
-from arranger.kube.stamps import second_time, utc_now
-from arranger.kube.status import parse_status
-from arranger.kube.transport import Response, Transport, TransportError
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import second_time, utc_now
+from arranger.kube.client.transport import Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ import asyncio
 
 import structlog
 
+from arranger.kube.client.transport import Transport, TransportError
 from arranger.kube.events import EventRecorder
-from arranger.kube.transport import Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from arranger.kube.backoff import Backoff
+from arranger.kube.client.backoff import Backoff
 
 #: Names looked at at a time: few, because the scheduler's bindings go before.
 _WORKERS: Final = 4

@@ -16,10 +16,10 @@ import kopf
 from arranger.api.annotations import TYJOB
 from arranger.controllers.tyjobs_store import PARTS, PartSink, TYJobStore
 from arranger.controllers.tyjobs_writing import TYJobWriter
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
-from arranger.kube.stamps import utc_now
-from arranger.kube.transport import Transport
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 
 
 class TYJobController:

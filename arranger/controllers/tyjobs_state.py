@@ -27,7 +27,7 @@ from arranger.controllers.tyjobs_round import (
     Round,
     World,
 )
-from arranger.kube.stamps import second_time
+from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
 

@@ -17,7 +17,7 @@ from arranger.api.types.tyjob import (
     read_tyjob,
 )
 from arranger.controllers.tyjobs_round import World
-from arranger.kube.reflector import newer
+from arranger.kube.watch.reflector import newer
 
 Part = RankPod | LeaderService | LeaderAddress
 LookAt = Callable[[set[str]], None]

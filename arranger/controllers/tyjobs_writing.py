@@ -17,10 +17,10 @@ from arranger.controllers.telling import publish
 from arranger.controllers.turns import Turn, Turns
 from arranger.controllers.tyjobs_state import Create, DeletePod, Note, TellAddress, Write, plan
 from arranger.controllers.tyjobs_store import TYJobStore, is_part_of, read_part
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Response, Transport, TransportError
 from arranger.kube.events import EventRecorder
-from arranger.kube.stamps import utc_now
-from arranger.kube.status import parse_status
-from arranger.kube.transport import Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

@@ -17,9 +17,9 @@ from arranger.daemon.config import Config
 from arranger.daemon.health import health_server
 from arranger.daemon.scheduler import Scheduler
 from arranger.engine.engine import Engine
-from arranger.kube.auth import load_access
-from arranger.kube.http import HttpTransport
-from arranger.kube.pool import hot_transport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.connection_pool import hot_transport
+from arranger.kube.client.kubeconfig import load_access
 
 log = structlog.get_logger(__name__)
 

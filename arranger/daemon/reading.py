@@ -31,10 +31,10 @@ from arranger.api.types.workloads import ReplicaSet, ReplicationController, Serv
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.sinks import ObjectSink, StateSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
-from arranger.kube.decoding import Decoder
-from arranger.kube.meter import Meter
-from arranger.kube.reflector import Reflector
-from arranger.kube.transport import Transport
+from arranger.kube.client.metrics import Meter
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 
 #: A kind that the server does not serve counts as having no objects until it does.
 PATHS: Final[dict[type[Any], str]] = {

@@ -21,14 +21,14 @@ from arranger.daemon.extender_config import in_order
 from arranger.daemon.metrics import Metrics
 from arranger.daemon.reading import PATHS, Reading
 from arranger.engine.engine import Engine
-from arranger.kube.effects import Writer
-from arranger.kube.extender_http import HttpExtenders
-from arranger.kube.extenders import Consultant, ExtenderPort
-from arranger.kube.jobs import Done
-from arranger.kube.lease import LeaderElection, LeaseConfig
-from arranger.kube.reflector import Reflector
-from arranger.kube.transport import Transport
-from arranger.kube.whole import Whole, WholeDecoder, WholeObjects
+from arranger.kube.client.transport import Transport
+from arranger.kube.extenders.client import Consultant, ExtenderPort
+from arranger.kube.extenders.http import HttpExtenders
+from arranger.kube.leader_election import LeaderElection, LeaseConfig
+from arranger.kube.watch.raw_objects import Whole, WholeDecoder, WholeObjects
+from arranger.kube.watch.reflector import Reflector
+from arranger.kube.writes.call import Done
+from arranger.kube.writes.dispatcher import Writer
 
 log = structlog.get_logger(__name__)
 

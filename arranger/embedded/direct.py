@@ -14,7 +14,7 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.server import Answer, EmbeddedCluster, Request
 from arranger.embedded.taps import LostError, Taps
 from arranger.embedded.watching import Watch
-from arranger.kube.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class DirectTransport:
         accept: str = "application/json",
         timeout: float = 30.0,
     ) -> Response:
-        """See :class:`~arranger.kube.transport.Transport`; without taps nothing is ever lost."""
+        """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is ever lost."""
         request = Request(method, path, dict(query or {}), body or b"", content_type, accept)
         if self._taps is None:
             return _response(self.cluster.handle(request))

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from arranger.api.annotations import GANG_MIN, GANG_NAME
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.pool import RawPool
+from arranger.kube.client.connection_pool import RawPool
+from arranger.kube.client.credentials import Access, Credentials, Identity
 from tests.benchmarks.contest import (
     CONTENDERS,
     HEADING,

@@ -19,8 +19,8 @@ from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.store import Change
 from arranger.embedded.taps import Lose, Rule, Taps, by
 from arranger.embedded.virtual import virtual_now
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 from tests.simulation.gang_stage import GangStage
 from tests.simulation.stage import Object
 

@@ -34,7 +34,7 @@ from arranger.embedded.taps import (
     by,
 )
 from arranger.embedded.virtual import EPOCH, virtual_now
-from arranger.kube.extenders import ExtenderPort
+from arranger.kube.extenders.client import ExtenderPort
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]

@@ -22,7 +22,7 @@ from arranger.controllers.process import controllers_beside
 from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.taps import Calls, Reply, Taps
-from arranger.kube.access import Access, Credentials, Identity
+from arranger.kube.client.credentials import Access, Credentials, Identity
 from tests.builders import a_pod
 from tests.tyjobs import a_tyjob
 

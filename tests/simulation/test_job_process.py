@@ -9,7 +9,7 @@ import pytest
 
 from arranger.controllers.process import controllers_beside
 from arranger.embedded.http import serve
-from arranger.kube.access import Access, Credentials
+from arranger.kube.client.credentials import Access, Credentials
 from tests.simulation.job_stage import JobStage
 
 

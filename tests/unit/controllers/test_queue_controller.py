@@ -17,8 +17,8 @@ from arranger.embedded.direct import DirectTransport
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.shipped import shipped_definitions
 from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder
 from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
 

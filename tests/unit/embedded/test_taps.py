@@ -32,9 +32,9 @@ from arranger.embedded.taps import (
     by,
     of,
 )
-from arranger.kube.access import Access
-from arranger.kube.http import HttpTransport
-from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"

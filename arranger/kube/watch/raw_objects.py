@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from arranger.kube.decoding import (
+from arranger.kube.watch.decoder import (
     BadObject,
     BareMeta,
     Decoder,

@@ -30,10 +30,10 @@ from arranger.api.effects import (
     VictimAdvice,
 )
 from arranger.api.extenders import Extender
-from arranger.kube.backoff import Backoff
-from arranger.kube.binding import pod_node
-from arranger.kube.decoding import decode_bare
-from arranger.kube.extender_json import (
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.extenders.wire import (
     SCALE,
     BadAnswerError,
     binding_args,
@@ -44,10 +44,10 @@ from arranger.kube.extender_json import (
     priorities,
     victims,
 )
-from arranger.kube.jobs import ATTEMPT_TIMEOUT, Done
-from arranger.kube.meter import Meter, SilentMeter
-from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
-from arranger.kube.whole import WholeObjects
+from arranger.kube.watch.decoder import decode_bare
+from arranger.kube.watch.raw_objects import WholeObjects
+from arranger.kube.writes.binding import pod_node
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT, Done
 
 log = structlog.get_logger(__name__)
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import aiohttp
 
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.kube.access import Credentials, Identity
-from arranger.kube.http import USER_AGENT
-from arranger.kube.transport import RefusedConnectionError, TransportError
+from arranger.kube.client.aiohttp_transport import USER_AGENT
+from arranger.kube.client.credentials import Credentials, Identity
+from arranger.kube.client.transport import RefusedConnectionError, TransportError
 
 #: Connections to one extender.
 PER_HOST: Final = 16
@@ -23,7 +23,7 @@ class HttpExtenders:
         self._trust: dict[ExtenderTls, Credentials] = {}
 
     async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
-        """See :class:`~arranger.kube.extenders.ExtenderPort`."""
+        """See :class:`~arranger.kube.extenders.client.ExtenderPort`."""
         limits = aiohttp.ClientTimeout(total=extender.timeout, sock_connect=0.9 * extender.timeout)
         try:
             async with self._open().post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from arranger.kube.transport import Response
+from arranger.kube.client.transport import Response
 
 
 class StatusCause(msgspec.Struct):

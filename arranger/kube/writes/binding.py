@@ -13,10 +13,10 @@ import random
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Outcome, Refused
-from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.lines import Urgency
-from arranger.kube.status import Status, parse_status, retry_after
-from arranger.kube.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.status import Status, parse_status, retry_after
+from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.writes.call_queue import Urgency
 
 
 class _Meta(msgspec.Struct, omit_defaults=True):

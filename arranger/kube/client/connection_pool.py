@@ -18,9 +18,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httptools
 
-from arranger.kube.access import Access
-from arranger.kube.http import CONNECT_TIMEOUT, USER_AGENT
-from arranger.kube.transport import (
+from arranger.kube.client.aiohttp_transport import CONNECT_TIMEOUT, USER_AGENT
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import (
     RefusedConnectionError,
     Response,
     Stream,
@@ -137,7 +137,7 @@ class _Connection(asyncio.Protocol):
 
 
 class RawPool:
-    """A :class:`~arranger.kube.transport.Transport` for short requests; see the module.
+    """A :class:`~arranger.kube.client.transport.Transport` for short requests; see the module.
 
     A request whose connection dies is never repeated: once written it may have been executed.
 
@@ -175,7 +175,7 @@ class RawPool:
         accept: str = "application/json",
         timeout: float = 30.0,
     ) -> Response:
-        """See :class:`~arranger.kube.transport.Transport`; a 401 is tried once more with a
+        """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -212,7 +212,7 @@ class RawPool:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Not supported: watches go through :class:`~arranger.kube.http.HttpTransport`."""
+        """Not supported: watches go through :class:`~arranger.kube.client.aiohttp_transport.HttpTransport`."""
         raise NotImplementedError("the raw pool has no streams")
 
     async def close(self) -> None:

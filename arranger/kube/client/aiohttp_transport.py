@@ -10,8 +10,8 @@ from typing import Any, Final
 import aiohttp
 
 from arranger import __version__
-from arranger.kube.access import Access
-from arranger.kube.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 USER_AGENT: Final = f"arranger/{__version__}"
 #: Objects may be 1.5 MB, and each watch event is one line.
@@ -66,7 +66,7 @@ class HttpStream:
 
 
 class HttpTransport:
-    """A :class:`~arranger.kube.transport.Transport` over aiohttp.
+    """A :class:`~arranger.kube.client.transport.Transport` over aiohttp.
 
     The TLS context goes with each request, so a rotated certificate takes effect with the next
     connection while open watches live on.
@@ -88,7 +88,7 @@ class HttpTransport:
         accept: str = "application/json",
         timeout: float = 30.0,
     ) -> Response:
-        """See :class:`~arranger.kube.transport.Transport`; a 401 is tried once more with a
+        """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
         headers = {"Accept": accept}
         if body is not None:
@@ -123,7 +123,7 @@ class HttpTransport:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
-        """See :class:`~arranger.kube.transport.Transport`; never compressed, for low latency."""
+        """See :class:`~arranger.kube.client.transport.Transport`; never compressed, for low latency."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         authorization = await self._authorize(headers)
         limits = aiohttp.ClientTimeout(

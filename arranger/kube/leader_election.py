@@ -24,10 +24,10 @@ from datetime import datetime
 import msgspec
 import structlog
 
-from arranger.kube.meter import Meter, SilentMeter
-from arranger.kube.stamps import micro_time, utc_now
-from arranger.kube.status import parse_status
-from arranger.kube.transport import Response, Transport, TransportError
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import micro_time, utc_now
+from arranger.kube.client.transport import Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

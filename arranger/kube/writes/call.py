@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import Ambiguous, Outcome
-from arranger.kube.backoff import Backoff
-from arranger.kube.limit import AdaptiveLimit
-from arranger.kube.lines import Urgency
-from arranger.kube.transport import RefusedConnectionError, Response, Transport, TransportError
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Response,
+    Transport,
+    TransportError,
+)
+from arranger.kube.writes.call_queue import Urgency
+from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
 
 #: Called with each outcome: at most once with Ambiguous, and then with the final one.
 Done = Callable[[Outcome], None]

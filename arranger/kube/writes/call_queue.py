@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from arranger.kube.jobs import Job
+    from arranger.kube.writes.call import Job
 
 #: While the more urgent wait, one in so many still goes to the others in turn.
 OTHERS_SHARE: Final = 8

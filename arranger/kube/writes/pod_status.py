@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from arranger.api.effects import Applied, Outcome, PatchPodStatus
-from arranger.kube.jobs import Again, Done, Job, Wire
+from arranger.kube.writes.call import Again, Done, Job, Wire
 
 #: Makes the job of one patch, to be tried until it is answered.
 MakeJob = Callable[[PatchPodStatus], Job]

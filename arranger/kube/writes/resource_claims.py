@@ -19,12 +19,12 @@ from arranger.api.types.resource_claims import (
     ClaimConsumer,
     ResourceClaim,
 )
-from arranger.kube import protobuf
-from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.lines import Urgency
-from arranger.kube.podwrites import MERGE_PATCH
-from arranger.kube.status import parse_status, retry_after
-from arranger.kube.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.status import parse_status, retry_after
+from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.writes import protobuf
+from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.writes.call_queue import Urgency
+from arranger.kube.writes.pods import MERGE_PATCH
 
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
 _encode: Final = msgspec.json.Encoder().encode

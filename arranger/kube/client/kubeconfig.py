@@ -2,7 +2,7 @@
 
 Only its ``config`` package is used, and only when a function here is called: importing it costs
 two thirds of a second. Tokens, exec plugins and certificate files are its business; keeping them
-fresh is :class:`~arranger.kube.access.Credentials`'.
+fresh is :class:`~arranger.kube.client.credentials.Credentials`'.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from arranger.kube.access import Access, Credentials, Identity
+from arranger.kube.client.credentials import Access, Credentials, Identity
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

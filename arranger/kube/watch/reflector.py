@@ -17,8 +17,11 @@ from typing import Any, Final, Generic, Protocol
 import msgspec
 import structlog
 
-from arranger.kube.backoff import Backoff
-from arranger.kube.decoding import (
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.status import Status, parse_status, retry_after
+from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.watch.decoder import (
     INITIAL_EVENTS_END,
     BadObject,
     Decoder,
@@ -26,9 +29,6 @@ from arranger.kube.decoding import (
     T,
     decode_bare,
 )
-from arranger.kube.meter import Meter, SilentMeter
-from arranger.kube.status import Status, parse_status, retry_after
-from arranger.kube.transport import Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

@@ -22,12 +22,12 @@ from arranger.api.effects import (
     PodRef,
     Refused,
 )
-from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.lines import Urgency
-from arranger.kube.stamps import second_time
-from arranger.kube.status import parse_status, retry_after
-from arranger.kube.statuswrites import StatusJob
-from arranger.kube.transport import TransportError
+from arranger.kube.client.status import parse_status, retry_after
+from arranger.kube.client.timestamps import second_time
+from arranger.kube.client.transport import TransportError
+from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.writes.call_queue import Urgency
+from arranger.kube.writes.pod_status import StatusJob
 
 #: For pods; custom resources know only :data:`MERGE_PATCH`.
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"

@@ -26,16 +26,16 @@ from arranger.api.effects import (
     ReserveClaim,
     Write,
 )
-from arranger.kube.binding import BindJob
-from arranger.kube.claimwrites import ClaimJob
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Transport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
-from arranger.kube.jobs import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.limit import AdaptiveLimit
-from arranger.kube.lines import Lines
-from arranger.kube.meter import Meter, SilentMeter
-from arranger.kube.podwrites import MERGE_PATCH, IdempotentJob, PodWrites, Step
-from arranger.kube.stamps import utc_now
-from arranger.kube.transport import Transport, TransportError
+from arranger.kube.writes.binding import BindJob
+from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
+from arranger.kube.writes.call_queue import Lines
+from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
+from arranger.kube.writes.pods import MERGE_PATCH, IdempotentJob, PodWrites, Step
+from arranger.kube.writes.resource_claims import ClaimJob
 
 #: Seconds; more than the resolution of any event loop's clock.
 TICK: Final = 1e-6
