@@ -34,7 +34,7 @@ def controllers(
 
     import aiohttp
 
-    from arranger.controllers.process import run_controllers
+    from arranger.controllers.manager import run_controllers
     from arranger.daemon.config import ConfigError, load_config
     from arranger.daemon.logs import configure_logging
     from arranger.kube.client.kubeconfig import AuthError, load_access

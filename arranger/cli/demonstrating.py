@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from arranger.cli.simulating import Outcome, load_manifests, outcome_of
-from arranger.controllers.process import controllers_beside
+from arranger.controllers.manager import controllers_beside
 from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.http import serve

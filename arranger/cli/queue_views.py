@@ -12,8 +12,8 @@ import msgspec
 
 from arranger.api.types.core import Node, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queues_book import PATHS, Entry, QueueBook, ShownQueue, Use
-from arranger.controllers.queues_status import limit_of, state_of, usage
+from arranger.controllers.queue.cache import PATHS, Entry, QueueBook, ShownQueue, Use
+from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Transport
 from arranger.quota.queue_spec import QueueState

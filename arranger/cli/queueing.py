@@ -34,7 +34,7 @@ def queue(
 
     from arranger.cli.queue_tables import show
     from arranger.cli.queue_views import read_book, views_of
-    from arranger.controllers.queues_book import QueueBook
+    from arranger.controllers.queue.cache import QueueBook
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import AuthError, load_access
     from arranger.kube.client.transport import TransportError

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gangs import PodSink
-from arranger.controllers.jobs import JobController
-from arranger.controllers.ledger import GANGS, Ledger
-from arranger.controllers.reconciling import Reconciler
+from arranger.controllers.gang.cache import GANGS, Ledger
+from arranger.controllers.gang.controller import PodSink
+from arranger.controllers.gang.reconciler import Reconciler
+from arranger.controllers.vcjob.controller import JobController
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.store import Change

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.controllers.ledger import Ledger
-from arranger.controllers.process import controllers_beside
+from arranger.controllers.gang.cache import Ledger
+from arranger.controllers.manager import controllers_beside
 from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.taps import Calls, Reply, Taps

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.core import ObjectMeta
-from arranger.controllers.tyjobs import TYJobController
+from arranger.controllers.tyjob.controller import TYJobController
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.taps import Calls, Taps, of
 from arranger.embedded.virtual import virtual_now

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
-from arranger.controllers.jobs_memory import Memory, Place
-from arranger.controllers.jobs_view import JobView, SeenGroup
+from arranger.controllers.vcjob.controlled_resources import Memory, Place
+from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arranger.api.gang_membership import claim_of
-from arranger.controllers.members import Counts, Member, member_of, muster
+from arranger.controllers.gang.members import Counts, Member, member_of, muster
 from arranger.gangs.gang import Standing
 from tests.builders import PodBuilder, a_pod
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from arranger.api.types.core import Pod
-from arranger.controllers.queues import QueueController
+from arranger.controllers.queue.controller import QueueController
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.shipped import shipped_definitions

@@ -10,8 +10,8 @@ import pytest
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
 from arranger.api.types.tyjob import RankPod, TYJob
-from arranger.controllers.tyjobs_round import Round, World
-from arranger.controllers.tyjobs_state import (
+from arranger.controllers.tyjob.observed_state import Round, World
+from arranger.controllers.tyjob.state_machine import (
     Create,
     DeletePod,
     Plan,

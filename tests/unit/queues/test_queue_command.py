@@ -19,7 +19,7 @@ from rich.console import Console
 from arranger.cli.main import main
 from arranger.cli.queue_tables import show
 from arranger.cli.queue_views import View, read_book, views_of
-from arranger.controllers.queues_book import QueueBook, ShownQueue
+from arranger.controllers.queue.cache import QueueBook, ShownQueue
 from arranger.embedded.direct import DirectTransport
 from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster

@@ -16,7 +16,7 @@ from arranger.api.types.tyjob import (
     TYJob,
     read_tyjob,
 )
-from arranger.controllers.tyjobs_round import World
+from arranger.controllers.tyjob.observed_state import World
 from arranger.kube.watch.reflector import newer
 
 Part = RankPod | LeaderService | LeaderAddress

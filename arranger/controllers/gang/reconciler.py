@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from arranger.controllers.ledger import GANG_VERSION, GANGS, MANAGED_BY, Change, Key, Ledger
-from arranger.controllers.turns import Turn, Turns
+from arranger.controllers.gang.cache import GANG_VERSION, GANGS, MANAGED_BY, Change, Key, Ledger
+from arranger.controllers.runtime.work_queue import Turn, Turns
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
 from arranger.kube.client.transport import Response, Transport, TransportError

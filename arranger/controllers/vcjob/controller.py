@@ -15,8 +15,8 @@ import structlog
 from arranger.api.effects import ObjectRef
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
-from arranger.controllers.jobs_ledger import JobLedger
-from arranger.controllers.jobs_reconciling import JobReconciler
+from arranger.controllers.vcjob.cache import JobLedger
+from arranger.controllers.vcjob.reconciler import JobReconciler
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from arranger.api.types.tyjob import Place, RankPod, TYJob, problems_of
-from arranger.controllers import tyjobs_parts as parts
-from arranger.controllers.gang_status import with_condition
-from arranger.controllers.tyjobs_round import (
+from arranger.controllers.gang.status import with_condition
+from arranger.controllers.tyjob import manifests
+from arranger.controllers.tyjob.observed_state import (
     ENDS,
     FAILED,
     PENDING,
@@ -230,14 +230,14 @@ def _missing(current: Round, scheduler: str) -> list[Write]:
     def pod(place: Place) -> Create:
         counts = {first.pod: current.restarts, **current.worker_restarts}
         uid = leader.metadata.uid if leader is not None else ""
-        made = parts.pod(
+        made = manifests.pod(
             job, place, scheduler=scheduler, leader=uid, restarts=counts.get(place.pod, 0)
         )
         return Create("pods", made)
 
     writes: list[Write] = []
     if not current.world.service:
-        writes.append(Create("services", parts.service(job)))
+        writes.append(Create("services", manifests.service(job)))
     if leader is None:
         # Members of the last round that are still there would let the leader start without others.
         writes += _delete(pods.values())
@@ -260,9 +260,9 @@ def _tell_address(current: Round, leader: RankPod) -> list[Write]:
     if not leader.status.pod_ip or told == wanted:
         return []
     if told is None:
-        return [Create("configmaps", parts.addresses(current.job, wanted))]
+        return [Create("configmaps", manifests.addresses(current.job, wanted))]
     forgotten = dict.fromkeys(told)
-    return [TellAddress(parts.address_name(current.job), {**forgotten, **wanted})]
+    return [TellAddress(manifests.address_name(current.job), {**forgotten, **wanted})]
 
 
 def _clean(job: TYJob, world: World) -> list[Write]:

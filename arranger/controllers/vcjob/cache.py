@@ -16,8 +16,8 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, place_of
-from arranger.controllers.jobs_memory import Place
-from arranger.controllers.jobs_view import JobView, SeenGroup
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
 from arranger.kube.watch.reflector import newer
 
 Object = dict[str, Any]

@@ -14,8 +14,8 @@ from typing import Any
 import kopf
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.tyjobs_store import PARTS, PartSink, TYJobStore
-from arranger.controllers.tyjobs_writing import TYJobWriter
+from arranger.controllers.tyjob.cache import PARTS, PartSink, TYJobStore
+from arranger.controllers.tyjob.reconciler import TYJobWriter
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder

@@ -13,10 +13,17 @@ import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.tyjob import API_VERSION, TYJob
-from arranger.controllers.telling import publish
-from arranger.controllers.turns import Turn, Turns
-from arranger.controllers.tyjobs_state import Create, DeletePod, Note, TellAddress, Write, plan
-from arranger.controllers.tyjobs_store import TYJobStore, is_part_of, read_part
+from arranger.controllers.runtime.events import publish
+from arranger.controllers.runtime.work_queue import Turn, Turns
+from arranger.controllers.tyjob.cache import TYJobStore, is_part_of, read_part
+from arranger.controllers.tyjob.state_machine import (
+    Create,
+    DeletePod,
+    Note,
+    TellAddress,
+    Write,
+    plan,
+)
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Response, Transport, TransportError

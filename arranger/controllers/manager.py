@@ -16,12 +16,12 @@ import structlog
 
 from arranger import __version__
 from arranger.api.types.core import Pod
-from arranger.controllers.gangs import PodSink, register
-from arranger.controllers.jobs import JobController
-from arranger.controllers.ledger import Ledger
-from arranger.controllers.queues import QueueController, ToAll
-from arranger.controllers.reconciling import Reconciler
-from arranger.controllers.tyjobs import TYJobController
+from arranger.controllers.gang.cache import Ledger
+from arranger.controllers.gang.controller import PodSink, register
+from arranger.controllers.gang.reconciler import Reconciler
+from arranger.controllers.queue.controller import QueueController, ToAll
+from arranger.controllers.tyjob.controller import TYJobController
+from arranger.controllers.vcjob.controller import JobController
 from arranger.kube.client.aiohttp_transport import READ_BUFFER, HttpTransport
 from arranger.kube.client.credentials import Access
 from arranger.kube.watch.decoder import Decoder

@@ -12,10 +12,16 @@ from datetime import datetime
 from typing import Any
 
 from arranger.api.types.volcano_job import JobPod, Phase
-from arranger.controllers.jobs_memory import Place
-from arranger.controllers.jobs_objects import Made, group_of, made_for
-from arranger.controllers.jobs_state import FINISHED, Standing, advance, nonsense, status_of
-from arranger.controllers.jobs_view import JobView, SeenGroup
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.manifests import Made, group_of, made_for
+from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
+from arranger.controllers.vcjob.state_machine import (
+    FINISHED,
+    Standing,
+    advance,
+    nonsense,
+    status_of,
+)
 
 Object = dict[str, Any]
 

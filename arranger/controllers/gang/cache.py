@@ -22,14 +22,14 @@ from arranger.api.types.pod_groups import (
     SavedGang,
     VolcanoPodGroup,
 )
-from arranger.controllers.gang_status import (
+from arranger.controllers.gang.members import Member, Muster, member_of, muster
+from arranger.controllers.gang.status import (
     community_status,
     gang_spec,
     gang_status,
     native_status,
     volcano_status,
 )
-from arranger.controllers.members import Member, Muster, member_of, muster
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
 from arranger.kube.watch.reflector import newer

@@ -15,11 +15,11 @@ import structlog
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.gangs import status_fields
-from arranger.controllers.queues_book import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
-from arranger.controllers.queues_status import patch_of, queue_status
-from arranger.controllers.telling import publish
-from arranger.controllers.turns import Turn, Turns
+from arranger.controllers.gang.controller import status_fields
+from arranger.controllers.queue.cache import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
+from arranger.controllers.queue.status import patch_of, queue_status
+from arranger.controllers.runtime.events import publish
+from arranger.controllers.runtime.work_queue import Turn, Turns
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
 from arranger.kube.client.transport import Transport, TransportError

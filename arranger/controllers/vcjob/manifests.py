@@ -36,9 +36,9 @@ from arranger.api.types.volcano_job import (
     Task,
     VolcanoJob,
 )
-from arranger.controllers.jobs_memory import Place
-from arranger.controllers.jobs_policies import pod_name
-from arranger.controllers.jobs_view import JobView, group_name
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.policies import pod_name
+from arranger.controllers.vcjob.snapshot import JobView, group_name
 
 Object = dict[str, Any]
 

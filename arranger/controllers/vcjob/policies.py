@@ -14,8 +14,8 @@ from typing import Final
 
 from arranger.api.gang_membership import duration
 from arranger.api.types.volcano_job import Action, JobPod, Policy, Task, Trigger
-from arranger.controllers.jobs_memory import Place
-from arranger.controllers.jobs_view import JobView
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.snapshot import JobView
 
 #: What ``*`` stands for. A pod that runs is no reason to act unless somebody asks for just that.
 _ANYTHING: Final = frozenset(Trigger) - {Trigger.ANY, Trigger.POD_RUNNING}

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from arranger.api.types.core import Pod
-from arranger.controllers.ledger import GANG_VERSION, GANGS, KINDS, NATIVE, Key, Ledger
+from arranger.controllers.gang.cache import GANG_VERSION, GANGS, KINDS, NATIVE, Key, Ledger
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
-from arranger.controllers.members import Counts, Muster
+from arranger.controllers.gang.members import Counts, Muster
 
 Object = dict[str, Any]
 

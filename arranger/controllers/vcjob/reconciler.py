@@ -15,14 +15,14 @@ import structlog
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
-from arranger.controllers.jobs_ledger import JobLedger
-from arranger.controllers.jobs_memory import Place
-from arranger.controllers.jobs_objects import Made, pod_of
-from arranger.controllers.jobs_plan import Plan, plan
-from arranger.controllers.jobs_policies import pod_name
-from arranger.controllers.jobs_state import REFUSED
-from arranger.controllers.jobs_view import JobView
-from arranger.controllers.telling import publish
+from arranger.controllers.runtime.events import publish
+from arranger.controllers.vcjob.cache import JobLedger
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.manifests import Made, pod_of
+from arranger.controllers.vcjob.plan import Plan, plan
+from arranger.controllers.vcjob.policies import pod_name
+from arranger.controllers.vcjob.snapshot import JobView
+from arranger.controllers.vcjob.state_machine import REFUSED
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import utc_now

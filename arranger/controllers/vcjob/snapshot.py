@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from arranger.api.types.volcano_job import JOB_VERSION_KEY, JobPod, JobSpec, Task, VolcanoJob
-from arranger.controllers.jobs_memory import Memory, Place
+from arranger.controllers.vcjob.controlled_resources import Memory, Place
 
 
 @dataclass(frozen=True, slots=True)

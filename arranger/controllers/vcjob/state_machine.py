@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from arranger.api.types.volcano_job import ASKED, Action, Phase
-from arranger.controllers.jobs_check import problem_of
-from arranger.controllers.jobs_memory import Memory
-from arranger.controllers.jobs_policies import Decision, decide
-from arranger.controllers.jobs_view import JobView
+from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.policies import Decision, decide
+from arranger.controllers.vcjob.snapshot import JobView
+from arranger.controllers.vcjob.validation import problem_of
 from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
@@ -197,7 +197,7 @@ def _ask(view: JobView, standing: Standing, decision: Decision) -> Standing:
 
 
 def _apply(view: JobView, standing: Standing, decision: Decision) -> Standing:
-    """The beginning of an action; :mod:`~arranger.controllers.jobs_plan` carries it out."""
+    """The beginning of an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
     version = standing.version + 1
     memory = standing.memory
     action = decision.action

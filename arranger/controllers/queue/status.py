@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from arranger.api.types.queue import wanted_state, write_amount, write_amounts
-from arranger.controllers.gang_status import with_condition
-from arranger.controllers.queues_book import QueueBook, ShownQueue, Use
+from arranger.controllers.gang.status import with_condition
+from arranger.controllers.queue.cache import QueueBook, ShownQueue, Use
 from arranger.quota.queue_spec import QueueState
 
 Object = dict[str, Any]
