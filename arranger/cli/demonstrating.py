@@ -16,9 +16,9 @@ from arranger.cli.simulating import Outcome, load_manifests, outcome_of
 from arranger.controllers.manager import controllers_beside
 from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.http import serve
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import Access
 

@@ -14,12 +14,12 @@ import yaml
 
 from arranger.daemon.config import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.direct import DirectTransport
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.shipped import shipped_definitions
-from arranger.embedded.virtual import run_virtual, virtual_now
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.virtual_time import run_virtual, virtual_now
 
 Object = dict[str, Any]
 

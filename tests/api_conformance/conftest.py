@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import DirectTransport
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import Access, Credentials, Identity
 from arranger.kube.client.transport import Transport

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_access
 from tests.controlplane.daemon import Daemon, install_rbac, manifests

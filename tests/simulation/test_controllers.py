@@ -19,9 +19,9 @@ import yaml
 
 from arranger.controllers.gang.cache import Ledger
 from arranger.controllers.manager import controllers_beside
-from arranger.embedded.http import serve
+from arranger.embedded.fault_injection import Calls, Reply, Taps
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.taps import Calls, Reply, Taps
+from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import Access, Credentials, Identity
 from tests.builders import a_pod
 from tests.tyjobs import a_tyjob

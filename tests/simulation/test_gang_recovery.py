@@ -16,7 +16,7 @@ from itertools import count
 import pytest
 
 from arranger.daemon.config import Config, GangConfig
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     BINDINGS,
     LEASES,
     WRITES,

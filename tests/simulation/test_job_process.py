@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.controllers.manager import controllers_beside
-from arranger.embedded.http import serve
+from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import Access, Credentials
 from tests.simulation.job_stage import JobStage
 

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from arranger.daemon.config import Config, EnabledPlugin, PluginSet, ProfileConfig
-from arranger.embedded.taps import BINDINGS, EVENTS, LEASES, STATUSES, Delay, Reply, about
+from arranger.embedded.fault_injection import (
+    BINDINGS,
+    EVENTS,
+    LEASES,
+    STATUSES,
+    Delay,
+    Reply,
+    about,
+)
 from tests.builders import a_node, a_pod
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME, Stage, stall
 

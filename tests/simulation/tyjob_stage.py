@@ -13,9 +13,9 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta
 from arranger.controllers.tyjob.controller import TYJobController
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.taps import Calls, Taps, of
-from arranger.embedded.virtual import virtual_now
+from arranger.embedded.fault_injection import Calls, Taps, of
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from tests.builders import a_node

@@ -13,10 +13,10 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
-from arranger.embedded.direct import DirectTransport
+from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.fault_injection import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.shipped import shipped_definitions
-from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
+from arranger.embedded.transport.in_process import DirectTransport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder

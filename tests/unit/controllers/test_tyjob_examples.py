@@ -12,8 +12,8 @@ import yaml
 
 from arranger.api.types.tyjob import PLACEMENTS, problems_of, read_tyjob
 from arranger.controllers.tyjob import manifests
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.shipped import shipped_definitions
 
 REPO = Path(__file__).parents[3]
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())

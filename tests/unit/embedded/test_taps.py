@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.http import serve
-from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     ALL,
     READS,
     WATCHES,
@@ -32,6 +29,9 @@ from arranger.embedded.taps import (
     by,
     of,
 )
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import DirectTransport
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import Access
 from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError

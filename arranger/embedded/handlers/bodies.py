@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from arranger.embedded import models
+from arranger.embedded.builtin import field_types
+from arranger.embedded.builtin.validation import refuse_if
+from arranger.embedded.crd.prune import Fitted, WrongTypeError
 from arranger.embedded.errors import ApiError, bad_request, invalid
-from arranger.embedded.fitting import Fitted, WrongTypeError
-from arranger.embedded.resources import Resource
+from arranger.embedded.registry import Resource
 from arranger.embedded.routing import Target
-from arranger.embedded.rules import refuse_if
 
 Object = dict[str, Any]
 Headers = dict[str, str]
@@ -55,12 +55,12 @@ def fit(resource: Resource, obj: Object) -> Fitted:
         WrongTypeError: a field has a value of another type.
     """
     if resource.schema is None:
-        fitted = models.fit(obj, resource.api_version, resource.kind)
+        fitted = field_types.fit(obj, resource.api_version, resource.kind)
     else:
         meta = obj.get("metadata")
         if not isinstance(meta, dict | None):
             raise WrongTypeError("json: cannot unmarshal metadata into an object")
-        head = models.fit_metadata(meta or {})
+        head = field_types.fit_metadata(meta or {})
         fitted = resource.schema.prune(obj)
         fitted.obj["metadata"] = head.obj
         fitted.unknown[:0] = head.unknown

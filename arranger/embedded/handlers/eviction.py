@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from arranger.embedded.errors import ApiError, bad_request, not_found
-from arranger.embedded.selectors import label_selector_from
+from arranger.embedded.storage.selectors import label_selector_from
 
 Object = dict[str, Any]
 

@@ -8,10 +8,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from arranger.embedded.builtin.field_selectors import selection
 from arranger.embedded.errors import ApiError, bad_request, expired, invalid
-from arranger.embedded.fields import selection
-from arranger.embedded.resources import Resource
-from arranger.embedded.store import Store
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 

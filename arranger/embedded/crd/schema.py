@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.embedded.celrules import RuleTree, SchemaError, compile_rules
-from arranger.embedded.fitting import Fitted
-from arranger.embedded.validation import NO_FIELD, UNKNOWN, FieldError, join, violations
+from arranger.embedded.crd.cel_rules import RuleTree, SchemaError, compile_rules
+from arranger.embedded.crd.prune import Fitted
+from arranger.embedded.crd.validation import NO_FIELD, UNKNOWN, FieldError, join, violations
 
 Object = dict[str, Any]
 

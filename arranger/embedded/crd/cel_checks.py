@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from lark import Token, Tree
 
-from arranger.embedded.cellibrary import escaped
+from arranger.embedded.crd.cel_library import escaped
 
 Object = dict[str, Any]
 Scope = Mapping[str, Object | None]

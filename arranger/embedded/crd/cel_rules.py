@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.embedded.validation import (
+from arranger.embedded.crd.validation import (
     NO_FIELD,
     UNKNOWN,
     FieldError,
@@ -141,7 +141,7 @@ class RuleTree:
         rules = [rule for rule in self.rules if rule.applies(old, unchanged=unchanged)]
         if not rules:
             return
-        from arranger.embedded.cellibrary import OldSelf, typed
+        from arranger.embedded.crd.cel_library import OldSelf, typed
 
         known = old is not UNKNOWN
         seen: Object = {"self": typed(self.schema, value, root=self.root)}
@@ -183,8 +183,8 @@ def compile_rules(
 def _compiled(given: Object, schema: Object, place: str, *, root: bool, single: bool) -> Rule:
     from celpy.evaluation import base_functions
 
-    from arranger.embedded.celchecks import mentions, undeclared
-    from arranger.embedded.cellibrary import FUNCTIONS
+    from arranger.embedded.crd.cel_checks import mentions, undeclared
+    from arranger.embedded.crd.cel_library import FUNCTIONS
 
     text, message = given.get("rule", "").strip(), given.get("message", "")
     if not text:
@@ -228,7 +228,7 @@ def _program(text: str, place: str) -> tuple[Any, Any]:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
-    from arranger.embedded.cellibrary import FUNCTIONS
+    from arranger.embedded.crd.cel_library import FUNCTIONS
 
     environment = Environment()
     try:

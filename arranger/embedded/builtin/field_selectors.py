@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from arranger.embedded.errors import bad_request
-from arranger.embedded.resources import Resource
-from arranger.embedded.selectors import (
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.selectors import (
     FieldSelector,
     LabelSelector,
     SelectorError,

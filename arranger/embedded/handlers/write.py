@@ -7,8 +7,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from arranger.embedded import defaults, definitions
-from arranger.embedded.deleting import Deleter
+from arranger.embedded.builtin import defaults
+from arranger.embedded.builtin.validation import GENERATIONAL, check_new, check_update, refuse_if
+from arranger.embedded.crd import definitions
 from arranger.embedded.errors import (
     ApiError,
     already_exists,
@@ -17,10 +18,10 @@ from arranger.embedded.errors import (
     modified,
     not_found,
 )
-from arranger.embedded.resources import Registry, Resource
+from arranger.embedded.handlers.delete import Deleter
+from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target
-from arranger.embedded.rules import GENERATIONAL, check_new, check_update, refuse_if
-from arranger.embedded.store import Store
+from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.embedded.builtin.field_selectors import Selection, selection
 from arranger.embedded.errors import ApiError, expired, invalid
-from arranger.embedded.fields import Selection, selection
-from arranger.embedded.resources import Resource
-from arranger.embedded.store import Change, Store
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Change, Store
 
 Object = dict[str, Any]
 

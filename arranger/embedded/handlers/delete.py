@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from arranger.embedded.errors import conflict
-from arranger.embedded.garbage import FOREGROUND, ORPHAN, GarbageCollector
-from arranger.embedded.resources import Resource
-from arranger.embedded.store import Key, Store
+from arranger.embedded.handlers.garbage_collection import FOREGROUND, ORPHAN, GarbageCollector
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Key, Store
 
 Object = dict[str, Any]
 

@@ -25,7 +25,9 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from arranger.embedded.calls import (
+from arranger.embedded.errors import ApiError, expired
+from arranger.embedded.handlers.watch import Watch
+from arranger.embedded.request_matchers import (
     ALL,
     BINDINGS,
     EVENTS,
@@ -40,9 +42,7 @@ from arranger.embedded.calls import (
     by,
     of,
 )
-from arranger.embedded.errors import ApiError, expired
 from arranger.embedded.server import Answer
-from arranger.embedded.watching import Watch
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from arranger.embedded.resources import Registry, Resource
+from arranger.embedded.registry import Registry, Resource
 
 Object = dict[str, Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from arranger.embedded.columns import columns_of
-from arranger.embedded.media import preferred
-from arranger.embedded.resources import Resource
+from arranger.embedded.kubectl.columns import columns_of
+from arranger.embedded.kubectl.content_negotiation import preferred
+from arranger.embedded.registry import Resource
 
 Object = dict[str, Any]
 

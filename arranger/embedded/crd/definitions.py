@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from arranger.embedded.crd.schema import CustomSchema, SchemaError
 from arranger.embedded.errors import invalid
-from arranger.embedded.schema import CustomSchema, SchemaError
 
 Object = dict[str, Any]
 

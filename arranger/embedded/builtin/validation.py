@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from arranger.embedded import pods
+from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, invalid
-from arranger.embedded.resources import Resource
+from arranger.embedded.registry import Resource
 
 Object = dict[str, Any]
 Cause = tuple[str, str, str]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.embedded.schema import CustomSchema
-from arranger.embedded.views import CORE_EVENTS, View
+from arranger.embedded.crd.schema import CustomSchema
+from arranger.embedded.handlers.versions import CORE_EVENTS, View
 
 Object = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Final
 
-from arranger.embedded import pods
-from arranger.embedded.resources import Resource
-from arranger.embedded.store import Store
+from arranger.embedded.builtin import pods
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.embedded.formats import has_format, in_range
+from arranger.embedded.crd.formats import has_format, in_range
 
 Object = dict[str, Any]
 

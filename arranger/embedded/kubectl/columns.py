@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from arranger.embedded.resources import Resource
+from arranger.embedded.registry import Resource
 
 Object = dict[str, Any]
 Cell = Callable[[Object, datetime], Any]

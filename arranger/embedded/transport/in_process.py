@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import msgspec
 
-from arranger.embedded.calls import Call
 from arranger.embedded.errors import ApiError
+from arranger.embedded.fault_injection import LostError, Taps
+from arranger.embedded.handlers.watch import Watch
+from arranger.embedded.request_matchers import Call
 from arranger.embedded.server import Answer, EmbeddedCluster, Request
-from arranger.embedded.taps import LostError, Taps
-from arranger.embedded.watching import Watch
 from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 T = TypeVar("T")

@@ -10,11 +10,11 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from arranger.embedded.calls import Call
-from arranger.embedded.direct import open_watch
+from arranger.embedded.fault_injection import LostError, Taps
+from arranger.embedded.handlers.watch import Watch
+from arranger.embedded.request_matchers import Call
 from arranger.embedded.server import Answer, EmbeddedCluster, Request
-from arranger.embedded.taps import LostError, Taps
-from arranger.embedded.watching import Watch
+from arranger.embedded.transport.in_process import open_watch
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from arranger.embedded import openapi
-from arranger.embedded.media import preferred
-from arranger.embedded.resources import VERBS, Registry, Resource
+from arranger.embedded.kubectl import openapi
+from arranger.embedded.kubectl.content_negotiation import preferred
+from arranger.embedded.registry import VERBS, Registry, Resource
 
 Object = dict[str, Any]
 

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from arranger.embedded.fitting import Fitted, WrongTypeError
+from arranger.embedded.crd.prune import Fitted, WrongTypeError
 
 Object = dict[str, Any]
 

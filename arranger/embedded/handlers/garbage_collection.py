@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from arranger.embedded.store import Store
+from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 
