@@ -35,8 +35,8 @@ def controllers(
     import aiohttp
 
     from arranger.controllers.manager import run_controllers
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
     from arranger.kube.client.kubeconfig import AuthError, load_access
 
     async def run() -> None:

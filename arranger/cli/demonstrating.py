@@ -14,7 +14,7 @@ import yaml
 
 from arranger.cli.simulating import Outcome, load_manifests, outcome_of
 from arranger.controllers.manager import controllers_beside
-from arranger.daemon.config import Config, LeaderElectionConfig
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster

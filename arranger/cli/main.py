@@ -47,10 +47,10 @@ def run(
     """Schedule the pods of a cluster until stopped."""
     import asyncio
 
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
-    from arranger.daemon.process import run_daemon
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
+    from arranger.daemon.server import run_daemon
     from arranger.kube.client.kubeconfig import AuthError
 
     try:
@@ -143,7 +143,7 @@ def _replay(
     output: str,
 ) -> None:
     from arranger.cli.tracing import replay
-    from arranger.daemon.logs import configure_logging
+    from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError
 
     configure_logging(level="ERROR")
@@ -159,8 +159,8 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
     from arranger.cli.simulating import ManifestError, read_manifests
     from arranger.cli.simulating import simulate as run_simulation
     from arranger.cli.tables import print_outcome
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:
@@ -191,7 +191,7 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     from arranger.cli.demonstrating import demonstrate
     from arranger.cli.simulating import ManifestError, read_manifests
     from arranger.cli.tables import LiveOutcome, print_outcome
-    from arranger.daemon.logs import configure_logging
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     examples = Path(__file__).parents[2] / "examples" / "demo"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from arranger.daemon.config import Config, LeaderElectionConfig
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.errors import ApiError

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from arranger.daemon.config import Config, LeaderElectionConfig, QueueConfig
+from arranger.daemon.config.schema import Config, LeaderElectionConfig, QueueConfig
 from arranger.embedded.fault_injection import BINDINGS, EVENTS
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder

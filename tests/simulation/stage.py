@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from arranger.api.quantity import milli
-from arranger.daemon.config import Config, LeaderElectionConfig
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.fault_injection import (
     BINDINGS,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arranger.daemon.config import Config, EnabledPlugin, PluginSet, ProfileConfig
+from arranger.daemon.config.schema import Config, EnabledPlugin, PluginSet, ProfileConfig
 from arranger.embedded.fault_injection import (
     BINDINGS,
     EVENTS,

@@ -29,7 +29,7 @@ from arranger.api.types.storage import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import STORED_KINDS
-from arranger.daemon.sinks import ObjectSink, StateSink, node_sink, pod_sink
+from arranger.daemon.informer_handlers import ObjectSink, StateSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import Meter
 from arranger.kube.client.transport import Transport

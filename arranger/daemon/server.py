@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from arranger.daemon.config import Config
+from arranger.daemon.config.schema import Config
 from arranger.daemon.health import health_server
 from arranger.daemon.scheduler import Scheduler
 from arranger.engine.engine import Engine
