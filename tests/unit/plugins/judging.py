@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from arranger.explain.judging import judge_pod
+from arranger.explain.evaluate import judge_pod
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder

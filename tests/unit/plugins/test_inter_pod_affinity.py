@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import Namespace
-from arranger.explain.judging import judge_pod
+from arranger.explain.evaluate import judge_pod
 from arranger.framework import ClusterEvent, EventKind
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.registry import Registry

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import StoredObject
-from arranger.explain.judging import judge_pod
+from arranger.explain.evaluate import judge_pod
 from arranger.framework import ClusterEvent, EventKind
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins.topology.pod_topology_spread import PodTopologySpread

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
-from arranger.explain.judging import Verdict
+from arranger.explain.evaluate import Verdict
 from arranger.explain.snapshot import Snapshot
 
 if TYPE_CHECKING:
