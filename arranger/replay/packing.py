@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arranger.replay.driving import Driver
+from arranger.replay.gpu_usage import Room
 from arranger.replay.policies import Policy
-from arranger.replay.room import Room
+from arranger.replay.simulator import Driver
 from arranger.replay.trace import TraceNode, TracePod
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arranger.replay.driving import Driver
 from arranger.replay.policies import Policy
+from arranger.replay.simulator import Driver
 from arranger.replay.trace import TraceNode, TracePod
 
 

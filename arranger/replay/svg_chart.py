@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from arranger.replay.comparing import Comparison, Run
-from arranger.replay.filling import Sample
+from arranger.replay.comparison import Comparison, Run
+from arranger.replay.packing import Sample
 
 #: Told apart by people who see few colours (Okabe and Ito); black comes last.
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000")

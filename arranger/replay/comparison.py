@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from arranger.replay.filling import Filled, fill
-from arranger.replay.flowing import Flowed, flow
+from arranger.replay.packing import Filled, fill
 from arranger.replay.policies import POLICIES
+from arranger.replay.queueing import Flowed, flow
 from arranger.replay.trace import Trace, TraceNode, TracePod
 
 
