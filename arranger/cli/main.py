@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from arranger import __version__
-from arranger.cli.controlling import controllers
-from arranger.cli.queueing import queue
+from arranger.cli.commands.controllers import controllers
+from arranger.cli.commands.queue import queue
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -142,7 +142,7 @@ def _replay(
     svg: Path | None,
     output: str,
 ) -> None:
-    from arranger.cli.tracing import replay
+    from arranger.cli.commands.replay import replay
     from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError
 
@@ -156,9 +156,9 @@ def _replay(
 def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
     import json
 
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.simulating import simulate as run_simulation
-    from arranger.cli.tables import print_outcome
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.commands.simulate import simulate as run_simulation
+    from arranger.cli.output.tables import print_outcome
     from arranger.daemon.config.schema import ConfigError, load_config
     from arranger.daemon.logging import configure_logging
 
@@ -188,9 +188,9 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
     import asyncio
 
-    from arranger.cli.demonstrating import demonstrate
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.tables import LiveOutcome, print_outcome
+    from arranger.cli.commands.demo import demonstrate
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.output.tables import LiveOutcome, print_outcome
     from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from arranger.cli.main import main
-from arranger.cli.queue_tables import show
-from arranger.cli.queue_views import View, read_book, views_of
+from arranger.cli.output.queue_tables import show
+from arranger.cli.output.queue_view import View, read_book, views_of
 from arranger.controllers.queue.cache import QueueBook, ShownQueue
 from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.server import EmbeddedCluster

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from arranger.cli.simulating import Outcome, load_manifests, outcome_of
+from arranger.cli.commands.simulate import Outcome, load_manifests, outcome_of
 from arranger.controllers.manager import controllers_beside
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler

@@ -32,8 +32,8 @@ def queue(
     import msgspec
     from rich.console import Console
 
-    from arranger.cli.queue_tables import show
-    from arranger.cli.queue_views import read_book, views_of
+    from arranger.cli.output.queue_tables import show
+    from arranger.cli.output.queue_view import read_book, views_of
     from arranger.controllers.queue.cache import QueueBook
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import AuthError, load_access

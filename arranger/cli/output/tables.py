@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from arranger.cli.simulating import Outcome
+from arranger.cli.commands.simulate import Outcome
 
 
 class LiveOutcome:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
-from arranger.cli.queue_views import View
+from arranger.cli.output.queue_view import View
 from arranger.quota.queue_spec import QueueState
 
 _BAR: Final = 20
