@@ -7,9 +7,9 @@ that goes on with another note goes on in a new Event, where client-go leaves th
 ever. That costs a create, so the more often a note changes, the longer it stands before the next:
 see :class:`_Pace`. What is said in between is not written, but the last of it is in the end.
 
-The recorder is synchronous and reads no clock; :class:`~arranger.kube.writes.dispatcher.Writer` sends what
-:meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and the oldest
-are dropped.
+The recorder is synchronous and reads no clock; :class:`~arranger.kube.writes.dispatcher.Writer`
+sends what :meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and
+the oldest are dropped.
 """
 
 from __future__ import annotations

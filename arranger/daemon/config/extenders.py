@@ -130,7 +130,7 @@ def in_order(extenders: list[ExtenderConfig]) -> tuple[Extender, ...]:
     return tuple(e.extender() for e in sorted(extenders, key=lambda e: e.ignorable))
 
 
-def check(extenders: list[ExtenderConfig]) -> None:
+def check_extenders(extenders: list[ExtenderConfig]) -> None:
     """Refuse what does not go together.
 
     Raises:
@@ -145,7 +145,7 @@ def check(extenders: list[ExtenderConfig]) -> None:
         raise ValueError(f"extenders: managed twice: {', '.join(twice)}")
 
 
-def ignored(extenders: list[ExtenderConfig]) -> list[str]:
+def ignored_resources(extenders: list[ExtenderConfig]) -> list[str]:
     """The resources that NodeResourcesFit is to leave to extenders."""
     resources = [r for e in extenders for r in e.managed_resources]
     return sorted(r.name for r in resources if r.ignored_by_scheduler)

@@ -14,8 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from arranger.daemon.config.extenders import ExtenderConfig
-from arranger.daemon.config.schema import extenders
+from arranger.daemon.config.extenders import ExtenderConfig, check_extenders, ignored_resources
 from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.queue.scheduling_queue import QueueSettings
 from arranger.framework.interface import Plugin
@@ -150,7 +149,7 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _extenders_go_together(self) -> Config:
-        extenders.check(self.extenders)
+        check_extenders(self.extenders)
         return self
 
     @property
@@ -258,7 +257,7 @@ class _Building:
     ) -> None:
         self._profiles = config.profiles
         self._ours = [profile.scheduler_name for profile in config.profiles]
-        self._ignored = extenders.ignored(config.extenders)
+        self._ignored = ignored_resources(config.extenders)
         self._registry = registry
         self._wrong = wrong
         self._loaded = loaded

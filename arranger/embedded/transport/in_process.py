@@ -77,7 +77,7 @@ class DirectTransport:
         accept: str = "application/json",
         timeout: float = 30.0,
     ) -> Response:
-        """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is ever lost."""
+        """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is lost."""
         request = Request(method, path, dict(query or {}), body or b"", content_type, accept)
         if self._taps is None:
             return _response(self.cluster.handle(request))

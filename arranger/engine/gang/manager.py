@@ -154,7 +154,8 @@ class GangWork(GangUnits):
 
     def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
         assert decision.blocker is not None, "something broke while no member was tried"
-        text = f"{decision.broken} ({messages.title(entity.gang_group)}, pod {decision.blocker.pod.key})"
+        title = messages.title(entity.gang_group)
+        text = f"{decision.broken} ({title}, pod {decision.blocker.pod.key})"
         self._desk.count(decision.blocker, "error")
         for member in entity.members.values():
             self._desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, text)

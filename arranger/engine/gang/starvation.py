@@ -1,4 +1,4 @@
-"""Keeps room for gangs that have waited too long; see :mod:`arranger.engine.pod.node_reservation`."""
+"""Keeps room for gangs that waited too long; see :mod:`~arranger.engine.pod.node_reservation`."""
 
 from __future__ import annotations
 

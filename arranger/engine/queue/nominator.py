@@ -3,7 +3,8 @@
 A nominated pod takes its room at once, in the cluster's books, so that nobody of the same or lower
 priority gets what its victims free (seed 001's race). It stands aside for itself and for pods of
 higher priority, as in the first of kube-scheduler's two filter passes; in the second, for pods that
-would profit from its being there, it does not count (:mod:`~arranger.engine.pod.second_filter_pass`).
+would profit from its being there, it does not count
+(:mod:`~arranger.engine.pod.second_filter_pass`).
 """
 
 from __future__ import annotations

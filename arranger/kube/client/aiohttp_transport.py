@@ -123,7 +123,7 @@ class HttpTransport:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
-        """See :class:`~arranger.kube.client.transport.Transport`; never compressed, for low latency."""
+        """See :class:`~arranger.kube.client.transport.Transport`; never compressed."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         authorization = await self._authorize(headers)
         limits = aiohttp.ClientTimeout(

@@ -212,7 +212,7 @@ class RawPool:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Not supported: watches go through :class:`~arranger.kube.client.aiohttp_transport.HttpTransport`."""
+        """Not supported: watches go through ``HttpTransport``."""
         raise NotImplementedError("the raw pool has no streams")
 
     async def close(self) -> None:
