@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from arranger import __version__
-from arranger.cli.controlling import controllers
-from arranger.cli.queueing import queue
+from arranger.cli.commands.controllers import controllers
+from arranger.cli.commands.queue import queue
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -47,11 +47,11 @@ def run(
     """Schedule the pods of a cluster until stopped."""
     import asyncio
 
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
-    from arranger.daemon.process import run_daemon
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
-    from arranger.kube.auth import AuthError
+    from arranger.daemon.server import run_daemon
+    from arranger.kube.client.kubeconfig import AuthError
 
     try:
         config = load_config(config_file)
@@ -142,8 +142,8 @@ def _replay(
     svg: Path | None,
     output: str,
 ) -> None:
-    from arranger.cli.tracing import replay
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.replay import replay
+    from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError
 
     configure_logging(level="ERROR")
@@ -156,11 +156,11 @@ def _replay(
 def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
     import json
 
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.simulating import simulate as run_simulation
-    from arranger.cli.tables import print_outcome
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.commands.simulate import simulate as run_simulation
+    from arranger.cli.output.tables import print_outcome
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:
@@ -188,10 +188,10 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
     import asyncio
 
-    from arranger.cli.demonstrating import demonstrate
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.tables import LiveOutcome, print_outcome
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.demo import demonstrate
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.output.tables import LiveOutcome, print_outcome
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     examples = Path(__file__).parents[2] / "examples" / "demo"
