@@ -11,7 +11,7 @@ import yaml
 _PACKAGE = Path(__file__).parents[1]
 
 
-def shipped_definitions() -> Iterator[dict[str, Any]]:
+def bundled_crds() -> Iterator[dict[str, Any]]:
     """Every CustomResourceDefinition that we ship, in the order of the files' names."""
     packed = _PACKAGE / "shipped" / "crds"
     folder = packed if packed.is_dir() else _PACKAGE.parent / "crds"

@@ -8,7 +8,7 @@ from typing import Any
 Verdict = Mapping[str, Any]
 
 #: Its scores are all 0, and we leave them out.
-SILENT = "DynamicResources"
+UNSCORED_PLUGIN = "DynamicResources"
 
 
 def differences(wanted: Verdict, got: Verdict) -> list[str]:
@@ -28,7 +28,7 @@ def differences(wanted: Verdict, got: Verdict) -> list[str]:
 
 def _comparable(verdict: Verdict, other: Verdict) -> dict[str, Any]:
     scores = {
-        node: {plugin: n for plugin, n in points.items() if plugin != SILENT}
+        node: {plugin: n for plugin, n in points.items() if plugin != UNSCORED_PLUGIN}
         for node, points in verdict["scores"].items()
     }
     kept = {k: v for k, v in verdict.items() if k != "preemption" or k in other}

@@ -22,7 +22,10 @@ SHARED = Path(
     os.environ.get("ARRANGER_SHARED") or Path(__file__).resolve().parents[2].parent / "shared"
 )
 #: Who may be named in a verdict we are to equal. All of DynamicResources' scores are 0.
-BUILT = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {"PreFilterResult", "DynamicResources"}
+KNOWN_PLUGINS = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {
+    "PreFilterResult",
+    "DynamicResources",
+}
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,18 @@ class Case:
         return f"line {self.line} {self.expected['pod']}"
 
     @property
-    def left_to_later(self) -> bool:
+    def needs_unknown_plugin(self) -> bool:
         """Whether the verdict rests on a plugin that is not built."""
-        return not self._named() <= BUILT
+        return not self._named_plugins() <= KNOWN_PLUGINS
 
-    def _named(self) -> set[str]:
+    def _named_plugins(self) -> set[str]:
         named = {why["plugin"] for why in self.expected["rejected"].values()}
         named.update(plugin for scores in self.expected["scores"].values() for plugin in scores)
         if "preFilter" in self.expected:
             named.add(self.expected["preFilter"]["plugin"])
         return named
 
-    def wanted(self) -> dict[str, Any]:
+    def comparable_verdict(self) -> dict[str, Any]:
         """The verdict without scores that are all 0."""
         scores = {
             node: {p: n for p, n in points.items() if p != "DynamicResources"}

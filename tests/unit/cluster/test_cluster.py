@@ -33,24 +33,24 @@ def in_use(cluster: Cluster, node: str) -> tuple[int, int]:
 
 
 def test_an_observed_pod_takes_its_room(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     assert in_use(cluster, "n1") == (1000, 1)
     assert cluster.node_of("uid-default-p") == "n1"
 
 
 def test_a_removed_pod_gives_it_back(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
-    cluster.remove("uid-default-p")
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
+    cluster.remove_pod("uid-default-p")
     assert in_use(cluster, "n1") == (0, 0)
     assert "uid-default-p" not in cluster
-    assert cluster.remove("uid-default-p") is None
+    assert cluster.remove_pod("uid-default-p") is None
 
 
 def test_our_own_binding_confirmed_changes_no_verdict(cluster: Cluster) -> None:
     pod = a_pod().needs(cpu=1)
-    cluster.assume(pod.info(), "n1")
+    cluster.assume_pod(pod.info(), "n1")
     version = cluster.table.version
-    cluster.observe(pod.on("n1").info())
+    cluster.observe_pod(pod.on("n1").info())
     assert cluster.table.version == version
     assert not cluster.assumed
     found = cluster.pod("uid-default-p")
@@ -59,16 +59,16 @@ def test_our_own_binding_confirmed_changes_no_verdict(cluster: Cluster) -> None:
 
 
 def test_a_pod_bound_elsewhere_than_assumed_is_where_the_api_says(cluster: Cluster) -> None:
-    cluster.assume(a_pod().needs(cpu=1).info(), "n1")
-    cluster.observe(a_pod().needs(cpu=1).on("n2").info())
+    cluster.assume_pod(a_pod().needs(cpu=1).info(), "n1")
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n2").info())
     assert in_use(cluster, "n1") == (0, 0)
     assert in_use(cluster, "n2") == (1000, 1)
 
 
 def test_a_pod_cannot_be_assumed_twice(cluster: Cluster) -> None:
-    cluster.assume(a_pod().info(), "n1")
+    cluster.assume_pod(a_pod().info(), "n1")
     with pytest.raises(ValueError, match="already on n1"):
-        cluster.assume(a_pod().info(), "n2")
+        cluster.assume_pod(a_pod().info(), "n2")
 
 
 CHANGES: dict[str, Any] = {
@@ -81,21 +81,21 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("after", CHANGES.values(), ids=CHANGES.keys())
 def test_a_pod_that_changes_is_judged_anew_when(after: Any, cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     version = cluster.table.version
-    cluster.observe(after.info())
+    cluster.observe_pod(after.info())
     assert cluster.table.version > version
 
 
 def test_a_pod_seen_before_its_node_is_counted_when_the_node_comes(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n3").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n3").info())
     cluster.check_consistent()
     cluster.set_node(a_node("n3").build())
     assert in_use(cluster, "n3") == (1000, 1)
 
 
 def test_pods_of_a_node_that_comes_back_are_still_there(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     cluster.remove_node("n1")
     cluster.check_consistent()
     cluster.set_node(N1.build())
@@ -103,15 +103,15 @@ def test_pods_of_a_node_that_comes_back_are_still_there(cluster: Cluster) -> Non
 
 
 def test_pods_deleted_while_their_node_is_away_are_gone(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     cluster.remove_node("n1")
-    cluster.remove("uid-default-p")
+    cluster.remove_pod("uid-default-p")
     cluster.set_node(N1.build())
     assert in_use(cluster, "n1") == (0, 0)
 
 
 def test_a_new_node_takes_over_the_row_of_one_that_went(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     row = cluster.table.index["n1"]
     cluster.table.label_column("kubernetes.io/hostname")
     cluster.remove_node("n1")
@@ -136,7 +136,7 @@ def test_a_node_that_offers_nonsense_is_refused_and_nothing_changes(cluster: Clu
 def test_a_resource_that_a_node_no_longer_offers_is_gone(cluster: Cluster) -> None:
     cluster.set_node(N1.offers({"example.com/gpu": 2}).build())
     cluster.set_node(N1.build())
-    column = cluster.table.column_of("example.com/gpu")
+    column = cluster.table.resource_column("example.com/gpu")
     assert cluster.table.allocatable[column, cluster.table.index["n1"]] == 0
 
 
@@ -214,7 +214,7 @@ def test_rolling_back_restores_everything(standing: list[Any], tried: list[Any])
     cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
     for pod, node in standing:
         if pod.uid not in cluster:
-            cluster.assume(pod, node)
+            cluster.assume_pod(pod, node)
     before = _state(cluster)
     with cluster.transaction() as placing:
         for pod, node in tried:
@@ -233,7 +233,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
         "ports": [dict(ports) for ports in table.ports],
         "port rows": dict(table.port_rows),
         "pods": [list(pods) for pods in table.pods],
-        "by namespace": {ns: dict(rows) for ns, rows in table.by_namespace.items()},
+        "by namespace": {ns: dict(rows) for ns, rows in table.pods_by_namespace.items()},
         "affinity": {name: dict(terms) for name, terms in vars(table.affinity).items()},
         "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
         "assumed": set(cluster.assumed),
@@ -244,13 +244,13 @@ def test_when_all_objects_are_gone_nothing_is_kept() -> None:
     cluster = Cluster()
     node: NodeBuilder = a_node("n1").holding("img:1", 1)
     cluster.set_node(node.build())
-    cluster.observe(a_pod().host_port(80).near("zone", {"a": "b"}).on("n1").info())
-    cluster.observe(a_pod("stray").on("n9").info())
+    cluster.observe_pod(a_pod().host_port(80).near("zone", {"a": "b"}).on("n1").info())
+    cluster.observe_pod(a_pod("stray").on("n9").info())
     cluster.remove_node("n1")
-    cluster.remove("uid-default-p")
-    cluster.remove("uid-default-stray")
+    cluster.remove_pod("uid-default-p")
+    cluster.remove_pod("uid-default-stray")
     cluster.check_consistent()
     table = cluster.table
-    assert (len(cluster), cluster._stray, table.index) == (0, {}, {})
-    assert (table.images, table.port_rows, table.by_namespace) == ({}, {}, {})
+    assert (len(cluster), cluster._unknown_node_pods, table.index) == (0, {}, {})
+    assert (table.images, table.port_rows, table.pods_by_namespace) == ({}, {}, {})
     assert not table.affinity
