@@ -3,7 +3,7 @@
 Every method returns a new builder, so that a half-built pod can be shared by many cases::
 
     web = a_pod("web").labelled(app="web").needs(cpu="500m")
-    web.on("n1").build()       # arranger.api.objects.Pod
+    web.on("n1").build()       # arranger.api.types.core.Pod
     web.info()                 # arranger.cluster.pod_info.PodInfo
     web.manifest()             # a dict as the API serves it
 """
@@ -17,11 +17,11 @@ from typing import Any, Self
 
 import msgspec
 
-from arranger.api.objects import Node, Pod
-from arranger.api.podgroups import AnyPodGroup, SigsPodGroup
-from arranger.api.queues import Queue
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import STORED_KINDS, StoredObject
+from arranger.cluster.object_store import STORED_KINDS, StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 Manifest = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from tests.builders import Manifest, PodBuilder, StoredBuilder, expr
 
 #: The driver of all devices, and the domain of their attributes.

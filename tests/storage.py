@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from arranger.api.storage import (
+from arranger.api.types.storage import (
     BIND_COMPLETED,
     PersistentVolume,
     PersistentVolumeClaim,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
 from typing import Final
 
-from arranger.api.objects import RawQuantity
+from arranger.api.types.core import RawQuantity
 
 _FORM: Final = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII

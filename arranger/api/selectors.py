@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from arranger.api.objects import LabelSelector, Requirement, Taint, Toleration
+from arranger.api.types.core import LabelSelector, Requirement, Taint, Toleration
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

@@ -8,9 +8,9 @@ import click
 
 from arranger import __version__
 from arranger.bundled import bundled_folder
-from arranger.cli.controlling import controllers
+from arranger.cli.commands.controllers import controllers
+from arranger.cli.commands.queue import queue
 from arranger.cli.paths import InputPath
-from arranger.cli.queueing import queue
 
 _FILE = InputPath(dir_okay=False)
 
@@ -49,11 +49,11 @@ def run(
     """Schedule the pods of a cluster until stopped."""
     import asyncio
 
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
-    from arranger.daemon.process import run_daemon
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
-    from arranger.kube.auth import AuthError
+    from arranger.daemon.server import run_daemon
+    from arranger.kube.client.kubeconfig import AuthError
 
     try:
         config = load_config(config_file)
@@ -144,8 +144,8 @@ def _replay(
     svg: Path | None,
     output: str,
 ) -> None:
-    from arranger.cli.tracing import replay
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.replay import replay
+    from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError
 
     configure_logging(level="ERROR")
@@ -158,11 +158,11 @@ def _replay(
 def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
     import json
 
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.simulating import simulate as run_simulation
-    from arranger.cli.tables import print_outcome
-    from arranger.daemon.config import ConfigError, load_config
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.commands.simulate import simulate as run_simulation
+    from arranger.cli.output.tables import print_outcome
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:
@@ -190,10 +190,10 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
     import asyncio
 
-    from arranger.cli.demonstrating import demonstrate
-    from arranger.cli.simulating import ManifestError, read_manifests
-    from arranger.cli.tables import LiveOutcome, print_outcome
-    from arranger.daemon.logs import configure_logging
+    from arranger.cli.commands.demo import demonstrate
+    from arranger.cli.commands.simulate import ManifestError, read_manifests
+    from arranger.cli.output.tables import LiveOutcome, print_outcome
+    from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.objects import Node
-from arranger.cluster.devices import Devices
+from arranger.api.types.core import Node
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.cluster.device_inventory import Devices
 from arranger.cluster.node_table import NodeTable
-from arranger.cluster.objects import ObjectStore
-from arranger.cluster.pod_counts import CountCache
+from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.selector_counts import CountCache
 
 #: Told of a pod, its node, and 1 or -1.
 PodWatcher = Callable[[PodInfo, str, int], None]

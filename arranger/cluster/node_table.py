@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.objects import Node, Taint
-from arranger.api.requests import Amounts, amounts
-from arranger.cluster.affinity import NO_TERMS, AffinityIndex
+from arranger.api.resource_requests import Amounts, amounts
+from arranger.api.types.core import Node, Taint
+from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.columns import (
     ABSENT,
     BASIC_RESOURCES,

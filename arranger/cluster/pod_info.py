@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.objects import Container, Pod, PodSpec, Volume
-from arranger.api.requests import Amounts, non_zero_requests, pod_requests
-from arranger.cluster.affinity import terms_of
+from arranger.api.resource_requests import Amounts, non_zero_requests, pod_requests
+from arranger.api.types.core import Container, Pod, PodSpec, Volume
+from arranger.cluster.affinity_terms import terms_of
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]

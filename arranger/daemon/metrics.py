@@ -25,8 +25,8 @@ _EDGE_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
 class Metrics:
     """All metrics of one scheduler, in a registry of their own.
 
-    Also the :class:`arranger.kube.meter.Meter` of the edge: what it reports as ``name`` appears as
-    ``arranger_name``.
+    Also the :class:`~arranger.kube.client.metrics.Meter` of the edge: what it reports as ``name``
+    appears as ``arranger_name``.
     """
 
     def __init__(self) -> None:

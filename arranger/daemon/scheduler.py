@@ -15,20 +15,20 @@ from functools import partial
 import structlog
 
 from arranger.api.effects import Bind, Consult, ConsultVictims, Effect, Outcome
-from arranger.api.objects import Node
-from arranger.daemon.config import Config, build_profiles
-from arranger.daemon.extender_config import in_order
+from arranger.api.types.core import Node
+from arranger.daemon.config.extenders import in_order
+from arranger.daemon.config.schema import Config, build_profiles
+from arranger.daemon.informers import PATHS, Reading
 from arranger.daemon.metrics import Metrics
-from arranger.daemon.reading import PATHS, Reading
 from arranger.engine.engine import Engine
-from arranger.kube.effects import Writer
-from arranger.kube.extender_http import HttpExtenders
-from arranger.kube.extenders import Consultant, ExtenderPort
-from arranger.kube.jobs import Done
-from arranger.kube.lease import LeaderElection, LeaseConfig
-from arranger.kube.reflector import Reflector
-from arranger.kube.transport import Transport
-from arranger.kube.whole import Whole, WholeDecoder, WholeObjects
+from arranger.kube.client.transport import Transport
+from arranger.kube.extenders.client import Consultant, ExtenderPort
+from arranger.kube.extenders.http import HttpExtenders
+from arranger.kube.leader_election import LeaderElection, LeaseConfig
+from arranger.kube.watch.raw_objects import Whole, WholeDecoder, WholeObjects
+from arranger.kube.watch.reflector import Reflector
+from arranger.kube.writes.call import Done
+from arranger.kube.writes.dispatcher import Writer
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class Scheduler:
 
     Args:
         transport: for lists, watches and the lease.
-        config: see :mod:`arranger.daemon.config`.
+        config: see :mod:`arranger.daemon.config.schema`.
         identity: unique per process; names it in the lease and in Events.
         hot: a cheaper transport for writes, if there is one.
         rng: spreads retries; pass a seeded one to replay a simulation.

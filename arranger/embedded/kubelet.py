@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import structlog
 
-from arranger.kube.transport import Transport, TransportError
+from arranger.kube.client.transport import Transport, TransportError
 
 log = structlog.get_logger(__name__)
 

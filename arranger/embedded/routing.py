@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from arranger.embedded.errors import no_such_path
-from arranger.embedded.resources import Registry, Resource
+from arranger.embedded.registry import Registry, Resource
 
 
 @dataclass(frozen=True, slots=True)

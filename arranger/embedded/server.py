@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from arranger.embedded import bodies, discovery, pods
-from arranger.embedded.deleting import Deleter
+from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, bad_request, not_found
-from arranger.embedded.evictions import evict
-from arranger.embedded.lists import list_objects
-from arranger.embedded.patches import APPLY, PatchError, apply_patch
-from arranger.embedded.resources import Registry, Resource
+from arranger.embedded.handlers import bodies
+from arranger.embedded.handlers.delete import Deleter
+from arranger.embedded.handlers.eviction import evict
+from arranger.embedded.handlers.list import list_objects
+from arranger.embedded.handlers.patch import APPLY, PatchError, apply_patch
+from arranger.embedded.handlers.watch import Watch
+from arranger.embedded.handlers.write import Writer
+from arranger.embedded.kubectl import discovery
+from arranger.embedded.kubectl.tables import Tables, wants_table
+from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target, route
-from arranger.embedded.store import Store
-from arranger.embedded.tables import Tables, wants_table
-from arranger.embedded.watching import Watch
-from arranger.embedded.writing import Writer
+from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 

@@ -10,25 +10,25 @@ from __future__ import annotations
 import logging
 
 from arranger.api.effects import Effect, Outcome, Refused, ReleaseClaim, ReserveClaim
-from arranger.engine import reports
-from arranger.engine.binding import SAYS_NOTHING
-from arranger.engine.consulting import Round
-from arranger.engine.decisions import Broken, Held, Placed, Unplaced
-from arranger.engine.desk import Stats
+from arranger.engine import pod_events
+from arranger.engine.context import Stats
 from arranger.engine.entity import Entity, Part
-from arranger.engine.intake import Intake
-from arranger.engine.member import Member
+from arranger.engine.event_handlers import Intake
+from arranger.engine.extenders.coordinator import Round
+from arranger.engine.extenders.preemption import choose, without_victims
 from arranger.engine.phases import HOLDING, Phase
-from arranger.engine.victim_choice import choose, without_victims
-from arranger.framework.failures import PluginFailureError
+from arranger.engine.pod.binding_cycle import SAYS_NOTHING
+from arranger.engine.pod.schedule_result import Broken, Held, Placed, Unplaced
+from arranger.engine.queued_pod import Member
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code, Status
-from arranger.framework.wakeup import ClusterEvent, EventKind
 
 log = logging.getLogger(__name__)
 
 
 class Engine(Intake):
-    """Decides; see :class:`~arranger.engine.intake.Intake` for what it is told."""
+    """Decides; see :class:`~arranger.engine.event_handlers.Intake` for what it is told."""
 
     # --- deciding --------------------------------------------------------------------------
 
@@ -143,13 +143,13 @@ class Engine(Intake):
     def _unplaced(self, entity: Entity, decision: Unplaced, now: float) -> None:
         member = entity.lead
         self._desk.count(member, "unschedulable")
-        self._desk.outbox += reports.failed(
+        self._desk.outbox += pod_events.failed(
             member,
-            reports.UNSCHEDULABLE,
+            pod_events.UNSCHEDULABLE,
             decision.message,
             self._change_of_nomination(member, decision.nominated),
         )
-        self._desk.outbox += reports.further(member, decision.events)
+        self._desk.outbox += pod_events.further(member, decision.events)
         self.queue.rest(entity, decision.rejected_by, now)
         if decision.nominated:
             self._preempting.nominate(member, decision.nominated, decision.victims, now)
@@ -167,7 +167,7 @@ class Engine(Intake):
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
             self._desk.count(member, "error")
-            self._desk.outbox += reports.failed(member, reports.SCHEDULER_ERROR, message)
+            self._desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, message)
         self.queue.retry(entity, now)
 
     def _run_waiting(self, now: float) -> None:

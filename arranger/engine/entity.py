@@ -8,9 +8,9 @@ from enum import Enum
 from functools import partial
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.member import Member
-from arranger.framework.plugin import Queued
-from arranger.framework.profile import Profile
+from arranger.engine.queued_pod import Member
+from arranger.framework.interface import Queued
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import Code, Status
 from arranger.gangs.group import GangGroup
 

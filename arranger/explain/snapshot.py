@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.budgets import PodDisruptionBudget
-from arranger.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from arranger.api.objects import Namespace, Node, ObjectMeta, Pod
 from arranger.api.quantity import QuantityError
-from arranger.api.storage import (
+from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -21,9 +21,9 @@ from arranger.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 #: Kind → the section of a snapshot that holds it; pods go by whether they have a node.

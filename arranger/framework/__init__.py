@@ -11,10 +11,10 @@ A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` a
             return None
 """
 
-from arranger.framework.plugin import Plugin, PreFilterResult, Reads, Wait
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, PreFilterResult, Reads, Wait
 from arranger.framework.status import Code, CycleState, Status
-from arranger.framework.verdicts import Rejection, Verdicts
-from arranger.framework.wakeup import ClusterEvent, EventKind, WakeUp
 
 __all__ = [
     "ClusterEvent",

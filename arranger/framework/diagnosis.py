@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from arranger.cluster.columns import IntArray
+from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code, Status
-from arranger.framework.verdicts import Rejection
 
 #: The "plugin" that nodes outside a PreFilter's node list are rejected by.
 PRE_FILTER_RESULT = "PreFilterResult"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import reduce
 
-from arranger.api.gangs import GangClaim, GangSettings, MatchPolicy, Mode, settings_of
-from arranger.api.objects import Pod
-from arranger.api.podgroups import AnyPodGroup
+from arranger.api.gang_membership import GangClaim, GangSettings, MatchPolicy, Mode, settings_of
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import AnyPodGroup
 
 
 class Standing(Enum):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.gangs import Mode
+from arranger.api.gang_membership import Mode
 from arranger.gangs.gang import Gang, Standing
 
 #: Gang → bundle → how many.

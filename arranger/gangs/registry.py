@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from arranger.api.gangs import GangClaim
-from arranger.api.objects import Pod
-from arranger.api.podgroups import POD_GROUPS, AnyPodGroup, SavedGang
+from arranger.api.gang_membership import GangClaim
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, SavedGang
 from arranger.gangs.gang import Gang, Standing
 from arranger.gangs.group import GangGroup
 

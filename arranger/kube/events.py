@@ -7,9 +7,9 @@ that goes on with another note goes on in a new Event, where client-go leaves th
 ever. That costs a create, so the more often a note changes, the longer it stands before the next:
 see :class:`_Pace`. What is said in between is not written, but the last of it is in the end.
 
-The recorder is synchronous and reads no clock; :class:`~arranger.kube.effects.Writer` sends what
-:meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and the oldest
-are dropped.
+The recorder is synchronous and reads no clock; :class:`~arranger.kube.writes.dispatcher.Writer`
+sends what :meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and
+the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Final
 import msgspec
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.kube.meter import Meter, SilentMeter
-from arranger.kube.stamps import micro_time, utc_now
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.timestamps import micro_time, utc_now
 
 #: Seconds of quiet after which a series is over, and between two reports of one that goes on.
 FINISH_AFTER: Final = 360.0

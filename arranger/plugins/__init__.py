@@ -7,34 +7,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, Weighted
-from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
-from arranger.plugins.bin_pack import BinPack
-from arranger.plugins.capacity_card import CapacityCard
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.default_preemption import DefaultPreemption
-from arranger.plugins.dynamic_resources import DynamicResources
-from arranger.plugins.image_locality import ImageLocality
-from arranger.plugins.inter_pod_affinity import InterPodAffinity
-from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
-from arranger.plugins.leader_first import LeaderFirst
-from arranger.plugins.min_fragment import MinFragment
-from arranger.plugins.node_affinity import NodeAffinity
-from arranger.plugins.node_declared_features import NodeDeclaredFeatures
-from arranger.plugins.node_name import NodeName
-from arranger.plugins.node_ports import NodePorts
-from arranger.plugins.node_resources_fit import NodeResourcesFit
-from arranger.plugins.node_unschedulable import NodeUnschedulable
-from arranger.plugins.node_volume_limits import NodeVolumeLimits
-from arranger.plugins.placement import PLACEMENT_WEIGHT
-from arranger.plugins.pod_topology_spread import PodTopologySpread
-from arranger.plugins.priority_sort import PrioritySort
-from arranger.plugins.scheduling_gates import SchedulingGates
-from arranger.plugins.taint_toleration import TaintToleration
-from arranger.plugins.volume_binding import VolumeBinding
-from arranger.plugins.volume_restrictions import VolumeRestrictions
-from arranger.plugins.volume_zone import VolumeZone
+from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
+from arranger.plugins.nodes.image_locality import ImageLocality
+from arranger.plugins.nodes.node_affinity import NodeAffinity
+from arranger.plugins.nodes.node_declared_features import NodeDeclaredFeatures
+from arranger.plugins.nodes.node_name import NodeName
+from arranger.plugins.nodes.node_ports import NodePorts
+from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
+from arranger.plugins.nodes.taint_toleration import TaintToleration
+from arranger.plugins.placement.bin_pack import BinPack
+from arranger.plugins.placement.job_affinity import JobAffinity, JobAntiAffinity
+from arranger.plugins.placement.leader_first import LeaderFirst
+from arranger.plugins.placement.min_fragment import MinFragment
+from arranger.plugins.placement.policies import PLACEMENT_WEIGHT
+from arranger.plugins.queueing.capacity_card import CapacityCard
+from arranger.plugins.queueing.priority_sort import PrioritySort
+from arranger.plugins.queueing.scheduling_gates import SchedulingGates
+from arranger.plugins.resources.balanced_allocation import NodeResourcesBalancedAllocation
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
+from arranger.plugins.topology.inter_pod_affinity import InterPodAffinity
+from arranger.plugins.topology.pod_topology_spread import PodTopologySpread
+from arranger.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from arranger.plugins.volumes.volume_binding import VolumeBinding
+from arranger.plugins.volumes.volume_restrictions import VolumeRestrictions
+from arranger.plugins.volumes.volume_zone import VolumeZone
 
 #: In the order they run at every extension point, with the weights of their scores.
 DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arranger.api.effects import Bind, PodRef
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import CycleState
 
 

@@ -10,11 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.plugin import Eviction, Nomination
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.interface import Eviction, Nomination
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import Code, CycleState, Status
-from arranger.framework.what_if import WhatIf
-from arranger.preemption.survey import Survey
+from arranger.preemption.candidate_cache import Survey
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."

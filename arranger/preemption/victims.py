@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.what_if import Allows, Company, Quota, WhatIf
-from arranger.preemption.budgets import split
-from arranger.preemption.order import Candidate, in_order
+from arranger.framework.runtime.dry_run import Allows, Company, Quota, WhatIf
+from arranger.preemption.disruption_budgets import split
+from arranger.preemption.importance import Candidate, in_order
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
 MayLeave = Callable[[PodInfo], bool]

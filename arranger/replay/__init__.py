@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from arranger.replay.comparing import Comparison, PolicyError, compare
-from arranger.replay.plot import draw
+from arranger.replay.comparison import Comparison, PolicyError, compare
+from arranger.replay.svg_chart import draw
 from arranger.replay.trace import Trace, TraceError, read_trace
 
 __all__ = ["Comparison", "PolicyError", "Trace", "TraceError", "compare", "draw", "read_trace"]

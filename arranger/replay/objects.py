@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from arranger.api.objects import (
+from arranger.api.types.core import (
     Affinity,
     Container,
     Node,

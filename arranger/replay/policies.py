@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from arranger.api import keys
-from arranger.framework.profile import Profile, Weighted
+from arranger.api.annotations import PLACEMENT
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
-from arranger.plugins.args import ResourceSpec
 from arranger.plugins.default_preemption import DefaultPreemption
-from arranger.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
-from arranger.plugins.resource_scoring import ScoringStrategy
+from arranger.plugins.helpers.args import ResourceSpec
+from arranger.plugins.helpers.resource_scoring import ScoringStrategy
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from arranger.replay.objects import GPU, SCHEDULER
 
 Strategy = Literal["LeastAllocated", "MostAllocated"]
@@ -45,7 +45,7 @@ class Policy:
 
     def annotations(self) -> dict[str, str]:
         """What every pod carries."""
-        return {keys.PLACEMENT: self.placement} if self.placement else {}
+        return {PLACEMENT: self.placement} if self.placement else {}
 
 
 #: By the names people know them by; the job policies need jobs, which a trace does not tell.

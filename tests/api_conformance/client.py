@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.kube.transport import Stream, Transport
+from arranger.kube.client.transport import Stream, Transport
 
 Object = dict[str, Any]
 

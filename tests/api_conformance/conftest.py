@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.http import HttpTransport
-from arranger.kube.transport import Transport
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.transport import Transport
 from tests.api_conformance.client import Api
 from tests.api_conformance.objects import GROUP, new_namespace, register
 from tests.controlplane.harness import ControlPlane

@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.http import HttpTransport
-from arranger.kube.pool import RawPool
-from arranger.kube.transport import Transport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.connection_pool import RawPool
+from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.transport import Transport
 
 REQUESTS = 10_000
 IN_FLIGHT = 64

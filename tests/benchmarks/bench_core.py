@@ -13,7 +13,7 @@ import click
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, expr
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import click
 
 from arranger.api.effects import Bind
-from arranger.api.objects import Pod
+from arranger.api.types.core import Pod
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod

@@ -18,9 +18,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from arranger.api import keys
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.pool import RawPool
+from arranger.api.annotations import GANG_MIN, GANG_NAME
+from arranger.kube.client.connection_pool import RawPool
+from arranger.kube.client.credentials import Access, Credentials, Identity
 from tests.benchmarks.contest import (
     CONTENDERS,
     HEADING,
@@ -39,8 +39,8 @@ def waiting_pods(count: int, scheduler: str, gang: int) -> Iterator[dict[str, An
         pod = a_pod(f"p{n}", scheduler=scheduler)
         if gang:
             pod["metadata"]["annotations"] = {
-                keys.GANG_NAME: f"g{n // gang}",
-                keys.GANG_MIN: str(gang),
+                GANG_NAME: f"g{n // gang}",
+                GANG_MIN: str(gang),
             }
         yield pod
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 import yaml
 
 from arranger.api.quantity import milli
-from arranger.embedded.shipped import shipped_definitions
+from arranger.embedded.bundled_crds import shipped_definitions
 from tests.controlplane.daemon import REPO, Daemon, install_rbac
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, until

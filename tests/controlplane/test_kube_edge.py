@@ -24,16 +24,16 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.objects import Pod
-from arranger.kube.access import Access
-from arranger.kube.auth import load_kubeconfig
-from arranger.kube.decoding import Decoder
-from arranger.kube.effects import Writer
-from arranger.kube.http import HttpTransport
-from arranger.kube.lease import LeaderElection, LeaseConfig
-from arranger.kube.pool import RawPool
-from arranger.kube.reflector import Reflector
-from arranger.kube.transport import Transport
+from arranger.api.types.core import Pod
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.connection_pool import RawPool
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.kubeconfig import load_kubeconfig
+from arranger.kube.client.transport import Transport
+from arranger.kube.leader_election import LeaderElection, LeaseConfig
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
+from arranger.kube.writes.dispatcher import Writer
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 
 pytestmark = [

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
-from arranger.kube.auth import load_access
-from arranger.kube.http import HttpTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.kubeconfig import load_access
 from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from arranger.embedded.store import Change
+from arranger.embedded.storage.store import Change
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
 from tests.simulation.stage import MERGE, Object, Stage
 

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.embedded.direct import DirectTransport
+from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.fault_injection import BINDINGS, Lose, Rule, by
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
-from arranger.embedded.shipped import shipped_definitions
-from arranger.embedded.taps import BINDINGS, Lose, Rule, by
+from arranger.embedded.transport.in_process import DirectTransport
 from tests.builders import PodBuilder, a_pod, a_pod_group
 from tests.simulation.stage import Object, Stage
 

@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from arranger.api.objects import Pod
-from arranger.controllers.gangs import PodSink
-from arranger.controllers.jobs import JobController
-from arranger.controllers.ledger import GANGS, Ledger
-from arranger.controllers.reconciling import Reconciler
-from arranger.embedded.direct import DirectTransport
+from arranger.api.types.core import Pod
+from arranger.controllers.gang.cache import GANGS, Ledger
+from arranger.controllers.gang.controller import PodSink
+from arranger.controllers.gang.reconciler import Reconciler
+from arranger.controllers.vcjob.controller import JobController
+from arranger.embedded.fault_injection import Lose, Rule, Taps, by
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
-from arranger.embedded.store import Change
-from arranger.embedded.taps import Lose, Rule, Taps, by
-from arranger.embedded.virtual import virtual_now
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
+from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 from tests.simulation.gang_stage import GangStage
 from tests.simulation.stage import Object
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from arranger.embedded.fault_injection import EVENTS, LEASES, Calls, of
 from arranger.embedded.kubelet import TERMINATION_SECONDS
-from arranger.embedded.store import Change
-from arranger.embedded.taps import EVENTS, LEASES, Calls, of
+from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_pod
 from tests.simulation.gang_stage import GangStage
 from tests.simulation.stage import Object

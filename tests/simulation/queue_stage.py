@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from arranger.daemon.config import Config, LeaderElectionConfig, QueueConfig
-from arranger.embedded.store import Change
-from arranger.embedded.taps import BINDINGS, EVENTS
+from arranger.daemon.config.schema import Config, LeaderElectionConfig, QueueConfig
+from arranger.embedded.fault_injection import BINDINGS, EVENTS
+from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, priority_classes
 from tests.simulation.preemption_stage import DELETES, PreemptionStage

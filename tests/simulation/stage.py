@@ -18,12 +18,9 @@ from typing import Any
 import pytest
 
 from arranger.api.quantity import milli
-from arranger.daemon.config import Config, LeaderElectionConfig
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.server import Answer, EmbeddedCluster, Request
-from arranger.embedded.store import Change
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     BINDINGS,
     EVENTS,
     LEASES,
@@ -33,8 +30,11 @@ from arranger.embedded.taps import (
     Taps,
     by,
 )
-from arranger.embedded.virtual import EPOCH, virtual_now
-from arranger.kube.extenders import ExtenderPort
+from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.virtual_time import EPOCH, virtual_now
+from arranger.kube.extenders.client import ExtenderPort
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]

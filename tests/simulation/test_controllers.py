@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.controllers.ledger import Ledger
-from arranger.controllers.process import controllers_beside
-from arranger.embedded.http import serve
+from arranger.controllers.gang.cache import Ledger
+from arranger.controllers.manager import controllers_beside
+from arranger.embedded.fault_injection import Calls, Reply, Taps
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.taps import Calls, Reply, Taps
-from arranger.kube.access import Access, Credentials, Identity
+from arranger.embedded.transport.http import serve
+from arranger.kube.client.credentials import Access, Credentials, Identity
 from tests.builders import a_pod
 from tests.tyjobs import a_tyjob
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.taps import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
+from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.devices import a_claim, a_device_class, a_slice, claiming, claiming_from
 from tests.simulation.device_stage import CLAIMS, Cards

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from arranger.api.extenders import Extender
-from arranger.daemon.extender_config import ExtenderConfig
-from arranger.kube.transport import TransportError
+from arranger.daemon.config.extenders import ExtenderConfig
+from arranger.kube.client.transport import TransportError
 from tests.builders import a_node, a_pod
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME, Stage
 

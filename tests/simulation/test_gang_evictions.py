@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from arranger.embedded.store import Change
+from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
 from tests.simulation.gang_stage import members
 from tests.simulation.preemption_stage import PreemptionStage, at, pod, slow

@@ -15,8 +15,8 @@ from itertools import count
 
 import pytest
 
-from arranger.daemon.config import Config, GangConfig
-from arranger.embedded.taps import (
+from arranger.daemon.config.schema import Config, GangConfig
+from arranger.embedded.fault_injection import (
     BINDINGS,
     LEASES,
     WRITES,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.embedded.taps import BINDINGS, WRITES, Delay
+from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.simulation.gang_stage import (
     KOORDINATOR,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from arranger.controllers.process import controllers_beside
-from arranger.embedded.http import serve
-from arranger.kube.access import Access, Credentials
+from arranger.controllers.manager import controllers_beside
+from arranger.embedded.transport.http import serve
+from arranger.kube.client.credentials import Access, Credentials
 from tests.simulation.job_stage import JobStage
 
 

@@ -14,7 +14,7 @@ from itertools import count
 
 import pytest
 
-from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile, Rule, by
+from arranger.embedded.fault_injection import EVENTS, WRITES, Lose, Meanwhile, Rule, by
 from tests.builders import a_node
 from tests.simulation.job_stage import JobStage, task
 from tests.simulation.stage import VIRTUAL_TIME

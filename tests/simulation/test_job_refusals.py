@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from arranger.embedded.taps import STATUSES, WRITES, Reply, of
+from arranger.embedded.fault_injection import STATUSES, WRITES, Reply, of
 from tests.builders import a_node
 from tests.simulation.job_stage import JobStage, task
 from tests.simulation.stage import VIRTUAL_TIME

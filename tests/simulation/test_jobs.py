@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.controllers.jobs import JobController
-from arranger.embedded.taps import WRITES, Lose, Reply, by, of
+from arranger.controllers.vcjob.controller import JobController
+from arranger.embedded.fault_injection import WRITES, Lose, Reply, by, of
 from tests.builders import a_node, a_pod
 from tests.simulation.job_stage import JobStage, task
 from tests.simulation.stage import VIRTUAL_TIME, Object

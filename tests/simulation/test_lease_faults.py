@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     BINDINGS,
     LEASES,
     WRITES,

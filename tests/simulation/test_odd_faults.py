@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from arranger.daemon.config import Config, EnabledPlugin, PluginSet, ProfileConfig
-from arranger.embedded.taps import BINDINGS, EVENTS, LEASES, STATUSES, Delay, Reply, about
+from arranger.daemon.config.schema import Config, EnabledPlugin, PluginSet, ProfileConfig
+from arranger.embedded.fault_injection import (
+    BINDINGS,
+    EVENTS,
+    LEASES,
+    STATUSES,
+    Delay,
+    Reply,
+    about,
+)
 from tests.builders import a_node, a_pod
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME, Stage, stall
 

@@ -14,8 +14,18 @@ from contextlib import suppress
 
 import pytest
 
-from arranger.embedded.store import Change
-from arranger.embedded.taps import LEASES, WRITES, Calls, Delay, Lose, Meanwhile, Reply, about, by
+from arranger.embedded.fault_injection import (
+    LEASES,
+    WRITES,
+    Calls,
+    Delay,
+    Lose,
+    Meanwhile,
+    Reply,
+    about,
+    by,
+)
+from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
 from tests.simulation.gang_stage import members
 from tests.simulation.preemption_stage import (

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from arranger.cli.main import main
 from arranger.replay import read_trace
-from arranger.replay.filling import fill
+from arranger.replay.packing import fill
 from arranger.replay.policies import POLICIES
 from tests.unit.replay.tiny import write_mixed_trace
 

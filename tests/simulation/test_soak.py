@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError, Scheduler
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     ALL,
     BINDINGS,
     LEASES,

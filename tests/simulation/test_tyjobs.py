@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.embedded.taps import EVENTS, WRITES, Calls, Lose, Meanwhile, Reply
+from arranger.embedded.fault_injection import EVENTS, WRITES, Calls, Lose, Meanwhile, Reply
 from tests.builders import a_pod
 from tests.simulation.stage import VIRTUAL_TIME
 from tests.simulation.tyjob_stage import JOBS, POD_CREATES, TYJobStage

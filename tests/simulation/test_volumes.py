@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.embedded.taps import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
+from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.simulation.gang_stage import members
 from tests.simulation.stage import MERGE, VIRTUAL_TIME, Stage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     BINDINGS,
     READS,
     WATCHES,

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.objects import ObjectMeta
-from arranger.controllers.tyjobs import TYJobController
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.taps import Calls, Taps, of
-from arranger.embedded.virtual import virtual_now
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
+from arranger.api.types.core import ObjectMeta
+from arranger.controllers.tyjob.controller import TYJobController
+from arranger.embedded.fault_injection import Calls, Taps, of
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 from tests.builders import a_node
 from tests.simulation.gang_stage import GangStage
 from tests.simulation.stage import Object

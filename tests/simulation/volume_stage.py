@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from arranger.api.quantity import value
-from arranger.api.storage import BIND_COMPLETED, SELECTED_NODE
-from arranger.embedded.store import Change
+from arranger.api.types.storage import BIND_COMPLETED, SELECTED_NODE
+from arranger.embedded.storage.store import Change
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
 from tests.simulation.stage import MERGE, Object, Stage
 from tests.storage import ZONE

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.gangs import (
+from arranger.api.gang_membership import (
     GangClaim,
     GangSettings,
     MatchPolicy,
@@ -17,7 +17,7 @@ from arranger.api.gangs import (
     duration,
     settings_of,
 )
-from arranger.api.podgroups import (
+from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,
     CommunityPodGroup,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.pod_notes import misread
+from arranger.api.annotation_checks import misread
 from tests.builders import a_pod
 
 CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.objects import RawQuantity
 from arranger.api.quantity import QuantityError, milli, value
+from arranger.api.types.core import RawQuantity
 
 CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "a plain number": ("4", 4, 4000),

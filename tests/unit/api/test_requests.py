@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.requests import NON_ZERO_DEFAULTS, pod_requests
+from arranger.api.resource_requests import NON_ZERO_DEFAULTS, pod_requests
 from tests.builders import PodBuilder, a_pod
 
 MIB = 2**20

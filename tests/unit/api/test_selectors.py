@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.objects import LabelSelector, Requirement
 from arranger.api.selectors import Selector
+from arranger.api.types.core import LabelSelector, Requirement
 
 WEB = LabelSelector(match_labels={"app": "web"})
 

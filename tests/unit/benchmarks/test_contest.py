@@ -9,9 +9,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from arranger.embedded.http import serve
-from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     READS,
     WATCHES,
     CallFault,
@@ -22,6 +20,8 @@ from arranger.embedded.taps import (
     Reply,
     Taps,
 )
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.http import serve
 from tests.benchmarks import contest
 from tests.benchmarks.contest import _bindings
 from tests.builders import a_pod

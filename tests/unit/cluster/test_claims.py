@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.devices import Allocation, DeviceId
 from arranger.api.effects import (
     Ambiguous,
     Applied,
@@ -15,6 +14,7 @@ from arranger.api.effects import (
     ReleaseClaim,
     ReserveClaim,
 )
+from arranger.api.types.resource_claims import Allocation, DeviceId
 from arranger.cluster.cluster import Cluster
 from tests.builders import a_cluster, a_node, a_pod
 from tests.devices import DRIVER, ClaimBuilder, a_claim, a_device_class, a_slice

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from arranger.api.objects import Namespace, Pod
-from arranger.api.storage import PersistentVolumeClaim
-from arranger.api.workloads import Service
-from arranger.cluster.objects import ObjectStore
-from arranger.cluster.pod_counts import CountCache, PodCounts
+from arranger.api.types.core import Namespace, Pod
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.api.types.workloads import Service
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.selector_counts import CountCache, PodCounts
 from tests.builders import a_cluster, a_node, a_pod
 from tests.storage import a_claim
 
@@ -152,7 +152,7 @@ def test_counts_over_all_namespaces() -> None:
 def test_equal_questions_share_their_counts_and_old_ones_make_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("arranger.cluster.pod_counts._KEPT", 2)
+    monkeypatch.setattr("arranger.cluster.selector_counts._KEPT", 2)
     cache = CountCache(a_cluster(a_node("n1")).table)
     first = cache.get("a", None, _is_web)
     assert cache.get("a", None, _is_web) is first

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from arranger.api.objects import Pod
-from arranger.controllers.gangs import status_fields
-from arranger.controllers.ledger import GANGS, KINDS, Key, Ledger
-from arranger.controllers.reconciling import Reconciler
-from arranger.embedded.direct import DirectTransport
+from arranger.api.types.core import Pod
+from arranger.controllers.gang.cache import GANGS, KINDS, Key, Ledger
+from arranger.controllers.gang.controller import status_fields
+from arranger.controllers.gang.reconciler import Reconciler
+from arranger.embedded.fault_injection import Taps, Write
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.taps import Taps, Write
+from arranger.embedded.transport.in_process import DirectTransport
 from tests.builders import PodBuilder, a_pod
 
 Object = dict[str, Any]

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.vcjobs import JobPod, VolcanoJob
-from arranger.controllers.jobs_memory import Memory, Place
-from arranger.controllers.jobs_view import JobView, SeenGroup
+from arranger.api.types.volcano_job import JobPod, VolcanoJob
+from arranger.controllers.vcjob.controlled_resources import Memory, Place
+from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
 
 Object = dict[str, Any]
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gangs import GangSettings, MatchPolicy, Mode, Topology
-from arranger.controllers.gang_status import (
+from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode, Topology
+from arranger.controllers.gang.members import Member, Muster, muster
+from arranger.controllers.gang.status import (
     community_status,
     gang_spec,
     gang_status,
@@ -13,7 +14,6 @@ from arranger.controllers.gang_status import (
     phase_of,
     volcano_status,
 )
-from arranger.controllers.members import Member, Muster, muster
 from arranger.gangs.gang import Standing
 
 NOW = "2026-01-01T00:00:00Z"

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.vcjobs import VolcanoJob
-from arranger.controllers.jobs_memory import Memory
-from arranger.controllers.jobs_objects import group_of, made_for, pod_of
-from arranger.controllers.jobs_plan import difference, plan
-from arranger.controllers.jobs_state import advance, status_of
-from arranger.controllers.jobs_view import JobView
+from arranger.api.types.volcano_job import VolcanoJob
+from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.manifests import group_of, made_for, pod_of
+from arranger.controllers.vcjob.plan import difference, plan
+from arranger.controllers.vcjob.snapshot import JobView
+from arranger.controllers.vcjob.state_machine import advance, status_of
 from tests.unit.controllers.job_views import CONTAINER, a_pod_of, a_task, job_body, on, seen
 
 Object = dict[str, Any]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.vcjobs import JobPod, VolcanoJob
-from arranger.controllers.jobs_check import problem_of
-from arranger.controllers.jobs_ledger import JobLedger
-from arranger.controllers.jobs_memory import Memory
-from arranger.controllers.jobs_view import JobView
+from arranger.api.types.volcano_job import JobPod, VolcanoJob
+from arranger.controllers.vcjob.cache import JobLedger
+from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.snapshot import JobView
+from arranger.controllers.vcjob.validation import problem_of
 from tests.unit.controllers.job_views import NOW, a_task, job_body, on, pod_body
 
 Object = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from arranger.controllers.jobs_memory import Memory
-from arranger.controllers.jobs_policies import Decision, decide
+from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.policies import Decision, decide
 from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, on, seen
 
 Object = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from arranger.api.vcjobs import Phase
-from arranger.controllers.jobs_memory import Memory
-from arranger.controllers.jobs_state import advance, status_of
+from arranger.api.types.volcano_job import Phase
+from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.state_machine import advance, status_of
 from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, on, seen
 
 Object = dict[str, Any]

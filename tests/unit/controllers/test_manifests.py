@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from arranger.controllers.ledger import KINDS
+from arranger.controllers.gang.cache import KINDS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from arranger.api.gangs import claim_of
-from arranger.controllers.members import Counts, Member, member_of, muster
+from arranger.api.gang_membership import claim_of
+from arranger.controllers.gang.members import Counts, Member, member_of, muster
 from arranger.gangs.gang import Standing
 from tests.builders import PodBuilder, a_pod
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from arranger.api.objects import Pod
-from arranger.controllers.queues import QueueController
-from arranger.embedded.direct import DirectTransport
+from arranger.api.types.core import Pod
+from arranger.controllers.queue.controller import QueueController
+from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.fault_injection import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.shipped import shipped_definitions
-from arranger.embedded.taps import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder
 from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
 

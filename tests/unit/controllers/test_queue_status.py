@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.controllers.queues_book import QueueBook, ShownQueue
-from arranger.controllers.queues_status import patch_of, queue_status
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.controllers.queue.cache import QueueBook, ShownQueue
+from arranger.controllers.queue.status import patch_of, queue_status
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from arranger.controllers.ledger import GANGS
-from arranger.embedded.taps import WRITES, Lose, Meanwhile, Reply
+from arranger.controllers.gang.cache import GANGS
+from arranger.embedded.fault_injection import WRITES, Lose, Meanwhile, Reply
 from tests.builders import a_pod
 from tests.unit.controllers.desk import SIGS, Desk, a_pod_group, members
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.api.tyjobs import PLACEMENTS, problems_of, read_tyjob
-from arranger.controllers import tyjobs_parts as parts
+from arranger.api.types.tyjob import PLACEMENTS, problems_of, read_tyjob
+from arranger.controllers.tyjob import manifests
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.shipped import shipped_definitions
 
 REPO = Path(__file__).parents[3]
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())
@@ -31,9 +31,9 @@ def test_an_example_is_accepted_and_so_are_its_pods(file: Path) -> None:
     job = read_tyjob(cluster.create(yaml.safe_load(file.read_text())))
     assert not problems_of(job)
     for place in job.places:
-        cluster.create(parts.pod(job, place, scheduler="arranger", leader="uid"))
-    cluster.create(parts.service(job))
-    cluster.create(parts.addresses(job, {"uid": "10.0.0.1"}))
+        cluster.create(manifests.pod(job, place, scheduler="arranger", leader="uid"))
+    cluster.create(manifests.service(job))
+    cluster.create(manifests.addresses(job, {"uid": "10.0.0.1"}))
 
 
 def test_there_is_an_example_of_every_placement_policy() -> None:
@@ -67,4 +67,4 @@ def test_the_readme_has_every_stage_and_every_variable() -> None:
     assert {*status["stage"]["enum"], *status["scheduleState"]["enum"]} <= WORDS
     body = yaml.safe_load((REPO / "examples/tyjobs/bin-pack.yaml").read_text())
     job = read_tyjob(body)
-    assert {variable["name"] for variable in parts.environment(job, job.places[1])} <= WORDS
+    assert {variable["name"] for variable in manifests.environment(job, job.places[1])} <= WORDS

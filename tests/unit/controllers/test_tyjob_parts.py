@@ -7,11 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api import keys
-from arranger.api.gangs import MatchPolicy, Mode, claim_of
-from arranger.api.objects import Pod
-from arranger.api.tyjobs import TYJob, problems_of, read_tyjob
-from arranger.controllers import tyjobs_parts as parts
+from arranger.api.annotations import (
+    JOB_PRIORITY,
+    JOB_QUEUE_POLICY,
+    LEADER_UID,
+    PLACEMENT,
+    RESTARTS,
+    ROLE,
+    TOPOLOGY,
+    TYJOB,
+    WORKER_SET,
+)
+from arranger.api.gang_membership import MatchPolicy, Mode, claim_of
+from arranger.api.types.core import Pod
+from arranger.api.types.tyjob import TYJob, problems_of, read_tyjob
+from arranger.controllers.tyjob import manifests
 from tests.tyjobs import a_template, a_tyjob
 from tests.unit.controllers.tyjob_views import FIRST, LEADER, SECOND, a_job
 
@@ -22,7 +32,7 @@ def made(name: str, job: TYJob | None = None, **words: Any) -> Object:
     """A pod as it would be created."""
     job = job or a_job(**words)
     place = next(place for place in job.places if place.pod == name)
-    return parts.pod(job, place, scheduler="arranger", leader="uid-l", restarts=1)
+    return manifests.pod(job, place, scheduler="arranger", leader="uid-l", restarts=1)
 
 
 def env_of(pod: Object, container: int = 0) -> dict[str, Any]:
@@ -84,27 +94,27 @@ def test_a_port_of_the_leader_called_master_is_the_port() -> None:
     ]
     job = a_job(leader=template)
     assert env_of(made(FIRST, job))["MASTER_PORT"] == "1234"
-    assert parts.service(job)["spec"]["ports"] == [{"name": "master", "port": 1234}]
+    assert manifests.service(job)["spec"]["ports"] == [{"name": "master", "port": 1234}]
 
 
 def test_what_a_pod_is_called_and_whose_it_is() -> None:
     template = a_template()
-    template["metadata"]["labels"] = {"app": "a", keys.TYJOB: "forged"}
+    template["metadata"]["labels"] = {"app": "a", TYJOB: "forged"}
     pod = made(SECOND, worker=template)
     meta = pod["metadata"]
     assert (meta["name"], meta["namespace"]) == (SECOND, "default")
     assert meta["labels"] == {
         "app": "a",
-        keys.TYJOB: "job",
-        keys.ROLE: "worker",
-        keys.WORKER_SET: "actor",
+        TYJOB: "job",
+        ROLE: "worker",
+        WORKER_SET: "actor",
     }
     (owner,) = meta["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("TYJob", "uid-job", True)
-    assert meta["annotations"][keys.LEADER_UID] == "uid-l"
-    assert meta["annotations"][keys.RESTARTS] == "1"
+    assert meta["annotations"][LEADER_UID] == "uid-l"
+    assert meta["annotations"][RESTARTS] == "1"
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (SECOND, "job")
-    assert parts.service(a_job())["spec"]["selector"].items() <= meta["labels"].items()
+    assert manifests.service(a_job())["spec"]["selector"].items() <= meta["labels"].items()
 
 
 DEFAULTS = {
@@ -170,7 +180,7 @@ def test_leader_and_workers_are_bundles_of_one_gang() -> None:
 def test_annotations_of_the_job_say_how_its_gang_is_placed() -> None:
     prefix = "gang.scheduling.koordinator.sh/"
     said = {prefix + "mode": "NonStrict", prefix + "waiting-time": "30s", "other": "x"}
-    for claim in claims(annotations={**said, keys.TOPOLOGY: "required=zone"}):
+    for claim in claims(annotations={**said, TOPOLOGY: "required=zone"}):
         assert claim.settings.mode is Mode.NON_STRICT
         assert claim.settings.wait == 30.0
         assert claim.settings.topology.key == "zone"
@@ -192,14 +202,14 @@ PLACEMENTS: dict[str, tuple[Object, str | None]] = {
 @pytest.mark.parametrize("case", PLACEMENTS.values(), ids=PLACEMENTS.keys())
 def test_placement(case: tuple[Object, str | None]) -> None:
     policy, expected = case
-    assert notes(FIRST, schedulerPolicy=policy).get(keys.PLACEMENT) == expected
+    assert notes(FIRST, schedulerPolicy=policy).get(PLACEMENT) == expected
 
 
 def test_queue_and_order_among_jobs() -> None:
     said = notes(LEADER, queue="training", priority=9, schedulerPolicy={"jobQueuePolicy": "DRF"})
     assert said["scheduling.volcano.sh/queue-name"] == "training"
-    assert (said[keys.JOB_PRIORITY], said[keys.JOB_QUEUE_POLICY]) == ("9", "DRF")
-    assert keys.JOB_QUEUE_POLICY not in notes(LEADER)
+    assert (said[JOB_PRIORITY], said[JOB_QUEUE_POLICY]) == ("9", "DRF")
+    assert JOB_QUEUE_POLICY not in notes(LEADER)
 
 
 # --- jobs of which nothing can be made ---------------------------------------------------------

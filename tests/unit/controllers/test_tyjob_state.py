@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from arranger.api import keys
-from arranger.api.tyjobs import RankPod, TYJob
-from arranger.controllers.tyjobs_round import Round, World
-from arranger.controllers.tyjobs_state import (
+from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
+from arranger.api.types.tyjob import RankPod, TYJob
+from arranger.controllers.tyjob.observed_state import Round, World
+from arranger.controllers.tyjob.state_machine import (
     Create,
     DeletePod,
     Plan,
@@ -214,7 +214,7 @@ STAGES: dict[str, tuple[str, Pods, Words, str, str]] = {
     ),
     "the gang ran out of time": (
         "Pending",
-        {**WAIT, LEADER: {"notes": {keys.GANG_TIMEOUT: "true"}}},
+        {**WAIT, LEADER: {"notes": {GANG_TIMEOUT: "true"}}},
         {},
         "Failed",
         "SchedulingFailed",
@@ -300,7 +300,7 @@ SCHEDULED: dict[str, tuple[Pods, str, list[str]]] = {
         [],
     ),
     "out of time": (
-        {**WAIT, FIRST: {"notes": {keys.BUNDLE_TIMEOUT: "true"}}},
+        {**WAIT, FIRST: {"notes": {BUNDLE_TIMEOUT: "true"}}},
         "ScheduledFailed",
         [],
     ),
@@ -530,10 +530,10 @@ def test_restarts_of_workers_count_only_while_their_leader_lives() -> None:
 def test_the_next_pod_knows_how_often_its_place_has_failed() -> None:
     job = a_job({"stage": "Running", "restarts": 2, "workerRestarts": {FIRST: 3}})
     (leader,) = (w for w in plan(job, world(), NOW).writes if isinstance(w, Create))
-    assert leader.manifest["metadata"]["annotations"][keys.RESTARTS] == "2"
+    assert leader.manifest["metadata"]["annotations"][RESTARTS] == "2"
     there = world(seen(job, LEADER, ready=True), seen(job, SECOND, ready=True), addresses=TOLD)
     (worker,) = (w for w in plan(job, there, NOW).writes if isinstance(w, Create))
-    assert worker.manifest["metadata"]["annotations"][keys.RESTARTS] == "3"
+    assert worker.manifest["metadata"]["annotations"][RESTARTS] == "3"
 
 
 # --- status ------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from arranger.api.tyjobs import RankPod
-from arranger.controllers.tyjobs_store import PARTS, TYJobStore, read_part
+from arranger.api.types.tyjob import RankPod
+from arranger.controllers.tyjob.cache import PARTS, TYJobStore, read_part
 from tests.tyjobs import a_tyjob
 from tests.unit.controllers.tyjob_views import FIRST, LEADER, Object, a_job, seen
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.tyjobs import RankPod, TYJob, read_tyjob
-from arranger.controllers import tyjobs_parts as parts
-from arranger.controllers.tyjobs_round import World
+from arranger.api.types.tyjob import RankPod, TYJob, read_tyjob
+from arranger.controllers.tyjob import manifests
+from arranger.controllers.tyjob.observed_state import World
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -33,7 +33,7 @@ def seen(job: TYJob, name: str, *, leader: str = ROUND, restarts: int = 0, **mor
             ``containers`` (statuses), ``reason``, ``notes`` (annotations).
     """
     place = next(place for place in job.places if place.pod == name)
-    made = parts.pod(job, place, scheduler="arranger", leader=leader, restarts=restarts)
+    made = manifests.pod(job, place, scheduler="arranger", leader=leader, restarts=restarts)
     made["metadata"] |= {"uid": f"uid-{name}-{restarts}", "resourceVersion": "1"}
     made["metadata"]["annotations"] |= more.get("notes", {})
     if "leaving" in more:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.daemon.process import spare_the_collector
+from arranger.daemon.server import spare_the_collector
 
 
 @pytest.fixture(autouse=True)

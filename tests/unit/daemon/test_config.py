@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from arranger.daemon.config import Config, ConfigError, build_profiles, load_config
+from arranger.daemon.config.schema import Config, ConfigError, build_profiles, load_config
 
 REPO = Path(__file__).parents[3]
 HEAD = {"apiVersion": "arranger.io/v1alpha1", "kind": "SchedulerConfiguration"}

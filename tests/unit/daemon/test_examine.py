@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from arranger.daemon.process import examine
+from arranger.daemon.server import examine
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import Core

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.daemon.config import Config, build_profiles
-from arranger.daemon.extender_config import in_order, seconds
+from arranger.daemon.config.extenders import in_order, seconds
+from arranger.daemon.config.schema import Config, build_profiles
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import Core, placements
 

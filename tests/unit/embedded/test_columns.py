@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.columns import age, columns_of
-from arranger.embedded.resources import Registry, Resource
+from arranger.embedded.kubectl.columns import age, columns_of
+from arranger.embedded.registry import Registry, Resource
 
 Object = dict[str, Any]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fitting import WrongTypeError
-from arranger.embedded.models import fit
-from arranger.embedded.resources import Registry
+from arranger.embedded.builtin.field_types import fit
+from arranger.embedded.crd.prune import WrongTypeError
+from arranger.embedded.registry import Registry
 
 Object = dict[str, Any]
 

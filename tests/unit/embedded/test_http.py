@@ -6,10 +6,10 @@ import asyncio
 import json
 import random
 
-from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster
-from arranger.kube.access import Access
-from arranger.kube.http import HttpTransport
+from arranger.embedded.transport.http import serve
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import Access
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"

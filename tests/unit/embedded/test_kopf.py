@@ -12,8 +12,8 @@ from typing import Any
 
 import kopf
 
-from arranger.embedded.http import serve
 from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.http import serve
 
 Object = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from arranger.embedded.direct import DirectTransport
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.in_process import DirectTransport
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 

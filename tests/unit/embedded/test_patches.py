@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.patches import PatchError, apply_patch
+from arranger.embedded.handlers.patch import PatchError, apply_patch
 
 Object = dict[str, Any]
 JSON = "application/json-patch+json"

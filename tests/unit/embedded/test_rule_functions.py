@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.schema import CustomSchema, SchemaError
+from arranger.embedded.crd.schema import CustomSchema, SchemaError
 
 Object = dict[str, Any]
 PROPERTIES: Object = {

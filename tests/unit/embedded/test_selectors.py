@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.selectors import (
+from arranger.embedded.storage.selectors import (
     SelectorError,
     label_selector_from,
     parse_field_selector,

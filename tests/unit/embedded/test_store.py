@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.embedded.store import Change, Store
+from arranger.embedded.storage.store import Change, Store
 
 Object = dict[str, Any]
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.http import serve
-from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.taps import (
+from arranger.embedded.fault_injection import (
     ALL,
     READS,
     WATCHES,
@@ -32,9 +29,12 @@ from arranger.embedded.taps import (
     by,
     of,
 )
-from arranger.kube.access import Access
-from arranger.kube.http import HttpTransport
-from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import DirectTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"

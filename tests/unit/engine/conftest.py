@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from arranger.framework.profile import Profile
+from arranger.framework.runtime.profile import Profile
 from arranger.plugins import default_profile
 from tests.unit.engine.harness import Core
 

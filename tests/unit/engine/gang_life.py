@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from arranger.api.effects import Bind, Outcome
-from arranger.api.gangs import MatchPolicy
-from arranger.api.objects import ObjectMeta, Pod
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import MatchPolicy
+from arranger.api.types.core import ObjectMeta, Pod
+from arranger.api.types.pod_groups import (
     CommunityPodGroup,
     GangBundle,
     GangSpec,
@@ -22,9 +22,9 @@ from arranger.api.podgroups import (
     VolcanoPodGroup,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.plugin import Plugin, Reads, Wait
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Reads, Wait
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from tests.builders import PodBuilder
 
 NAMES = [f"p{n}" for n in range(8)]

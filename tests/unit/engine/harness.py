@@ -16,19 +16,19 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.api.queues import Queue
+from arranger.api.types.queue import Queue
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import Entity, Part
-from arranger.engine.gang_hold import GangPolicy
-from arranger.engine.member import Member
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Queued, Reads
-from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.engine.queued_pod import Member
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Queued, Reads
+from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 
 E = TypeVar("E", bound=Effect)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from arranger.engine.entity import Part
-from arranger.framework.plugin import Plugin, Queued, Wait
-from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.interface import Plugin, Queued, Wait
+from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     BindAll,
@@ -173,7 +173,7 @@ def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
 
 
 def test_a_hint_that_raises_counts_as_yes(make_core: MakeCore) -> None:
-    from arranger.framework.wakeup import EventKind, WakeUp
+    from arranger.framework.cluster_event import EventKind, WakeUp
 
     def boom(pod: Any, event: Any) -> bool:
         raise ValueError("boom")

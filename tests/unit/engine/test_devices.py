@@ -16,9 +16,9 @@ from arranger.api.effects import (
     ReleaseClaim,
     ReserveClaim,
 )
-from arranger.cluster.objects import StoredObject
+from arranger.cluster.object_store import StoredObject
 from arranger.engine.entity import Part
-from arranger.plugins.dynamic_resources import DynamicResources
+from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
 from tests.builders import PodBuilder, StoredBuilder, a_node, a_pod
 from tests.devices import (
     ClaimBuilder,

@@ -20,8 +20,8 @@ from arranger.api.effects import (
     VictimAdvice,
 )
 from arranger.api.extenders import Extender
-from arranger.engine.consulting import PATIENCE
 from arranger.engine.entity import Part
+from arranger.engine.extenders.coordinator import PATIENCE
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import Core, conditions, of, placements

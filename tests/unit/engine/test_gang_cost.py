@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Applied, Bind
-from arranger.engine.gang_work import GangWork
+from arranger.engine.gang.manager import GangWork
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 from tests.builders import PodBuilder, a_node, a_pod

@@ -7,11 +7,11 @@ import pytest
 from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Part
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Wait
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_life import saved

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.effects import DeletePod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import Core, of, placements

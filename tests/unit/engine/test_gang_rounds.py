@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from arranger.api.effects import PatchObject
-from arranger.api.podgroups import SavedGang
+from arranger.api.types.pod_groups import SavedGang
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import Core, of

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import Effect
-from arranger.api.podgroups import NativePodGroup
+from arranger.api.types.pod_groups import NativePodGroup
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Reads
+from arranger.framework.interface import Plugin, Reads
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod

@@ -16,9 +16,9 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Wait
+from arranger.framework.interface import Plugin, Wait
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import CONFLICT, Core, conditions, of, placements, small_profile

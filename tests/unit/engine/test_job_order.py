@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS
-from arranger.plugins.priority_sort import PrioritySort, PrioritySortArgs
+from arranger.plugins.queueing.priority_sort import PrioritySort, PrioritySortArgs
 from tests.builders import PodBuilder, a_node
 from tests.builders import a_pod as plain
 from tests.unit.engine.harness import Core, placements

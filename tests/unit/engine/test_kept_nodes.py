@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from arranger.api.effects import Effect
-from arranger.api.queues import Queue
+from arranger.api.types.queue import Queue
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import Core, placements

@@ -22,15 +22,15 @@ from arranger.api.effects import (
     PodRef,
     Refused,
 )
-from arranger.api.gangs import MatchPolicy, claim_of
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import MatchPolicy, claim_of
+from arranger.api.types.pod_groups import (
     AnyPodGroup,
     SavedGang,
 )
 from arranger.engine.engine import Engine
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.gangs.group import GangGroup
-from arranger.plugins.scheduling_gates import SchedulingGates
+from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_life import (
     BOTH,

@@ -18,10 +18,10 @@ from arranger.api.effects import (
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Part
 from arranger.engine.phases import Phase
-from arranger.framework.plugin import Plugin, Wait
-from arranger.framework.profile import SpecPlugin
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin, Wait
+from arranger.framework.runtime.profile import SpecPlugin
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
     Core,

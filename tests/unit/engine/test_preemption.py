@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from arranger.api.budgets import PodDisruptionBudget
 from arranger.api.effects import (
     Applied,
     Bind,
@@ -18,11 +17,12 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.api.podgroups import NativePodGroup
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import Part
-from arranger.framework.plugin import Wait
-from arranger.framework.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.interface import Wait
+from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
 from arranger.framework.status import CycleState
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import PublishEvent
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.engine.entity import Part
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, SpecPlugin
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.profile import Profile, SpecPlugin
 from arranger.framework.status import CycleState, Status
-from arranger.framework.wakeup import EventKind, WakeUp
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import DeletePod, Effect, PublishEvent
-from arranger.engine import gang_preemption
+from arranger.engine.gang import preemption
 from arranger.plugins import default_profile
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
 from tests.unit.engine.harness import Core, of, placements
 
@@ -563,12 +563,12 @@ def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: Core) -> None:
     assert evicted(core.run()) == {"t0", "u"}
 
 
-@pytest.mark.parametrize("sparing", [gang_preemption.SPARING, 0], ids=["few pods", "many"])
+@pytest.mark.parametrize("sparing", [preemption.SPARING, 0], ids=["few pods", "many"])
 def test_a_gang_takes_from_its_own_queue_on_other_nodes_too(
     sparing: int, core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its quota lacks is given back wherever that is, however victims are looked for."""
-    monkeypatch.setattr(gang_preemption, "SPARING", sparing)
+    monkeypatch.setattr(preemption, "SPARING", sparing)
     core.see(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
     on_node(core, inference("a", 1, 60000), training("t", 1, 80000), node="n")
     on_node(core, inference("b", 1, 60000), inference("c", 1, 60000), node="m")

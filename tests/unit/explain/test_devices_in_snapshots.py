@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.explain.judging import judge_pod
+from arranger.explain.evaluate import judge_pod
 from arranger.explain.snapshot import Snapshot
 from arranger.plugins import default_profile
 from tests.builders import Manifest, a_node, a_pod

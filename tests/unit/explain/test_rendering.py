@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from arranger.explain import Snapshot, judge, render
-from arranger.explain.rendering import closest, headline, reason_counts
+from arranger.explain.report import closest, headline, reason_counts
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
 
 Members = list[NodeBuilder | PodBuilder]

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arranger.api.objects import Namespace
-from arranger.api.workloads import Service
+from arranger.api.types.core import Namespace
+from arranger.api.types.workloads import Service
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo
 from arranger.framework import CycleState, Plugin, PreFilterResult, Reads, Status
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.profile import Profile, Weighted
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod, expr
 from tests.storage import DRIVER, a_claim, a_class, a_csi_node, a_volume, attached
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.view import NodeInfo, NodeView
 from arranger.framework import (
     ClusterEvent,
     Code,
@@ -22,13 +22,13 @@ from arranger.framework import (
     WakeUp,
 )
 from arranger.framework.diagnosis import Diagnosis, Rejected
-from arranger.framework.lifting import normalize_by_max, run_filter, run_score
-from arranger.framework.profile import Profile, ProfileError, Weighted
-from arranger.framework.registry import PluginError, Registry
+from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.runtime.registry import PluginError, Registry
+from arranger.framework.runtime.run import normalize_by_max, run_filter, run_score
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.node_name import NodeName
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.nodes.node_name import NodeName
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import PodBuilder, a_cluster, a_node, a_pod
 
 CPU = Rejection(("Insufficient cpu",))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from arranger.api.gangs import claim_of
-from arranger.api.objects import ObjectMeta
-from arranger.api.podgroups import (
+from arranger.api.gang_membership import claim_of
+from arranger.api.types.core import ObjectMeta
+from arranger.api.types.pod_groups import (
     AnyPodGroup,
     CommunityPodGroup,
     SavedGang,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.kube.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.auth import AuthError, load_access, load_in_cluster, load_kubeconfig
+from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.kubeconfig import AuthError, load_access, load_in_cluster, load_kubeconfig
 
 PLUGIN = """#!{python}
 import json, pathlib

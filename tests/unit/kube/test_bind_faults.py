@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Outcome, PodRef, Refused
-from arranger.kube.effects import Writer
+from arranger.kube.writes.dispatcher import Writer
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

@@ -18,8 +18,8 @@ from arranger.api.effects import (
     ReleaseClaim,
     ReserveClaim,
 )
-from arranger.kube.effects import Writer
-from arranger.kube.transport import Response
+from arranger.kube.client.transport import Response
+from arranger.kube.writes.dispatcher import Writer
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, Call, Scripted, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

@@ -24,8 +24,8 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.kube.effects import Writer
-from arranger.kube.limit import AdaptiveLimit
+from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
+from arranger.kube.writes.dispatcher import Writer
 from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

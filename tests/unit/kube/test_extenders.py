@@ -30,11 +30,11 @@ from arranger.api.effects import (
     VictimAdvice,
 )
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.kube.decoding import BareMeta
-from arranger.kube.extender_http import HttpExtenders
-from arranger.kube.extenders import Consultant, ExtenderPort
-from arranger.kube.transport import RefusedConnectionError, Response, TransportError
-from arranger.kube.whole import Whole, WholeDecoder, WholeObjects
+from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.extenders.client import Consultant, ExtenderPort
+from arranger.kube.extenders.http import HttpExtenders
+from arranger.kube.watch.decoder import BareMeta
+from arranger.kube.watch.raw_objects import Whole, WholeDecoder, WholeObjects
 from tests.builders import a_node, a_pod
 
 POD = PodRef("default", "p", "uid-default-p")
@@ -386,7 +386,7 @@ async def test_renewed_tls_files_are_used(
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(cert, key)
     fake = FakeExtender({"filter": Said({"NodeNames": ["n0"]})})
-    monkeypatch.setattr("arranger.kube.access.RECHECK", 0.0)
+    monkeypatch.setattr("arranger.kube.client.credentials.RECHECK", 0.0)
     async with serving(fake, tls=server):
         tls = ExtenderTls(ca_file=str(trusted))
         extender = Extender(fake.url, "filter", node_cache_capable=True, tls=tls)

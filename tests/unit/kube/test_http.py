@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from arranger.kube.access import Access, Credentials, Identity
-from arranger.kube.http import HttpTransport, LineSplitter
-from arranger.kube.pool import RawPool
-from arranger.kube.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.client.aiohttp_transport import HttpTransport, LineSplitter
+from arranger.kube.client.connection_pool import RawPool
+from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Make = Callable[[Access], Transport]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arranger.kube.lease import LeaderElection, LeaseConfig
+from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from tests.unit.kube.scripted import HANG, RESET, After, Call, Scripted, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

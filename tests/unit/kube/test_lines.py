@@ -7,8 +7,8 @@ import random
 import pytest
 
 from arranger.api.effects import Outcome
-from arranger.kube.jobs import Again, Job, Wire
-from arranger.kube.lines import OTHERS_SHARE, Lines, Urgency
+from arranger.kube.writes.call import Again, Job, Wire
+from arranger.kube.writes.call_queue import OTHERS_SHARE, Lines, Urgency
 
 
 class Write(Job):

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from arranger.kube.access import Access
-from arranger.kube.pool import IDLE_LIMIT, RawPool, hot_transport
-from arranger.kube.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.connection_pool import IDLE_LIMIT, RawPool, hot_transport
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

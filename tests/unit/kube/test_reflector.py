@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.objects import ObjectMeta
-from arranger.kube.decoding import Decoder
-from arranger.kube.reflector import Reflector, newer
+from arranger.api.types.core import ObjectMeta
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector, newer
 from tests.unit.kube.scripted import REFUSED, RESET, Scripted, ScriptedStream, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

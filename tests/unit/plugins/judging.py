@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from arranger.explain.judging import judge_pod
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, Weighted
+from arranger.explain.evaluate import judge_pod
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import Member, PodBuilder, a_cluster
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.devices import DeviceClass, DeviceId
+from arranger.api.types.resource_claims import DeviceClass, DeviceId
 from arranger.cluster.cluster import Cluster
-from arranger.plugins.device_pools import pools_for
-from arranger.plugins.device_requests import AllocationError
-from arranger.plugins.device_results import allocation
-from arranger.plugins.device_search import search
+from arranger.plugins.dynamicresources.allocation_result import allocation
+from arranger.plugins.dynamicresources.allocator import search
+from arranger.plugins.dynamicresources.pools import pools_for
+from arranger.plugins.dynamicresources.requests import AllocationError
 from tests.builders import Member, NodeBuilder, a_cluster, a_node
 from tests.devices import (
     ATTRIBUTES,

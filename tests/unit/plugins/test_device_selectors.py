@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.devices import Device
-from arranger.plugins import device_selectors
-from arranger.plugins.device_selectors import Selector, SelectorError, selector
-from arranger.plugins.device_values import Version
+from arranger.api.types.resource_claims import Device
+from arranger.plugins.dynamicresources import cel_selectors
+from arranger.plugins.dynamicresources.cel_library import Version
+from arranger.plugins.dynamicresources.cel_selectors import Selector, SelectorError, selector
 from tests.devices import ATTRIBUTES, DRIVER, a_device
 
 GPU: dict[str, Any] = a_device("gpu-0", model="a100", index=3, healthy=True, version="1.10.2")
@@ -110,13 +110,13 @@ def test_what_cannot_be_read_is_an_error_of_its_own(expression: str) -> None:
 
 def test_devices_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Any] = []
-    evaluate = device_selectors._verdict
+    evaluate = cel_selectors._verdict
 
     def counting(program: Any, seen: Any) -> bool | str:
         judged.append(seen)
         return evaluate(program, seen)
 
-    monkeypatch.setattr(device_selectors, "_verdict", counting)
+    monkeypatch.setattr(cel_selectors, "_verdict", counting)
     models = Selector(f'{ATTRIBUTES}.model == "a100"')
     many = [
         device(a_device(f"gpu-{n}", model=model, index=n, serial=f"s{n}"))

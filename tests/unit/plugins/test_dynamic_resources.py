@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from arranger.cluster.objects import StoredObject
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.profile import Profile, Weighted
-from arranger.framework.wakeup import ClusterEvent, EventKind
-from arranger.framework.what_if import WhatIf
-from arranger.plugins import device_verdicts
+from arranger.cluster.object_store import StoredObject
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.dynamic_resources import DynamicResources
-from arranger.plugins.node_unschedulable import NodeUnschedulable
-from arranger.plugins.priority_sort import PrioritySort
+from arranger.plugins.dynamicresources import allocation_cache
+from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
+from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
+from arranger.plugins.queueing.priority_sort import PrioritySort
 from tests.builders import Member, PodBuilder, a_cluster, a_node, a_pod
 from tests.devices import (
     ATTRIBUTES,
@@ -295,13 +295,13 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     claims = [a_claim(f"c{n}").asks() for n in range(4)]
     cluster = a_cluster(*nodes, *slices, GPUS, *claims)
     searches: list[str] = []
-    search = device_verdicts.Wish._search
+    search = allocation_cache.Wish._search
 
     def counting(self: Any, row: int) -> Any:
         searches.append(cluster.table.name(row))
         return search(self, row)
 
-    monkeypatch.setattr(device_verdicts.Wish, "_search", counting)
+    monkeypatch.setattr(allocation_cache.Wish, "_search", counting)
     plugin = DynamicResources()
 
     def feasible(claim: str) -> int:

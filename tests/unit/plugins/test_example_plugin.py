@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arranger.framework.registry import Registry
+from arranger.framework.runtime.registry import Registry
 from tests.builders import a_node, a_pod
 from tests.unit.plugins.judging import judged, rejected
 

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.objects import Namespace
-from arranger.explain.judging import judge_pod
+from arranger.api.types.core import Namespace
+from arranger.explain.evaluate import judge_pod
 from arranger.framework import ClusterEvent, EventKind
-from arranger.framework.plugin import Plugin
-from arranger.framework.registry import Registry
-from arranger.plugins.inter_pod_affinity import InterPodAffinity
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.registry import Registry
+from arranger.plugins.topology.inter_pod_affinity import InterPodAffinity
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.judging import judged, only, rejected, scores
 

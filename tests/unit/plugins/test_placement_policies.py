@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api import keys
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Plugin
-from arranger.framework.profile import Profile, Weighted
-from arranger.framework.registry import Registry
+from arranger.api.annotations import PLACEMENT, ROLE
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.registry import Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
-from arranger.plugins.bin_pack import BinPack
-from arranger.plugins.job_affinity import JobAffinity, JobAntiAffinity
-from arranger.plugins.leader_first import LeaderFirst
-from arranger.plugins.min_fragment import MinFragment
+from arranger.plugins.placement.bin_pack import BinPack
+from arranger.plugins.placement.job_affinity import JobAffinity, JobAntiAffinity
+from arranger.plugins.placement.leader_first import LeaderFirst
+from arranger.plugins.placement.min_fragment import MinFragment
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.judging import scores
 
@@ -36,16 +36,16 @@ def load(on: str, cpu: int, memory: str, gpu: int = 0) -> PodBuilder:
 
 
 def asking(policy: str, *, cpu: int = 1, memory: str = "10Gi", gpu: int = 0) -> PodBuilder:
-    pod = a_pod().needs(cpu=cpu, memory=memory).annotated({keys.PLACEMENT: policy})
+    pod = a_pod().needs(cpu=cpu, memory=memory).annotated({PLACEMENT: policy})
     return pod.needs({GPU: gpu}) if gpu else pod
 
 
 def leader(*, gpu: int = 0) -> PodBuilder:
-    return asking("LeaderFirst", gpu=gpu).annotated({keys.ROLE: "leader"})
+    return asking("LeaderFirst", gpu=gpu).annotated({ROLE: "leader"})
 
 
 def worker(*, gpu: int = 0) -> PodBuilder:
-    return asking("LeaderFirst", gpu=gpu).annotated({keys.ROLE: "worker"})
+    return asking("LeaderFirst", gpu=gpu).annotated({ROLE: "worker"})
 
 
 GPU_NODES: Members = [
@@ -105,13 +105,13 @@ SCORES: dict[str, tuple[Plugin, PodBuilder, Members, dict[str, int | None]]] = {
     ),
     "LeaderFirst: by label": (
         LeaderFirst(),
-        asking("LeaderFirst").labelled({keys.ROLE: "leader"}),
+        asking("LeaderFirst").labelled({ROLE: "leader"}),
         GPU_NODES,
         {"idle": 90, "busy": 60},
     ),
     "LeaderFirst: the annotation goes before the label": (
         LeaderFirst(),
-        worker().labelled({keys.ROLE: "leader"}),
+        worker().labelled({ROLE: "leader"}),
         GPU_NODES,
         # (3·10+10)/4; (3·50+30)/4
         {"idle": 10, "busy": 45},
@@ -252,8 +252,8 @@ ALIKE: dict[str, tuple[PodBuilder, PodBuilder, bool]] = {
     ),
     "leader and worker": (leader(), worker(), False),
     "leader and worker without the policy": (
-        a_pod("a").annotated({keys.ROLE: "leader"}),
-        a_pod("b").annotated({keys.ROLE: "worker"}),
+        a_pod("a").annotated({ROLE: "leader"}),
+        a_pod("b").annotated({ROLE: "worker"}),
         True,
     ),
 }

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster.objects import StoredObject
-from arranger.explain.judging import judge_pod
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.cluster.object_store import StoredObject
+from arranger.explain.evaluate import judge_pod
 from arranger.framework import ClusterEvent, EventKind
-from arranger.framework.registry import Registry
-from arranger.plugins.pod_topology_spread import PodTopologySpread
+from arranger.framework.runtime.registry import Registry
+from arranger.plugins.topology.pod_topology_spread import PodTopologySpread
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
 from tests.unit.plugins.judging import judged, only, rejected, scores
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from arranger.framework import ClusterEvent, EventKind
-from arranger.framework.plugin import Plugin
-from arranger.framework.registry import Registry
-from arranger.plugins.balanced_allocation import NodeResourcesBalancedAllocation
-from arranger.plugins.image_locality import ImageLocality, full_name
-from arranger.plugins.node_resources_fit import NodeResourcesFit
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.registry import Registry
+from arranger.plugins.nodes.image_locality import ImageLocality, full_name
+from arranger.plugins.resources.balanced_allocation import NodeResourcesBalancedAllocation
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.plugins.judging import judged, scores
 

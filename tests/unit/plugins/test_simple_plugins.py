@@ -6,16 +6,16 @@ import pytest
 
 from arranger.api.effects import Bind, PodRef
 from arranger.framework import ClusterEvent, Code, CycleState, EventKind
-from arranger.framework.plugin import Plugin, Queued
-from arranger.framework.registry import PluginError, Registry
+from arranger.framework.interface import Plugin, Queued
+from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
-from arranger.plugins.node_declared_features import NodeDeclaredFeatures
-from arranger.plugins.node_name import NodeName
-from arranger.plugins.node_ports import NodePorts
-from arranger.plugins.node_unschedulable import NodeUnschedulable
-from arranger.plugins.priority_sort import PrioritySort
-from arranger.plugins.scheduling_gates import SchedulingGates
+from arranger.plugins.nodes.node_declared_features import NodeDeclaredFeatures
+from arranger.plugins.nodes.node_name import NodeName
+from arranger.plugins.nodes.node_ports import NodePorts
+from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
+from arranger.plugins.queueing.priority_sort import PrioritySort
+from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.plugins.judging import judged, rejected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.framework import ClusterEvent, EventKind
-from arranger.plugins.volume_binding import VolumeBinding
+from arranger.plugins.volumes.volume_binding import VolumeBinding
 from tests.builders import Member, PodBuilder, StoredBuilder, a_node, a_pod, expr
 from tests.storage import (
     ZONE,

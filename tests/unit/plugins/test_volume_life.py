@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import PatchObject
-from arranger.api.storage import PersistentVolume, PersistentVolumeClaim
+from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.plugin import Wait
-from arranger.framework.registry import Registry
+from arranger.framework.interface import Wait
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.runtime.registry import Registry
 from arranger.framework.status import CycleState, Status
-from arranger.plugins.volume_binding import VolumeBinding
+from arranger.plugins.volumes.volume_binding import VolumeBinding
 from tests.builders import Member, StoredBuilder, a_cluster, a_node, a_pod
 from tests.storage import a_claim, a_class, a_volume
 from tests.unit.plugins.judging import only

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from arranger.cluster.cluster import Cluster
 from arranger.framework import ClusterEvent, EventKind
-from arranger.plugins.node_volume_limits import NodeVolumeLimits
-from arranger.plugins.volume_migration import translated
-from arranger.plugins.volume_places import terms_of
-from arranger.plugins.volume_use import VolumeUse
+from arranger.plugins.volumes.attachments import VolumeUse
+from arranger.plugins.volumes.csi_migration import translated
+from arranger.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from arranger.plugins.volumes.topology import terms_of
 from tests.builders import Member, PodBuilder, StoredBuilder, a_cluster, a_node, a_pod, expr
 from tests.storage import (
     DRIVER,

@@ -8,8 +8,8 @@ import pytest
 
 from arranger.cluster.cluster import Cluster
 from arranger.framework import ClusterEvent, EventKind
-from arranger.framework.evaluation import Evaluation
-from arranger.plugins.volume_restrictions import VolumeRestrictions
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.plugins.volumes.volume_restrictions import VolumeRestrictions
 from tests.builders import Member, PodBuilder, StoredBuilder, a_cluster, a_node, a_pod
 from tests.storage import a_claim
 from tests.unit.plugins.judging import judged, only, rejected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.framework import ClusterEvent, EventKind
-from arranger.plugins.volume_zone import VolumeZone
+from arranger.plugins.volumes.volume_zone import VolumeZone
 from tests.builders import Member, StoredBuilder, a_node, a_pod
 from tests.storage import ZONE, a_claim, a_class, a_volume
 from tests.unit.plugins.judging import judged, rejected

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from arranger.api.budgets import PodDisruptionBudget
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.what_if import WhatIf
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.survey import Survey
+from arranger.preemption.candidate_cache import Survey
 from tests.builders import PodBuilder, a_node, a_pod
 
 PROFILE = default_profile()

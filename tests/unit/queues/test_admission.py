@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from arranger.api.effects import Effect, PublishEvent
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.api.queues import Queue
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.plugins import default_profile
-from arranger.queues.admission import Admission
-from arranger.queues.ledger import QueueLedger
-from arranger.queues.policy import QueueRules
+from arranger.quota.admission import Admission
+from arranger.quota.ledger import QueueLedger
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 from tests.unit.engine.harness import Core, of, placements

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.queues import read_amounts, write_amounts
+from arranger.api.types.queue import read_amounts, write_amounts
 from arranger.cluster.cluster import Cluster
-from arranger.queues.ledger import QueueLedger, Shortage
+from arranger.quota.ledger import QueueLedger, Shortage
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.api.podgroups import VolcanoPodGroup
-from arranger.api.queues import Queue
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.queues.ledger import QueueLedger
-from arranger.queues.policy import QueuePolicy, QueueRules
+from arranger.quota.ledger import QueueLedger
+from arranger.quota.preemption_policy import QueuePolicy, QueueRules
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import inference, training
 

@@ -17,13 +17,13 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from arranger.cli.main import main
-from arranger.cli.queue_tables import show
-from arranger.cli.queue_views import View, read_book, views_of
-from arranger.controllers.queues_book import QueueBook, ShownQueue
-from arranger.embedded.direct import DirectTransport
-from arranger.embedded.http import serve
+from arranger.cli.output.queue_tables import show
+from arranger.cli.output.queue_view import View, read_book, views_of
+from arranger.controllers.queue.cache import QueueBook, ShownQueue
+from arranger.embedded.bundled_crds import shipped_definitions
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.shipped import shipped_definitions
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import DirectTransport
 from tests.builders import PodBuilder, a_pod
 from tests.queueing import (
     CARD,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from arranger.api.effects import DeletePod, Effect
-from arranger.api.podgroups import VolcanoPodGroup
+from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, inference, training

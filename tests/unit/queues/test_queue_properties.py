@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, PublishEvent
-from arranger.engine.gang_hold import GangPolicy
+from arranger.engine.gang.holds import GangPolicy
 from arranger.plugins import default_profile
-from arranger.queues.policy import QueueRules
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node
 from tests.unit.engine.harness import Core, of

@@ -9,8 +9,8 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.plugins import default_profile
-from arranger.queues.policy import QueueRules
-from arranger.queues.sparing import Sparing
+from arranger.quota.eviction_protection import Sparing
+from arranger.quota.preemption_policy import QueueRules
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 from tests.unit.engine.harness import Core, of, placements

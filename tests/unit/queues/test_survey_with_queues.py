@@ -12,13 +12,13 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.evaluation import Evaluation
-from arranger.framework.what_if import WhatIf
+from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.survey import Survey
-from arranger.queues.ledger import QueueLedger
-from arranger.queues.policy import QueuePolicy, QueueRules
-from arranger.queues.sparing import Sparing
+from arranger.preemption.candidate_cache import Survey
+from arranger.quota.eviction_protection import Sparing
+from arranger.quota.ledger import QueueLedger
+from arranger.quota.preemption_policy import QueuePolicy, QueueRules
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.replay.filling import Filled, Sample, fill
+from arranger.replay.packing import Filled, Sample, fill
 from arranger.replay.policies import POLICIES
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod
 

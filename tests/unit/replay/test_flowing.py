@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.replay.flowing import Flowed, flow
 from arranger.replay.policies import POLICIES
+from arranger.replay.queueing import Flowed, flow
 from arranger.replay.trace import TracePod
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod
 

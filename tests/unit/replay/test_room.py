@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.replay.room import Room
+from arranger.replay.gpu_usage import Room
 from arranger.replay.trace import TraceNode, TracePod
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from arranger import __version__
-from arranger.daemon.config import build_profiles, load_config
-from arranger.daemon.reading import PATHS
+from arranger.daemon.config.schema import build_profiles, load_config
+from arranger.daemon.informers import PATHS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 

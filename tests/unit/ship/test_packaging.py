@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel
 
 from arranger.cli.main import main
-from arranger.daemon.config import Config, build_profiles, load_config
+from arranger.daemon.config.schema import Config, build_profiles, load_config
 
 REPO = Path(__file__).parents[3]
 README = (REPO / "README.md").read_text()

@@ -1,0 +1,37 @@
+"""Annotations of pods that say something nobody understands, so that their owners can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from arranger.api.annotations import PLACEMENT
+from arranger.api.types.core import Pod
+from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, wanted_cards
+
+
+def misread(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
+    """What is ignored of a pod's annotations about queues, cards and placement, as sentences.
+
+    ``policies`` are the placement policies there are. What is said about gangs is read, and its
+    problems told, by :func:`~arranger.api.gang_membership.claim_of`.
+    """
+    notes = pod.metadata.annotations
+    if not notes:
+        return ()
+    problems = []
+    if text := notes.get(PLACEMENT):
+        asked = (part.strip() for part in text.split(","))
+        problems += [
+            f"{PLACEMENT}: {name!r} is no plugin of this profile"
+            for name in asked
+            if name not in policies
+        ]
+    service = notes.get(SERVICE_TYPE, "")
+    if service not in ("", "inference", "training"):
+        problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
+    if notes.get(CARD_NAME) and not wanted_cards(pod):
+        problems.append(f"{CARD_NAME}: {notes[CARD_NAME]!r} names no card")
+    stays = notes.get(PREEMPTABLE, "")
+    if stays and stays.lower() not in ("true", "1", "t", "false", "0", "f"):
+        problems.append(f"{PREEMPTABLE}: {stays!r} is neither 'true' nor 'false', and counts as no")
+    return tuple(problems)

@@ -1,0 +1,30 @@
+"""Dominant resource fairness: how much of a cluster somebody asks for (seed 003, DRFPolicy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from arranger.api.resource_requests import Amounts
+
+
+def dominant_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
+    """The largest share that ``requests`` make of any resource of the cluster.
+
+    The job with the lower share goes first. A resource that the cluster has none of does not count:
+    nobody could be served first because of it.
+
+    Args:
+        requests: what a job asks for in all, running or not; same units as ``capacity``.
+        capacity: what all nodes offer together.
+
+    Returns:
+        0.0 for a job that asks for nothing; above 1.0 for one that the cluster can never hold.
+    """
+    return max(
+        (
+            amount / capacity[name]
+            for name, amount in requests.items()
+            if capacity.get(name, 0) > 0 and amount > 0
+        ),
+        default=0.0,
+    )

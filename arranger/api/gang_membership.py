@@ -1,0 +1,356 @@
+"""One gang model, read from all dialects.
+
+A pod *claims* to be in a gang, by labels, annotations or its spec; a PodGroup may define the gang.
+What the pods' annotations say goes before what the PodGroup says, and its annotations before its
+spec (seed 000). A value that cannot be read counts as absent and is reported, so that a typing
+error neither loses a pod nor goes unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_NAME,
+    BUNDLE_STRICT,
+    BUNDLE_TIMEOUT,
+    BUNDLE_WAIT,
+    GANG_GROUPS,
+    GANG_GROUPS_OLD,
+    GANG_MATCH,
+    GANG_MIN,
+    GANG_MODE,
+    GANG_NAME,
+    GANG_TIMEOUT,
+    GANG_WAIT,
+    POD_GROUP,
+    POD_GROUP_MATCH,
+    POD_GROUP_MIN,
+    POD_GROUP_NAME,
+    POD_GROUP_X,
+    TOPOLOGY,
+    VOLCANO_GROUP,
+    VOLCANO_GROUP_LONG,
+    VOLCANO_TASK,
+)
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import (
+    AnyPodGroup,
+    CommunityPodGroup,
+    NativePodGroup,
+    SigsPodGroup,
+    VolcanoPodGroup,
+)
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+#: Seconds that Go's durations can hold, which is about 292 years.
+_LONGEST: Final = 290 * 365.25 * 86400
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+#: The annotations with settings.
+_READ: Final = (
+    GANG_MIN,
+    POD_GROUP_MIN,
+    GANG_MODE,
+    GANG_WAIT,
+    GANG_GROUPS,
+    GANG_GROUPS_OLD,
+    GANG_MATCH,
+    POD_GROUP_MATCH,
+    TOPOLOGY,
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_STRICT,
+    BUNDLE_WAIT,
+)
+
+
+class Mode(Enum):
+    """What becomes of the members that were placed when others cannot be."""
+
+    STRICT = "Strict"  # they give their nodes back
+    NON_STRICT = "NonStrict"  # they keep them until the gang is complete or out of time
+
+
+class MatchPolicy(Enum):
+    """Which members count towards the minimum."""
+
+    ONCE = "once-satisfied"  # all; and when it has been reached once, it does not matter any more
+    WAITING = "only-waiting"  # those placed and not yet bound
+    RUNNING = "waiting-and-running"  # those and the bound, running and succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Keep the gang inside one domain of a node label; ``required`` or rather than not."""
+
+    key: str
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GangSettings:
+    """What one source says about a gang; ``None`` where it is silent.
+
+    Attributes:
+        minimum: members that must run together, whatever their bundles.
+        wait: seconds that members may hold nodes for the others.
+        groups: the names of the gangs to be placed together with this one.
+        minima: (bundle, minimum) for the bundles the source defines.
+        leaves_whole: whether no member may be evicted without all the others.
+        priority: of all members, whatever they say themselves.
+        preempts: whether others may be evicted for it.
+    """
+
+    minimum: int | None = None
+    mode: Mode | None = None
+    wait: float | None = None
+    groups: tuple[str, ...] | None = None
+    match: MatchPolicy | None = None
+    topology: Topology | None = None
+    minima: tuple[tuple[str, int], ...] = ()
+    leaves_whole: bool | None = None
+    priority: int | None = None
+    preempts: bool | None = None
+
+    def over(self, other: GangSettings) -> GangSettings:
+        """What this says, and what ``other`` says where this is silent."""
+        mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        said = {name: value for name, value in mine.items() if value is not None}
+        minima = tuple(sorted({**dict(other.minima), **dict(self.minima)}.items()))
+        return replace(other, **{**said, "minima": minima})
+
+
+@dataclass(frozen=True, slots=True)
+class GangClaim:
+    """What a pod says about its gang.
+
+    Attributes:
+        gang: ``namespace/name``.
+        bundle: the role within the gang, ``""`` for the only one.
+        definition: the kind of PodGroup that defines the gang; None where annotations do.
+        timed_out: whether the pod is marked as having waited too long.
+        mark: the annotation with which the seed of its dialect marks such a pod.
+        problems: what could not be read, as sentences for the pod's owner.
+    """
+
+    gang: str
+    bundle: str = ""
+    definition: type[AnyPodGroup] | None = None
+    settings: GangSettings = GangSettings()
+    timed_out: bool = False
+    mark: str = GANG_TIMEOUT
+    problems: tuple[str, ...] = ()
+
+
+def claim_of(pod: Pod) -> GangClaim | None:
+    """The gang that a pod says it belongs to; None for a pod on its own.
+
+    Sources, in the order of precedence: ``spec.schedulingGroup``, the labels of the PodGroup
+    dialects (seed 000, scheduler-plugins), Koordinator's annotations, those of seed 002, Volcano's.
+    """
+    labels, notes = pod.metadata.labels, pod.metadata.annotations
+    group = pod.spec.scheduling_group
+    if not (labels or notes or group):
+        return None
+    name, definition = _membership(labels, notes, group.pod_group_name if group else None)
+    if not name:
+        return None
+    bundle = ""
+    if BUNDLE_GANG in notes:
+        bundle = notes.get(BUNDLE_NAME, "")
+    elif definition is VolcanoPodGroup:
+        bundle = notes.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
+    said = tuple(map(notes.get, _READ))
+    settings, problems = _said(said, bundle, labels.get(POD_GROUP_MIN, ""))
+    if not _NAME.fullmatch(name):
+        problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
+        # Its pods still belong together, but must not pass for those of a group "a,default/b".
+        name = quote(name, safe="")
+    timed_out = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
+    gang = f"{pod.metadata.namespace}/{name}"
+    in_bundle = BUNDLE_GANG in notes and GANG_NAME not in notes
+    mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
+    return GangClaim(gang, bundle, definition, settings, timed_out, mark, problems)
+
+
+@lru_cache(maxsize=4096)
+def _said(
+    values: tuple[str | None, ...], bundle: str, label: str
+) -> tuple[GangSettings, tuple[str, ...]]:
+    """The settings in a pod's annotations, and what is wrong; members mostly say the same."""
+    notes = {key: value for key, value in zip(_READ, values, strict=True) if value}
+    problems: list[str] = []
+    settings = _koordinator(notes, problems)
+    if BUNDLE_GANG in notes:
+        settings = settings.over(_bundles(notes, bundle, problems))
+    if settings.minimum is None:
+        # The deprecated label of the community's dialect.
+        least = _read({POD_GROUP_MIN: label}, POD_GROUP_MIN, _count, problems)
+        settings = replace(settings, minimum=least)
+    return settings, tuple(problems)
+
+
+def settings_of(group: AnyPodGroup, problems: list[str]) -> GangSettings:
+    """What a PodGroup says; appends to ``problems`` what could not be read of its annotations."""
+    notes = _koordinator(group.metadata.annotations, problems)
+    if isinstance(group, NativePodGroup):
+        policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
+        key = constraints.topology[0].key if constraints and constraints.topology else ""
+        return notes.over(
+            GangSettings(
+                # The basic policy: one by one, so that any one of them is enough.
+                minimum=policy.gang.min_count if policy.gang else 0,
+                topology=Topology(key, required=True) if key else None,
+                leaves_whole=group.spec.leaves_whole or None,
+                priority=group.spec.priority,
+                preempts=False if group.spec.preemption_policy == "Never" else None,
+            )
+        )
+    spec = group.spec
+    wait = _from_zero("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
+    # The upstream types are written in Go with "omitempty": a field left out is a zero.
+    least = _from_zero("minMember", spec.min_member, problems)
+    tasks = spec.min_task_member.items()
+    minima = ((task, _from_zero("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    return notes.over(GangSettings(minimum=least, wait=float(wait) or None, minima=tuple(minima)))
+
+
+def duration(text: str) -> float:
+    """Seconds of a Go duration such as ``1h30m``; a bare number counts as seconds.
+
+    Raises:
+        ValueError: it is neither, or too long for a clock.
+    """
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        seconds = float(text)
+    elif not text or _DURATION.sub("", text):
+        raise ValueError(f"{text!r} is not a duration such as 90s or 1h30m")
+    else:
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    if seconds > _LONGEST:
+        raise ValueError(f"{text[:20]!r} is longer than 290 years")
+    return seconds
+
+
+def _membership(
+    labels: Mapping[str, str], notes: Mapping[str, str], native: str | None
+) -> tuple[str, type[AnyPodGroup] | None]:
+    """The gang's name and what defines it."""
+    if native:
+        return native, NativePodGroup
+    for key in (POD_GROUP, POD_GROUP_NAME):
+        if name := labels.get(key):
+            return name, SigsPodGroup
+    if name := labels.get(POD_GROUP_X):
+        return name, CommunityPodGroup
+    for key in (GANG_NAME, POD_GROUP, POD_GROUP_NAME, BUNDLE_GANG):
+        if name := notes.get(key):
+            return name, None
+    for key in (VOLCANO_GROUP, VOLCANO_GROUP_LONG):
+        if name := notes.get(key):
+            return name, VolcanoPodGroup
+    return "", None
+
+
+def _koordinator(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
+    def first(read: Callable[[str], T], *names: str) -> T | None:
+        return next((v for n in names if (v := _read(notes, n, read, problems)) is not None), None)
+
+    return GangSettings(
+        minimum=first(_count, GANG_MIN, POD_GROUP_MIN),
+        mode=first(_one_of(Mode), GANG_MODE),
+        wait=first(duration, GANG_WAIT) or None,
+        groups=first(_groups, GANG_GROUPS, GANG_GROUPS_OLD),
+        match=first(_one_of(MatchPolicy), GANG_MATCH, POD_GROUP_MATCH),
+        topology=first(_topology, TOPOLOGY),
+    )
+
+
+def _bundles(notes: Mapping[str, str], bundle: str, problems: list[str]) -> GangSettings:
+    strict = _read(notes, BUNDLE_STRICT, _boolean, problems)
+    least = _read(notes, BUNDLE_MIN, _count, problems)
+    return GangSettings(
+        minima=() if least is None else ((bundle, least),),
+        mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
+        wait=_read(notes, BUNDLE_WAIT, duration, problems) or None,
+    )
+
+
+def _read(
+    notes: Mapping[str, str], key: str, read: Callable[[str], T], problems: list[str]
+) -> T | None:
+    text = notes.get(key, "")
+    if not text:
+        return None
+    try:
+        return read(text)
+    except ValueError as error:
+        problems.append(f"{key}: {error}")
+        return None
+
+
+def _from_zero(field: str, number: int | None, problems: list[str]) -> int:
+    if number is not None and number < 0:
+        problems.append(f"spec.{field}: {number} is less than zero")
+    return max(number or 0, 0)
+
+
+def _one_of(kind: type[E]) -> Callable[[str], E]:
+    def read(text: str) -> E:
+        try:
+            return kind(text)
+        except ValueError:
+            known = ", ".join(each.value for each in kind)
+            raise ValueError(f"{text[:200]!r} is none of {known}") from None
+
+    return read
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise ValueError(f"{text!r} is not a number of pods")
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(_is_gang(name) for name in names):
+        raise ValueError(f'{text[:200]!r} is not a list such as ["namespace/gang", ...]')
+    return tuple(sorted(set(names)))
+
+
+def _is_gang(name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    namespace, slash, gang = name.partition("/")
+    return bool(namespace and slash and _NAME.fullmatch(gang))
+
+
+def _topology(text: str) -> Topology:
+    how, equals, key = text.partition("=")
+    if how not in ("required", "preferred") or not equals or not key:
+        raise ValueError(f"{text!r} is neither required=<node label> nor preferred=<node label>")
+    return Topology(key, required=how == "required")

@@ -1,0 +1,1 @@
+"""The Kubernetes objects we read, one module an API group or kind."""

@@ -1,0 +1,35 @@
+"""PodDisruptionBudgets, with the fields that preemption reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
+
+
+class PodDisruptionBudgetSpec(Struct):
+    """``spec``: which pods it covers."""
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Struct):
+    """``status``: how many may go, and which are going already."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PodDisruptionBudget(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"

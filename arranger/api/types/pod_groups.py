@@ -1,0 +1,177 @@
+"""PodGroup objects of the four API groups that have them, with the fields we read."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import msgspec
+
+from arranger.api.types.core import ObjectMeta, ResourceList, Struct
+
+
+class PodGroupSpec(Struct):
+    """``spec`` of the community's and Volcano's PodGroup; ``queue`` is Volcano's."""
+
+    min_member: int | None = None
+    min_task_member: dict[str, int] = msgspec.field(default_factory=dict)
+    min_resources: ResourceList = msgspec.field(default_factory=dict)
+    schedule_timeout_seconds: int | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+
+
+class PodGroupStatus(Struct):
+    """``status``: what tells after a restart that the group has run before."""
+
+    phase: str = ""
+
+
+class PodGroup(Struct):
+    """What the community's and Volcano's PodGroups have in common."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+    api_version: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``, which names its gang."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class SigsPodGroup(PodGroup):
+    """Of ``scheduling.sigs.k8s.io`` (seed 000)."""
+
+    api_version: ClassVar[str] = "scheduling.sigs.k8s.io/v1alpha1"
+
+
+class CommunityPodGroup(PodGroup):
+    """Of ``scheduling.x-k8s.io``."""
+
+    api_version: ClassVar[str] = "scheduling.x-k8s.io/v1alpha1"
+
+
+class VolcanoPodGroup(PodGroup):
+    """Of ``scheduling.volcano.sh``."""
+
+    api_version: ClassVar[str] = "scheduling.volcano.sh/v1beta1"
+
+
+class GangPolicy(Struct):
+    """``schedulingPolicy.gang``."""
+
+    min_count: int = 1
+
+
+class SchedulingPolicy(Struct):
+    """``schedulingPolicy``: without ``gang`` the pods are scheduled one by one."""
+
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Struct):
+    """``schedulingConstraints.topology[]``."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(Struct):
+    """``schedulingConstraints``."""
+
+    topology: list[TopologyConstraint] = msgspec.field(default_factory=list)
+
+
+class DisruptionMode(Struct):
+    """``disruptionMode``: ``all`` pods leave together, or each on its own."""
+
+    all: dict[str, object] | None = None
+
+
+class NativePodGroupSpec(Struct):
+    """``spec`` of ``scheduling.k8s.io``; in v1alpha2 the mode was a string, ``PodGroup`` for all.
+
+    ``priority`` is what admission has made of the class.
+    """
+
+    scheduling_policy: SchedulingPolicy = msgspec.field(default_factory=SchedulingPolicy)
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | str | None = None
+    priority: int | None = None
+    preemption_policy: str = ""
+
+    @property
+    def leaves_whole(self) -> bool:
+        """Whether its pods may be evicted only all together."""
+        mode = self.disruption_mode
+        if isinstance(mode, DisruptionMode):
+            return mode.all is not None
+        return mode == "PodGroup"
+
+
+class NativePodGroup(Struct):
+    """Of ``scheduling.k8s.io``, where the server serves it."""
+
+    metadata: ObjectMeta
+    spec: NativePodGroupSpec = msgspec.field(default_factory=NativePodGroupSpec)
+
+    api_version: ClassVar[str] = "scheduling.k8s.io/v1beta1"
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``, which names its gang."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class GangBundle(Struct):
+    """``spec.bundles[]`` of a Gang."""
+
+    name: str
+    min_member: int = 0
+
+
+class GangSpec(Struct):
+    """``spec`` of a Gang: what was asked for when it was written."""
+
+    bundles: list[GangBundle] = msgspec.field(default_factory=list)
+    source: str | None = None
+
+
+class GangStatus(Struct):
+    """``status`` of a Gang: what had become of it."""
+
+    resource_satisfied: bool = False
+    scheduling_cycle: int = 0
+
+
+class SavedGang(Struct):
+    """One of our own Gang objects: what a restarted scheduler wants to know."""
+
+    metadata: ObjectMeta
+    spec: GangSpec = msgspec.field(default_factory=GangSpec)
+    status: GangStatus = msgspec.field(default_factory=GangStatus)
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the gang."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def told_minima(self) -> dict[str, int]:
+        """Bundle → minimum, of bundles that pods told of: no PodGroup can tell of them again.
+
+        A bundle without a name cannot be told from the minimum over all.
+        """
+        if not self.spec.source or self.spec.source in _SOURCES:
+            return {}
+        return {bundle.name: bundle.min_member for bundle in self.spec.bundles if bundle.name}
+
+
+AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup
+
+#: Kind of our own → struct, in the order in which they are asked for a gang's definition.
+POD_GROUPS: Final = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
+
+#: Their API groups, as Gangs name them.
+_SOURCES: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)

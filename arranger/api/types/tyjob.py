@@ -1,0 +1,310 @@
+"""TYJob (seed 003) and the pods it is made of, with the fields that its controller reads."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+
+GROUP: Final = "arranger.io"
+API_VERSION: Final = f"{GROUP}/v1alpha1"
+
+LEADER: Final = "leader"
+WORKER: Final = "worker"
+
+GANG: Final = "Gang"
+#: The basic policies that are scores of the scheduler.
+PLACEMENTS: Final = ("BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity")
+
+#: The name of a TYJob is that of its Service, and begins the host names of its pods.
+_SERVICE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL: Final = 63
+
+
+class Leader(Struct):
+    """``spec.leader``."""
+
+    name: str = ""
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class WorkerSet(Struct):
+    """``spec.workerSets[]``."""
+
+    name: str = ""
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    counts: int = 1
+
+
+class SchedulerPolicy(Struct):
+    """``spec.schedulerPolicy``; ``basicPolicy`` is one or a list."""
+
+    job_queue_policy: str = ""
+    basic_policy: str | list[str] = msgspec.field(default_factory=lambda: [GANG, "BinPack"])
+
+
+class TYJobSpec(Struct):
+    """``spec``."""
+
+    leader: Leader
+    worker_sets: list[WorkerSet]
+    restart_limit: int = 3
+    volumes: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    clean_pod_policy: str = "All"
+    terminating: bool = False
+    min_workers_num: int = 1
+    priority: int = 5
+    queue: str = "default"
+    scheduler_policy: SchedulerPolicy = msgspec.field(default_factory=SchedulerPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a job, and the pod's name that goes with it.
+
+    Attributes:
+        part: the name of the leader or of the set of workers.
+        rank: 0 for the leader, then the workers in the order of their sets.
+    """
+
+    pod: str
+    role: str
+    part: str
+    rank: int
+    template: dict[str, Any]
+
+
+class TYJob(msgspec.Struct, rename="camel", dict=True):
+    """A TYJob; ``spec`` is None where it cannot be read, and ``problem`` says why."""
+
+    metadata: ObjectMeta
+    spec: TYJobSpec | None = None
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def asked(self) -> TYJobSpec:
+        """The spec of a job that has been found without problems."""
+        assert self.spec is not None, "problems_of tells jobs without a spec"
+        return self.spec
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The leader and the workers, by rank."""
+        if self.spec is None:
+            return ()
+        job, leader = self.metadata.name, self.spec.leader
+        workers = [
+            (f"{job}-{part.name}-{number}", part)
+            for part in self.spec.worker_sets
+            for number in range(part.counts)
+        ]
+        return (
+            Place(f"{job}-{leader.name}-0", LEADER, leader.name, 0, leader.template),
+            *(
+                Place(name, WORKER, part.name, rank, part.template)
+                for rank, (name, part) in enumerate(workers, start=1)
+            ),
+        )
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The basic policies."""
+        said = self.spec.scheduler_policy.basic_policy if self.spec else ()
+        return (said,) if isinstance(said, str) else tuple(said)
+
+
+def read_tyjob(body: dict[str, Any]) -> TYJob:
+    """A TYJob from an object of the API, whatever its spec looks like."""
+    known = {"metadata": body["metadata"], "status": body.get("status") or {}}
+    try:
+        return msgspec.convert({**known, "spec": body.get("spec")}, TYJob, strict=False)
+    except msgspec.ValidationError as error:
+        return msgspec.convert({**known, "problem": str(error)}, TYJob, strict=False)
+
+
+def problems_of(job: TYJob) -> list[str]:
+    """What keeps a job from being run, as sentences for its owner; beyond what its schema says."""
+    if job.spec is None:
+        return [job.problem or "it has no spec"]
+    spec, name = job.spec, job.metadata.name
+    problems = []
+    if not _SERVICE_NAME.fullmatch(name):
+        problems.append(f"the name {name!r} cannot be that of a Service: {_SERVICE_NAME.pattern}")
+    longest = max((place.pod for place in job.places), key=len)
+    if len(longest) > _LABEL:
+        problems.append(f"pod name {longest!r} is longer than {_LABEL} characters")
+    parts = Counter([spec.leader.name, *(part.name for part in spec.worker_sets)])
+    problems += [f"two parts have the name {part!r}" for part, n in parts.items() if n > 1]
+    workers = len(job.places) - 1
+    if spec.min_workers_num > workers:
+        problems.append(f"minWorkersNum is {spec.min_workers_num} of {workers} workers")
+    unknown = [policy for policy in job.policies if policy not in (GANG, *PLACEMENTS)]
+    problems += [f"there is no basic policy {policy!r}" for policy in unknown]
+    if {"JobAffinity", "JobAntiAffinity"} <= set(job.policies):
+        problems.append("basicPolicy asks for JobAffinity and for JobAntiAffinity")
+    return problems
+
+
+# --- what a job is made of ----------------------------------------------------------------------
+
+
+class Waiting(Struct):
+    """``state.waiting`` of a container."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class RankState(Struct):
+    """``state`` of a container."""
+
+    waiting: Waiting | None = None
+
+
+class RankContainerStatus(Struct):
+    """``containerStatuses[]``."""
+
+    restart_count: int = 0
+    state: RankState = msgspec.field(default_factory=RankState)
+
+
+class RankPodSpec(Struct):
+    """``spec`` of a pod."""
+
+    node_name: str = ""
+
+
+class RankPodStatus(Struct):
+    """``status`` of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
+    container_statuses: list[RankContainerStatus] = msgspec.field(default_factory=list)
+    init_container_statuses: list[RankContainerStatus] = msgspec.field(default_factory=list)
+
+
+#: Reasons with which a kubelet fails a pod that did nothing wrong.
+_LOST: Final = frozenset(
+    {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"}
+    | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
+)
+#: A kubelet says ErrImagePull of a first failure, which may pass, and these when it backs off.
+_IMAGE: Final = frozenset(
+    {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+
+
+class RankPod(Struct):
+    """A pod of a TYJob."""
+
+    metadata: ObjectMeta
+    spec: RankPodSpec = msgspec.field(default_factory=RankPodSpec)
+    status: RankPodStatus = msgspec.field(default_factory=RankPodStatus)
+
+    @property
+    def leaving_by(self) -> datetime | None:
+        """When it should be gone, its grace included; None while nobody has deleted it."""
+        return self.metadata.deletion_timestamp
+
+    @property
+    def node(self) -> str:
+        """Its node, "" while it has none."""
+        return self.spec.node_name
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended well."""
+        return self.status.phase == "Succeeded"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed by itself: not evicted, not deleted, not refused by its node."""
+        lost = self.status.reason in _LOST or self._condition("DisruptionTarget") is not None
+        return self.status.phase == "Failed" and self.leaving_by is None and not lost
+
+    @property
+    def lives(self) -> bool:
+        """Whether it does its part or will: it has not failed and nobody has deleted it."""
+        return self.status.phase != "Failed" and self.leaving_by is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and says that it is ready."""
+        return self.status.phase == "Running" and self._condition("Ready") is not None
+
+    @property
+    def failures(self) -> int:
+        """How often its place in the job has failed, itself and its containers' restarts included.
+
+        Never less for a later state of the same pod, so that counting it twice does no harm.
+        """
+        said = self.metadata.annotations.get(RESTARTS, "")
+        before = int(said) if said.isdecimal() else 0
+        again = max((status.restart_count for status in self._containers()), default=0)
+        return before + again + int(self.failed)
+
+    @property
+    def image_error(self) -> str:
+        """Why a container does not get its image, "" where none says so."""
+        for status in self._containers():
+            waiting = status.state.waiting
+            if waiting is not None and waiting.reason in _IMAGE:
+                return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
+        return ""
+
+    @property
+    def why_unplaced(self) -> StatusCondition | None:
+        """What the scheduler says of a pod that it has no node for."""
+        if self.node:
+            return None
+        conditions = (c for c in self.status.conditions if c.type == "PodScheduled")
+        return next((c for c in conditions if c.status == "False"), None)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its gang is not tried again until its owner acts."""
+        notes = self.metadata.annotations
+        marked = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
+        return marked and not self.node
+
+    def _condition(self, kind: str) -> StatusCondition | None:
+        holds = (c for c in self.status.conditions if c.type == kind and c.status == "True")
+        return next(holds, None)
+
+    def _containers(self) -> list[RankContainerStatus]:
+        return [*self.status.init_container_statuses, *self.status.container_statuses]
+
+
+class LeaderService(Struct):
+    """The headless Service of a job: that it is there is all that matters."""
+
+    metadata: ObjectMeta
+
+
+class LeaderAddress(Struct):
+    """The ConfigMap from which a job's workers have their leader's address, by the leader's uid."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,0 +1,301 @@
+"""Volcano's Job (seed 004) and its pods, with the fields that the Job controller reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+import msgspec
+
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+
+JOB_GROUP: Final = "batch.volcano.sh"
+JOB_VERSION: Final = "v1alpha1"
+JOB_API: Final = f"{JOB_GROUP}/{JOB_VERSION}"
+#: Of one job.
+MOST_PODS: Final = 100_000
+
+
+class Phase(StrEnum):
+    """``status.state.phase``."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+class Action(StrEnum):
+    """``policies[].action``."""
+
+    ABORT_JOB = "AbortJob"
+    RESTART_JOB = "RestartJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+    TERMINATE_JOB = "TerminateJob"
+    COMPLETE_JOB = "CompleteJob"
+    RESUME_JOB = "ResumeJob"
+    SYNC_JOB = "SyncJob"
+
+
+class Trigger(StrEnum):
+    """``policies[].event``."""
+
+    ANY = "*"
+    POD_FAILED = "PodFailed"
+    POD_EVICTED = "PodEvicted"
+    POD_PENDING = "PodPending"
+    POD_RUNNING = "PodRunning"
+    UNKNOWN = "Unknown"
+    TASK_COMPLETED = "TaskCompleted"
+    TASK_FAILED = "TaskFailed"
+
+
+class Policy(Struct):
+    """What to do when; ``timeout`` is a Go duration that the cause must last."""
+
+    action: Action
+    event: Trigger | None = None
+    events: list[Trigger] = msgspec.field(default_factory=list)
+    exit_code: int | None = None
+    timeout: str = ""
+
+    @property
+    def triggers(self) -> frozenset[Trigger]:
+        """``event`` and ``events``."""
+        return frozenset(self.events if self.event is None else [*self.events, self.event])
+
+
+class DependsOn(Struct):
+    """``tasks[].dependsOn``: upstream reads a missing ``iteration`` as all."""
+
+    name: list[str] = msgspec.field(default_factory=list)
+    iteration: Literal["any", "all"] = "all"
+
+
+class Task(Struct):
+    """One kind of pods; ``template`` is a PodTemplateSpec as it was written."""
+
+    template: dict[str, Any]
+    name: str = ""
+    replicas: int = 1
+    min_available: int | None = None
+    policies: list[Policy] = msgspec.field(default_factory=list)
+    max_retry: int = 3
+    depends_on: DependsOn | None = None
+
+    @property
+    def least(self) -> int:
+        """Pods of it that must run together."""
+        return self.replicas if self.min_available is None else self.min_available
+
+
+class JobVolume(Struct):
+    """A claim that every container mounts; a scratch folder where neither claim is given."""
+
+    mount_path: str
+    volume_claim_name: str = ""
+    volume_claim: dict[str, Any] | None = None
+
+
+class JobSpec(Struct):
+    """``spec`` of a Job. A task without a name is called ``default`` and its index."""
+
+    tasks: list[Task]
+    scheduler_name: str = ""
+    min_available: int | None = None
+    min_success: int | None = None
+    policies: list[Policy] = msgspec.field(default_factory=list)
+    plugins: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    volumes: list[JobVolume] = msgspec.field(default_factory=list)
+    queue: str = "default"
+    max_retry: int = 3
+    ttl_seconds_after_finished: int | None = None
+    priority_class_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Name what has no name.
+
+        Raises:
+            ValueError: no cluster has so many pods; nobody could even count them.
+        """
+        if self.replicas > MOST_PODS:
+            raise ValueError(f"{self.replicas} pods are more than {MOST_PODS}")
+        for index, task in enumerate(self.tasks):
+            task.name = task.name or f"default{index}"
+
+    @property
+    def replicas(self) -> int:
+        """Pods in all."""
+        return sum(task.replicas for task in self.tasks)
+
+    @property
+    def least(self) -> int:
+        """Pods that must run together; upstream reads 0 as silence."""
+        return self.min_available or sum(task.least for task in self.tasks)
+
+    def task(self, name: str) -> Task | None:
+        """The task of a name."""
+        return next((task for task in self.tasks if task.name == name), None)
+
+
+class JobState(Struct):
+    """``status.state``."""
+
+    phase: Phase | None = None
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class JobStatus(Struct):
+    """What the controller reads back of ``status``; the counts it only writes."""
+
+    state: JobState = msgspec.field(default_factory=JobState)
+    version: int = 0
+    retry_count: int = 0
+    controlled_resources: dict[str, str] = msgspec.field(default_factory=dict)
+    conditions: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class VolcanoJob(Struct):
+    """A Job of ``batch.volcano.sh``."""
+
+    metadata: ObjectMeta
+    spec: JobSpec
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+# --- its pods ------------------------------------------------------------------------------------
+
+
+class Terminated(Struct):
+    """``state.terminated`` of a container."""
+
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+
+class ContainerState(Struct):
+    """``state`` of a container."""
+
+    terminated: Terminated | None = None
+
+
+class JobContainerStatus(Struct):
+    """``containerStatuses[]``: how a container fares."""
+
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = msgspec.field(default_factory=ContainerState)
+
+
+class JobPodStatus(Struct):
+    """``status`` of a pod, as far as it matters to its job."""
+
+    phase: str = ""
+    reason: str = ""
+    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
+    container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
+    init_container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
+
+
+class JobPod(Struct):
+    """A pod of a job."""
+
+    metadata: ObjectMeta
+    status: JobPodStatus = msgspec.field(default_factory=JobPodStatus)
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether somebody has said that it is to go, or has gone, for others' sake."""
+        marked = any(
+            c.type == "DisruptionTarget" and c.status == "True" for c in self.status.conditions
+        )
+        # "Evicted" is what a kubelet under pressure writes.
+        return marked or self.status.reason == "Evicted"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs with all its containers ready, or has succeeded."""
+        if self.status.phase == "Succeeded":
+            return True
+        everything = all(status.ready for status in self.status.container_statuses)
+        return self.status.phase == "Running" and not self.leaving and everything
+
+    @property
+    def exit_codes(self) -> frozenset[int]:
+        """Of the containers that have ended."""
+        return frozenset(t.exit_code for t in self._ends())
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When its last container ended, where the kubelet has said so."""
+        return max((t.finished_at for t in self._ends() if t.finished_at), default=None)
+
+    @property
+    def restarts(self) -> int:
+        """How often its containers were started again."""
+        return sum(s.restart_count for s in self._statuses())
+
+    def _statuses(self) -> list[JobContainerStatus]:
+        return [*self.status.init_container_statuses, *self.status.container_statuses]
+
+    def _ends(self) -> list[Terminated]:
+        ends = (status.state.terminated for status in self._statuses())
+        return [end for end in ends if end is not None]
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+_VOLCANO: Final = "volcano.sh/"
+JOB_NAME: Final = _VOLCANO + "job-name"
+JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
+JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
+JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
+TASK_SPEC: Final = _VOLCANO + "task-spec"
+TASK_INDEX: Final = _VOLCANO + "task-index"
+QUEUE_NAME: Final = _VOLCANO + "queue-name"
+TEMPLATE: Final = _VOLCANO + "template-uid"
+POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+#: What a Job says for all its pods whose template is silent.
+INHERITED: Final = (
+    _VOLCANO + "preemptable",
+    _VOLCANO + "service.type",
+    _VOLCANO + "card.name",
+    _VOLCANO + "cooldown-time",
+    _VOLCANO + "revocable-zone",
+)
+#: On a Job: an Action of its owner, done once for each value.
+ASKED: Final = "arranger.io/action"
+
+
+def place_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, int] | None:
+    """(task, index) of a pod by its own word; None where it does not say."""
+    task = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)
+    index = annotations.get(TASK_INDEX) or labels.get(TASK_INDEX) or ""
+    return (task, int(index)) if task and index.isdecimal() else None

@@ -1,0 +1,56 @@
+"""What selects pods: Services and the controllers that make them.
+
+Pods that one of these selects belong together, and are spread by default.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
+
+
+class ServiceSpec(Struct):
+    """``spec`` of a Service."""
+
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Service(Struct):
+    """A Service."""
+
+    metadata: ObjectMeta
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+class ReplicationControllerSpec(Struct):
+    """``spec`` of a ReplicationController."""
+
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ReplicationController(Struct):
+    """A ReplicationController."""
+
+    metadata: ObjectMeta
+    spec: ReplicationControllerSpec = msgspec.field(default_factory=ReplicationControllerSpec)
+
+
+class WorkloadSpec(Struct):
+    """``spec`` of a ReplicaSet or StatefulSet."""
+
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Struct):
+    """A ReplicaSet."""
+
+    metadata: ObjectMeta
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+
+
+class StatefulSet(Struct):
+    """A StatefulSet."""
+
+    metadata: ObjectMeta
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)

@@ -1,0 +1,54 @@
+"""``arranger controllers``: keeps Gangs and PodGroups true to the pods, and runs Jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
+@click.option("--context", help="The kubeconfig context to use.")
+@click.option(
+    "--config",
+    "config_file",
+    type=_FILE,
+    help="The scheduler's configuration: whose pods are ours.",
+)
+@click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
+@click.option("--liveness", help="Where to answer probes, http://0.0.0.0:8080/healthz for example.")
+@click.option("--log-level", default="INFO", show_default=True)
+def controllers(
+    kubeconfig: Path | None,
+    context: str | None,
+    config_file: Path | None,
+    namespaces: tuple[str, ...],
+    liveness: str | None,
+    log_level: str,
+) -> None:
+    """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
+    import asyncio
+
+    import aiohttp
+
+    from arranger.controllers.manager import run_controllers
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
+    from arranger.kube.client.kubeconfig import AuthError, load_access
+
+    async def run() -> None:
+        access = await load_access(str(kubeconfig) if kubeconfig else None, context)
+        schedulers = [profile.scheduler_name for profile in config.profiles]
+        await run_controllers(
+            access, schedulers=schedulers, namespaces=namespaces, liveness=liveness
+        )
+
+    try:
+        config = load_config(config_file)
+        configure_logging(level=log_level.upper())
+        asyncio.run(run())
+    except (ConfigError, AuthError, aiohttp.ClientError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,58 @@
+"""``arranger queue``: who uses how much of what, and who waits for what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
+@click.option("--context", help="The kubeconfig context to use.")
+@click.option(
+    "--scheduler", "schedulers", multiple=True, default=["arranger"], help="Whose pods wait here."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def queue(
+    name: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    schedulers: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show the tree of queues with their use, or queue NAME, and why what waits there waits."""
+    import asyncio
+    import json
+    from datetime import UTC, datetime
+
+    import msgspec
+    from rich.console import Console
+
+    from arranger.cli.output.queue_tables import show
+    from arranger.cli.output.queue_view import read_book, views_of
+    from arranger.controllers.queue.cache import QueueBook
+    from arranger.kube.client.aiohttp_transport import HttpTransport
+    from arranger.kube.client.kubeconfig import AuthError, load_access
+    from arranger.kube.client.transport import TransportError
+
+    async def read() -> QueueBook:
+        transport = HttpTransport(
+            await load_access(str(kubeconfig) if kubeconfig else None, context)
+        )
+        try:
+            return await read_book(transport, schedulers)
+        finally:
+            await transport.close()
+
+    try:
+        views = views_of(asyncio.run(read()), name)
+    except (AuthError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
+        raise click.ClickException(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps({"queues": [view.as_json() for view in views]}, indent=2))
+    else:
+        show(views, Console(), now=datetime.now(UTC))

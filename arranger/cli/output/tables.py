@@ -1,0 +1,80 @@
+"""What people read on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+
+from arranger.cli.commands.simulate import Outcome
+
+
+class LiveOutcome:
+    """One line of progress: redrawn on a terminal, printed when it changes elsewhere."""
+
+    def __init__(self) -> None:
+        self._console = Console()
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._last = ""
+
+    def __enter__(self) -> LiveOutcome:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def serving(self, url: str, kubeconfig: Path) -> None:
+        """Where the cluster is, and how to look at it."""
+        self._console.print(f"embedded cluster at {url}")
+        self._console.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
+
+    def show(self, outcome: Outcome) -> None:
+        """What has happened so far."""
+        phases = Counter(placement["phase"] for placement in outcome.placements)
+        counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
+        line = f"{counts or 'nothing placed yet'}; {len(outcome.pending)} waiting"
+        for job, stage in outcome.stages.items():
+            line += f"; TYJob {job} {stage}"
+        if self._console.is_terminal:
+            self._live.update(line, refresh=True)
+        elif line != self._last:
+            self._console.print(line)
+        self._last = line
+
+
+def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
+    """Where every pod went, and why the rest waits."""
+    console = Console()
+    placed, waiting = len(outcome.placements), len(outcome.pending)
+    passed = f"{outcome.virtual_seconds:.0f} {clock}"
+    console.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
+    if outcome.not_run:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.not_run.items())
+        console.print(f"without pods, as no controllers run here: {kinds}")
+    nodes = Counter(placement["node"] for placement in outcome.placements)
+    table = Table("node", "pods", Column("which", overflow="fold"))
+    for node, count in sorted(nodes.items()):
+        names = [p["pod"] for p in outcome.placements if p["node"] == node]
+        shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
+        table.add_row(node, str(count), shown)
+    console.print(table)
+    if outcome.stages:
+        jobs = Table("TYJob", "stage")
+        for job, stage in sorted(outcome.stages.items()):
+            jobs.add_row(job, stage)
+        console.print(jobs)
+    if outcome.evictions:
+        gone = Table(Column("evicted", overflow="fold"), Column("why", overflow="fold"))
+        for eviction in outcome.evictions:
+            gone.add_row(eviction["pod"], eviction["note"])
+        console.print(gone)
+    if outcome.pending:
+        why = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
+        for pod in outcome.pending:
+            why.add_row(pod["pod"], pod["reason"])
+        console.print(why)

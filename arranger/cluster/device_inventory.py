@@ -1,0 +1,158 @@
+"""The devices of the cluster: where they can be used, and which are free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from arranger.api.types.resource_claims import (
+    IMPLICIT,
+    DeviceClass,
+    DeviceId,
+    PoolId,
+    ResourceClaim,
+    ResourceSlice,
+)
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.resource_claim_tracker import ClaimBook
+
+#: In the log of changes: all nodes.
+EVERYWHERE: Final = ""
+#: Slices of a pool that are noted one by one when another one changes.
+_FEW: Final = 16
+#: The log is cut to its younger half at this length; slower readers start over.
+_LOG_LIMIT: Final = 16384
+K = TypeVar("K")
+
+
+class Devices:
+    """Slices by pool and by node, and the book of what is given to whom.
+
+    Attributes:
+        claims: which devices are taken.
+        classes_version: number of changes so far of device classes.
+        extended: extended resource → the class that stands for it.
+    """
+
+    def __init__(self, objects: ObjectStore, placed: Callable[[str], bool]) -> None:
+        self.claims = ClaimBook(
+            lambda namespace, name: objects.get(ResourceClaim, namespace, name),
+            placed,
+            self._devices_changed,
+        )
+        self.classes_version = 0
+        self.extended: dict[str, str] = {}
+        self._objects = objects
+        self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
+        #: Slices by the one node that they are for; EVERYWHERE for all others.
+        self._by_node: dict[str, dict[str, ResourceSlice]] = {}
+        self._homes: dict[DeviceId, str] = {}
+        self._log: list[str] = []
+        self._log_start = 0
+        objects.listen(ResourceClaim, self.claims.observed)
+        objects.listen(ResourceSlice, self._slice_changed)
+        objects.listen(DeviceClass, self._class_changed)
+
+    def slices_for(self, node: str) -> Iterable[ResourceSlice]:
+        """The slices of a node, and those that may be for several nodes."""
+        yield from self._by_node.get(node, {}).values()
+        yield from self._by_node.get(EVERYWHERE, {}).values()
+
+    def slices_of(self, pool: PoolId) -> Iterable[ResourceSlice]:
+        """All slices of a pool, of all its generations."""
+        return self._pools.get(pool, {}).values()
+
+    # --- the log of changes ----------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Number of changes so far of what devices there are and of which are taken."""
+        return self._log_start + len(self._log)
+
+    def changed_since(self, version: int) -> set[str] | None:
+        """The nodes whose devices changed after ``version``; ``None`` for all of them."""
+        if version < self._log_start:
+            return None
+        nodes = set(self._log[version - self._log_start :])
+        return None if EVERYWHERE in nodes else nodes
+
+    def check_consistent(self) -> None:
+        """Check the parts against each other.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        self.claims.check_consistent()
+        pooled = {name for slices in self._pools.values() for name in slices}
+        assert pooled == {name for slices in self._by_node.values() for name in slices}, "slices"
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        if before is not None:
+            self._take_out(before)
+        if after is not None:
+            self._put_in(after)
+        for pool in {found.pool_id for found in (before, after) if found is not None}:
+            # A slice says of the others of its pool whether they are complete, or out of date.
+            others = self._pools.get(pool, {})
+            homes = {_home(other) for other in others.values()} if len(others) <= _FEW else ()
+            for home in homes or (EVERYWHERE,):
+                self._note(home)
+
+    def _take_out(self, gone: ResourceSlice) -> None:
+        _discard(self._pools, gone.pool_id, gone.metadata.name)
+        _discard(self._by_node, _home(gone), gone.metadata.name)
+        for device in _ids(gone):
+            self._homes.pop(device, None)
+        self._note(_home(gone))
+
+    def _put_in(self, there: ResourceSlice) -> None:
+        self._pools.setdefault(there.pool_id, {})[there.metadata.name] = there
+        self._by_node.setdefault(_home(there), {})[there.metadata.name] = there
+        self._homes.update(dict.fromkeys(_ids(there), _home(there)))
+
+    def _class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> None:
+        self.classes_version += 1
+        was, now = _extended(before), _extended(after)
+        if was != now:
+            for resource in was:
+                self.extended.pop(resource, None)
+            self.extended |= now
+            self._objects.touch()  # pods that have no claims may ask for them, too
+
+    def _devices_changed(self, devices: Iterable[DeviceId]) -> None:
+        for device in devices:
+            home = self._homes.get(device)
+            if home is not None:
+                self._note(home)
+
+    def _note(self, node: str) -> None:
+        if len(self._log) >= _LOG_LIMIT:
+            del self._log[: _LOG_LIMIT // 2]
+            self._log_start += _LOG_LIMIT // 2
+        self._log.append(node)
+
+
+def _home(of: ResourceSlice) -> str:
+    return of.spec.node_name or EVERYWHERE
+
+
+def _extended(of: DeviceClass | None) -> dict[str, str]:
+    if of is None:
+        return {}
+    name = of.metadata.name
+    resources = [f"{IMPLICIT}{name}", *filter(None, [of.spec.extended_resource_name])]
+    return dict.fromkeys(resources, name)
+
+
+def _ids(of: ResourceSlice) -> list[DeviceId]:
+    return [DeviceId(*of.pool_id, device.name) for device in of.spec.devices]
+
+
+def _discard(slices: dict[K, dict[str, ResourceSlice]], key: K, name: str) -> None:
+    of_key = slices.get(key)
+    if of_key is not None:
+        of_key.pop(name, None)
+        if not of_key:
+            del slices[key]

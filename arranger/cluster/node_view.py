@@ -1,0 +1,137 @@
+"""What a plugin sees of the nodes: all rows, or only those that have to be judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from arranger.api.types.core import Node
+from arranger.cluster.columns import CPU, MEMORY, BoolArray, IdArray, IntArray
+from arranger.cluster.node_table import NodeTable
+from arranger.cluster.pod_info import HostPort, PodInfo
+
+
+class NodeView:
+    """Rows of the node table; every array a plugin gets or gives has one entry per row here.
+
+    Attributes:
+        table: the whole table.
+        rows: which rows: a slice (no copies) or an array of row numbers.
+        length: number of rows.
+    """
+
+    __slots__ = ("length", "rows", "table")
+
+    def __init__(self, table: NodeTable, rows: slice | IntArray | None = None) -> None:
+        self.table = table
+        self.rows: slice | IntArray = slice(0, table.size) if rows is None else rows
+        if isinstance(self.rows, slice):
+            self.length = self.rows.stop - self.rows.start
+        else:
+            self.length = len(self.rows)
+
+    def numbers(self) -> IntArray:
+        """The row number of each entry."""
+        if isinstance(self.rows, slice):
+            return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
+        return self.rows
+
+    @property
+    def alive(self) -> BoolArray:
+        """Whether a node is there."""
+        return self.table.alive[self.rows]
+
+    def allocatable(self, column: int) -> IntArray:
+        """What the nodes offer of a resource."""
+        entries: IntArray = self.table.allocatable[column][self.rows]
+        return entries
+
+    def requested(self, column: int) -> IntArray:
+        """What the pods on the nodes have asked of a resource."""
+        entries: IntArray = self.table.requested[column][self.rows]
+        return entries
+
+    def non_zero_cpu(self) -> IntArray:
+        """Millicores requested, 100 counted for a container that states none."""
+        entries: IntArray = self.table.non_zero[CPU][self.rows]
+        return entries
+
+    def non_zero_memory(self) -> IntArray:
+        """Bytes requested, 200Mi counted for a container that states none."""
+        entries: IntArray = self.table.non_zero[MEMORY][self.rows]
+        return entries
+
+    @property
+    def unschedulable(self) -> BoolArray:
+        """Whether the nodes are cordoned."""
+        return self.table.unschedulable[self.rows]
+
+    @property
+    def taints(self) -> IdArray:
+        """Ids of the nodes' taint lists, in ``table.taint_lists``."""
+        return self.table.taints[self.rows]
+
+    def label(self, key: str) -> IdArray:
+        """Ids of the values of label ``key``, in ``table.label_values``."""
+        return self.table.label_column(key)[self.rows]
+
+    def none(self) -> BoolArray:
+        """A mask with no row set."""
+        return np.zeros(self.length, dtype=np.bool_)
+
+    def every(self) -> BoolArray:
+        """A mask with all rows set."""
+        return np.ones(self.length, dtype=np.bool_)
+
+    def nodes(self) -> Iterator[tuple[int, NodeInfo]]:
+        """The living nodes with their place in this view, one by one (for per-node plugins)."""
+        for place, row in enumerate(self.numbers().tolist()):
+            if self.table.alive[row]:
+                yield place, NodeInfo(self.table, row)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """One node, for plugins that judge nodes one at a time."""
+
+    table: NodeTable
+    row: int
+
+    @property
+    def node(self) -> Node:
+        """The node object."""
+        return self.table.node(self.row)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self.node.metadata.labels
+
+    @property
+    def pods(self) -> list[PodInfo]:
+        """The pods on the node, those we have only just placed included."""
+        return list(self.table.pods[self.row].values())
+
+    @property
+    def ports(self) -> dict[HostPort, int]:
+        """Host ports in use on the node."""
+        return self.table.ports[self.row]
+
+    def allocatable(self, resource: str) -> int:
+        """What the node offers: cpu in millicores, the rest in units."""
+        return int(self.table.allocatable[self.table.column_of(resource), self.row])
+
+    def requested(self, resource: str) -> int:
+        """What its pods have asked for: cpu in millicores, the rest in units."""
+        return int(self.table.requested[self.table.column_of(resource), self.row])
+
+    def free(self, resource: str) -> int:
+        """What is left."""
+        return self.allocatable(resource) - self.requested(resource)

@@ -1,0 +1,1 @@
+"""The controller of ``Gang`` objects and of the status of PodGroups."""

@@ -1,0 +1,237 @@
+"""From counts to status: what is written on Gangs and on the PodGroups of every dialect.
+
+Pure. A status is a dict of the fields to be written; ``None`` means that one must not be there,
+and a field that is not named stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
+from arranger.controllers.gang.members import Counts, Muster
+
+Object = dict[str, Any]
+
+PENDING: Final = "Pending"
+PRE_SCHEDULING: Final = "PreScheduling"
+SCHEDULING: Final = "Scheduling"
+SCHEDULED: Final = "Scheduled"
+RUNNING: Final = "Running"
+FINISHED: Final = "Finished"
+FAILED: Final = "Failed"
+INQUEUE: Final = "Inqueue"
+UNKNOWN: Final = "Unknown"
+COMPLETED: Final = "Completed"
+
+#: Phases that stay when the pods are cleaned up.
+_ENDS: Final = frozenset({FINISHED, FAILED, COMPLETED})
+#: scheduler-plugins has fewer phases: between arriving and running all is Scheduling.
+_COMMUNITY: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
+#: Seconds that members hold their nodes for the others where nobody says (seed 000).
+_WAIT: Final = 600.0
+#: What scheduling.k8s.io called its condition before v1alpha3.
+_EARLY_NATIVE: Final = frozenset({"v1alpha1", "v1alpha2"})
+
+
+def phase_of(gang: Muster, before: str = "") -> str:
+    """Where a gang stands (Koordinator's phases).
+
+    Koordinator steps from phase to phase; here the pods alone decide, so that a restart or a missed
+    event cannot leave a gang in the wrong one. Two things are kept: an end stays an end until
+    enough members live again, as with a Job that puts one in the place of one that failed; and
+    the end is Failed only when those that are left are too few.
+    """
+    if before in _ENDS and not gang.reaches(lambda c: c.alive):
+        return before
+    if gang.reaches(lambda c: c.succeeded):
+        return FINISHED
+    too_few = gang.total.failed and not gang.reaches(lambda c: c.alive)
+    if too_few and gang.reaches(lambda c: c.started + c.failed):
+        return FAILED
+    if not gang.total.bound and (gang.total.members < gang.whole or not gang.defined):
+        return PENDING
+    if not gang.complete:
+        return SCHEDULING if gang.tried or gang.total.bound else PRE_SCHEDULING
+    return RUNNING if gang.reaches(lambda c: c.started) else SCHEDULED
+
+
+def _cleaned_up(gang: Muster, before: Mapping[str, Any]) -> bool:
+    """Whether an ended gang's pods are being removed: what was counted in the end stays."""
+    counted = sum(before.get(name, 0) for name in ("running", "succeeded", "failed"))
+    ended = before.get("phase") in _ENDS and not gang.reaches(lambda c: c.alive)
+    return ended and gang.total.members < counted
+
+
+def gang_spec(settings: GangSettings, gang: Muster) -> Object:
+    """``spec`` of a Gang: what its pods and its PodGroup ask for, put together."""
+    minima = dict(settings.minima) or {"": settings.minimum or 0}
+    topology = settings.topology
+    return {
+        "mode": (settings.mode or Mode.STRICT).value,
+        "matchPolicy": (settings.match or MatchPolicy.ONCE).value,
+        "waitTimeSeconds": math.ceil(settings.wait or _WAIT),
+        "group": sorted(settings.groups) if settings.groups else None,
+        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minima.items())],
+        "topology": {"key": topology.key, "required": topology.required} if topology else None,
+        "source": gang.source or None,
+    }
+
+
+def gang_status(
+    gang: Muster,
+    *,
+    before: Mapping[str, Any],
+    satisfied: bool,
+    now: str,
+    anew: bool = False,
+) -> Object:
+    """``status`` of a Gang.
+
+    Args:
+        before: its status as it is, which keeps what has happened once.
+        satisfied: whether its group has its minimum now.
+        now: RFC 3339.
+        anew: whether its group has lost all its nodes since it had its minimum.
+    """
+    if _cleaned_up(gang, before):
+        return {}
+    phase = phase_of(gang, before.get("phase", ""))
+    reason, message = _why(gang, phase)
+    satisfied = satisfied or (before.get("resourceSatisfied") is True and not anew)
+    waits = bool(gang.total.placed) and not satisfied and not gang.complete
+    names = gang.bundles if gang.bundles else {"": Counts()}
+    whole = {"": gang.minimum} if not gang.minima else gang.minima
+    return {
+        "phase": phase,
+        "bundles": [
+            {"name": name, **_counts(counts), "minMember": whole.get(name, 0)}
+            for name, counts in names.items()
+        ],
+        **_counts(gang.total),
+        "minMember": max(gang.minimum, sum(gang.minima.values())),
+        "resourceSatisfied": satisfied,
+        "waitingSince": (before.get("waitingSince") or now) if waits else None,
+        "reason": reason or None,
+        "message": message or None,
+    }
+
+
+def community_status(gang: Muster, *, before: Mapping[str, Any], coarse: bool) -> Object:
+    """``status`` of a community PodGroup; ``coarse`` for the phases of scheduler-plugins.
+
+    A coarse phase still tells an end from the rest, which is all that is asked of ``before``.
+    """
+    if _cleaned_up(gang, before):
+        return {}
+    phase = phase_of(gang, before.get("phase", ""))
+    reason, message = _why(gang, phase)
+    tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.tried
+    return {
+        "phase": _COMMUNITY.get(phase, phase) if coarse else phase,
+        "occupiedBy": gang.occupied_by or None,
+        "scheduled": gang.total.bound,
+        "running": gang.total.running,
+        "succeeded": gang.total.succeeded,
+        "failed": gang.total.failed,
+        "scheduleStartTime": before.get("scheduleStartTime") or tried or None,
+        "reason": reason or None,
+        "message": message or None,
+    }
+
+
+def volcano_status(gang: Muster, *, before: Mapping[str, Any], now: str) -> Object:
+    """``status`` of Volcano's PodGroup, by the rules of its scheduler's session.
+
+    Pending becomes Inqueue when the scheduler has taken it up; whoever admits it earlier is not
+    overruled, because Volcano's controllers make the pods only then.
+    """
+    if _cleaned_up(gang, before):
+        return {}
+    phase = _volcano_phase(gang, before.get("phase", ""))
+    conditions = list(before.get("conditions") or ())
+    if phase in (RUNNING, COMPLETED):
+        said = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
+        conditions = with_condition(conditions, said, now)
+        conditions = [c for c in conditions if c.get("type") != "Unschedulable"]
+    elif gang.message:
+        said = ("Unschedulable", "True", "NotEnoughResources", gang.message)
+        conditions = with_condition(conditions, said, now)
+    return {
+        "phase": phase,
+        "running": gang.total.running,
+        "succeeded": gang.total.succeeded,
+        "failed": gang.total.failed,
+        "conditions": conditions or None,
+    }
+
+
+def native_status(gang: Muster, *, before: Mapping[str, Any], version: str, now: str) -> Object:
+    """``status`` of a PodGroup of scheduling.k8s.io: one condition, which is final once True."""
+    kind = "PodGroupScheduled" if version in _EARLY_NATIVE else "PodGroupInitiallyScheduled"
+    conditions = list(before.get("conditions") or ())
+    final = any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
+    if not final and gang.complete:
+        conditions = with_condition(conditions, (kind, "True", "Scheduled", ""), now)
+    elif not final and gang.message:
+        conditions = with_condition(conditions, (kind, "False", "Unschedulable", gang.message), now)
+    return {"conditions": conditions or None}
+
+
+def _volcano_phase(gang: Muster, before: str) -> str:
+    if before in _ENDS and not gang.reaches(lambda c: c.alive):
+        return before
+    if gang.total.running and not gang.complete and gang.message:
+        return UNKNOWN
+    if gang.complete:
+        return COMPLETED if gang.total.bound == gang.total.succeeded else RUNNING
+    return INQUEUE if gang.tried or before == INQUEUE else PENDING
+
+
+def _why(gang: Muster, phase: str) -> tuple[str, str]:
+    """Reason and message of a phase; the scheduler's own words go first."""
+    if phase == FAILED:
+        counts = gang.total
+        return "MembersFailed", f"{counts.failed}/{counts.members} members have failed"
+    if phase not in (PENDING, PRE_SCHEDULING, SCHEDULING):
+        return "", ""
+    if gang.reason or gang.message:
+        return gang.reason, gang.message
+    if not gang.total.members:
+        return "", ""
+    if not gang.defined:
+        return "NotDefined", "nobody has said how many members must run: its PodGroup is not there"
+    if phase == PENDING:
+        return "NotEnoughMembers", f"{gang.total.members}/{gang.whole} members have arrived"
+    return "", ""
+
+
+def _counts(counts: Counts) -> Object:
+    return {
+        "members": counts.members,
+        "placed": counts.placed,
+        "bound": counts.bound,
+        "running": counts.running,
+        "succeeded": counts.succeeded,
+        "failed": counts.failed,
+    }
+
+
+def with_condition(
+    conditions: list[Object], said: tuple[str, str, str, str], now: str
+) -> list[Object]:
+    """The conditions with this one; its time changes only with its status."""
+    kind, status, reason, message = said
+    earlier = next((c for c in conditions if c.get("type") == kind), {})
+    same = earlier.get("status") == status
+    fresh = {
+        **earlier,
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": earlier["lastTransitionTime"] if same else now,
+    }
+    return [fresh if c is earlier else c for c in conditions] if earlier else [*conditions, fresh]

@@ -1,0 +1,1 @@
+"""What all controllers stand on."""

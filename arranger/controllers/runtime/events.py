@@ -1,0 +1,26 @@
+"""Sending the Events of a controller."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from arranger.kube.client.transport import Transport, TransportError
+from arranger.kube.events import EventRecorder
+
+log = structlog.get_logger(__name__)
+
+
+async def publish(events: EventRecorder, transport: Transport, *, about: str) -> None:
+    """Send what is ready to be sent; best effort. ``about`` is for the log: ``job``, ``queue``."""
+    while write := events.next():
+        status = 0
+        try:
+            answer = await transport.request(
+                write.method, write.path, body=write.body, content_type=write.content_type
+            )
+            status = answer.status
+        except TransportError as error:
+            log.info(f"{about}.event_failed", error=str(error))
+        events.answered(write, status, asyncio.get_running_loop().time())

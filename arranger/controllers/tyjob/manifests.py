@@ -1,0 +1,215 @@
+"""The objects that a TYJob is made of, as they are created. Pure.
+
+The whole job is a gang, so all its pods are made at once and the scheduler gives the leader and
+``minWorkersNum`` workers their nodes together, or none. Yet the workers need the leader's address,
+which nobody knows before it runs, and a pod's environment cannot change. So a worker's variable
+refers to a key of a ConfigMap that is written when the address is known: until then its kubelet
+keeps the container from starting (``CreateContainerConfigError``) and tries again. Workers that
+were gated, or made later, could not be part of the gang; placeholders for them would have to hand
+their room over with others watching for it. The key is the leader's uid: a worker can never start
+with the address of a leader that is gone.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Final
+
+from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_MIN,
+    BUNDLE_NAME,
+    GANG_GROUPS,
+    GANG_MATCH,
+    GANG_MIN,
+    GANG_MODE,
+    GANG_WAIT,
+    JOB_PRIORITY,
+    JOB_QUEUE_POLICY,
+    LEADER_UID,
+    PLACEMENT,
+    RESTARTS,
+    ROLE,
+    TOPOLOGY,
+    TYJOB,
+    WORKER_SET,
+)
+from arranger.api.types.queue import QUEUE_NAME
+from arranger.api.types.tyjob import API_VERSION, GANG, LEADER, PLACEMENTS, WORKER, Place, TYJob
+
+Object = dict[str, Any]
+
+#: PyTorch's own default, as the training operator uses it too.
+MASTER_PORT: Final = 23456
+#: The leader's container port of this name replaces it.
+PORT_NAME: Final = "master"
+#: Annotations of the job that say how its gang is placed, and so go on its pods.
+_OF_THE_GANG: Final = (
+    GANG_MODE,
+    GANG_WAIT,
+    GANG_GROUPS,
+    GANG_MATCH,
+    TOPOLOGY,
+)
+
+
+def address_name(job: TYJob) -> str:
+    """The name of the ConfigMap with the leader's address."""
+    return f"{job.metadata.name}-leader"
+
+
+def service(job: TYJob) -> Object:
+    """The headless Service that gives the pods their host names."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(job, job.metadata.name),
+        "spec": {
+            "clusterIP": "None",
+            "selector": {TYJOB: job.metadata.name},
+            # Ranks look each other up while they start.
+            "publishNotReadyAddresses": True,
+            "ports": [{"name": PORT_NAME, "port": _port(job)}],
+        },
+    }
+
+
+def addresses(job: TYJob, data: dict[str, str]) -> Object:
+    """The ConfigMap with the leader's address."""
+    head = {"apiVersion": "v1", "kind": "ConfigMap"}
+    return {**head, "metadata": _metadata(job, address_name(job)), "data": data}
+
+
+def pod(job: TYJob, place: Place, *, scheduler: str, leader: str = "", restarts: int = 0) -> Object:
+    """The pod of one place.
+
+    Args:
+        scheduler: who places it, unless its template names somebody else.
+        leader: uid of the leader that a worker is for.
+        restarts: how often the pod of this place has failed before.
+    """
+    template = deepcopy(place.template)
+    spec, said = template["spec"], template.get("metadata") or {}
+    notes = {
+        **(said.get("annotations") or {}),
+        **_gang_notes(job, place),
+        **_scheduling_notes(job),
+        RESTARTS: str(restarts),
+    }
+    if place.role == WORKER:
+        notes[LEADER_UID] = leader
+    labels = {**(said.get("labels") or {}), ROLE: place.role}
+    if place.role == WORKER:
+        labels[WORKER_SET] = place.part
+    metadata = _metadata(job, place.pod)
+    metadata["labels"] = labels | metadata["labels"]
+    metadata["annotations"] = notes
+    spec.setdefault("schedulerName", scheduler)
+    # The job restarts what fails, and a leader that ends must stay ended.
+    spec.setdefault("restartPolicy", "Never")
+    spec["hostname"], spec["subdomain"] = place.pod, job.metadata.name
+    _share_volumes(job, spec)
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        env = container.get("env") or []
+        own = {variable["name"] for variable in env}
+        # First, so that the template's own variables may refer to them; and the template wins.
+        given = [v for v in environment(job, place, leader=leader) if v["name"] not in own]
+        container["env"] = given + env
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def environment(job: TYJob, place: Place, *, leader: str = "") -> list[Object]:
+    """The variables of every container: what PyTorch's ``env://`` and ``torchrun`` read."""
+    if place.role == LEADER:
+        address: Object = {"fieldRef": {"fieldPath": "status.podIP"}}
+    else:
+        address = {"configMapKeyRef": {"name": address_name(job), "key": leader}}
+    least, most = 1 + job.asked.min_workers_num, len(job.places)
+    host, port = f"{job.places[0].pod}.{job.metadata.name}", str(_port(job))
+    texts = {
+        "MASTER_ADDR": host,
+        "MASTER_PORT": port,
+        "WORLD_SIZE": str(most),
+        "RANK": str(place.rank),
+        "PET_NNODES": str(most) if least == most else f"{least}:{most}",
+        "PET_NPROC_PER_NODE": "auto",
+        "PET_NODE_RANK": str(place.rank),
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": port,
+    }
+    if least != most:
+        # Only a rendezvous that may start with fewer understands a range of nodes.
+        texts |= {
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_RDZV_ENDPOINT": f"{host}:{port}",
+            "PET_RDZV_ID": job.metadata.uid,
+        }
+    known = [{"name": name, "value": text} for name, text in texts.items()]
+    return [{"name": "ARRANGER_LEADER_ADDRESS", "valueFrom": address}, *known]
+
+
+def _metadata(job: TYJob, name: str) -> Object:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "TYJob",
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+    }
+    return {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": {TYJOB: job.metadata.name},
+        "ownerReferences": [owner],
+    }
+
+
+def _gang_notes(job: TYJob, place: Place) -> dict[str, str]:
+    """What makes the pods a gang: a bundle of the leader and one of the workers.
+
+    One number alone would let workers start without their leader. That over all bundles keeps
+    the scheduler waiting while only the leader has come.
+    """
+    if GANG not in job.policies:
+        return {}
+    workers = job.asked.min_workers_num
+    said = {key: job.metadata.annotations[key] for key in _OF_THE_GANG if _says(job, key)}
+    return {
+        # Whoever takes the place of a lost worker counts with those that run.
+        GANG_MATCH: "waiting-and-running",
+        **said,
+        BUNDLE_GANG: job.metadata.name,
+        BUNDLE_NAME: place.role,
+        BUNDLE_MIN: "1" if place.role == LEADER else str(workers),
+        GANG_MIN: str(1 + workers),
+    }
+
+
+def _says(job: TYJob, key: str) -> bool:
+    return key in job.metadata.annotations
+
+
+def _scheduling_notes(job: TYJob) -> dict[str, str]:
+    notes = {QUEUE_NAME: job.asked.queue, JOB_PRIORITY: str(job.asked.priority)}
+    if order := job.asked.scheduler_policy.job_queue_policy:
+        notes[JOB_QUEUE_POLICY] = order
+    placement = [policy for policy in job.policies if policy in PLACEMENTS]
+    if placement:
+        notes[PLACEMENT] = ",".join(dict.fromkeys(placement))
+    return notes
+
+
+def _share_volumes(job: TYJob, spec: Object) -> None:
+    """The job's volumes, where the template has none of that name."""
+    own = {volume.get("name") for volume in spec.get("volumes") or []}
+    shared = [deepcopy(v) for v in job.asked.volumes if v.get("name") not in own]
+    if shared:
+        spec["volumes"] = [*(spec.get("volumes") or []), *shared]
+
+
+def _port(job: TYJob) -> int:
+    """Where the leader listens for the others."""
+    spec = job.places[0].template["spec"]
+    ports = [port for container in spec["containers"] for port in container.get("ports") or []]
+    named = (p["containerPort"] for p in ports if p.get("name") == PORT_NAME)
+    return int(next(named, MASTER_PORT))

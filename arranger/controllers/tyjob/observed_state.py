@@ -1,0 +1,206 @@
+"""A TYJob's leader and workers, and what they amount to. Pure.
+
+A leader and the workers made for it are a *round*. When the leader is lost, whatever the cause, its
+round is over: all pods go, and the next leader is made when the last is gone, so that the gang is
+placed as a whole again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from arranger.api.annotations import LEADER_UID
+from arranger.api.types.tyjob import RankPod, TYJob
+
+Object = dict[str, Any]
+
+PENDING: Final = "Pending"
+STARTING: Final = "Starting"
+RUNNING: Final = "Running"
+RESCHEDULING: Final = "Rescheduling"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+ENDS: Final = frozenset({SUCCEEDED, FAILED})
+
+UNSCHEDULED: Final = "Unscheduled"
+SCHEDULED: Final = "ScheduledSucceed"
+UNSCHEDULABLE: Final = "ScheduledFailed"
+PARTLY: Final = "ScheduledPartly"
+
+#: Reason and message, both "" for nothing to say.
+Why = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is of one job.
+
+    Attributes:
+        pods: by name; only those that the job owns.
+        service: whether its Service is there.
+        addresses: the data of its ConfigMap; None while there is none.
+        refusal: why the server did not let us write what was needed last; "" for no reason.
+    """
+
+    pods: Mapping[str, RankPod] = field(default_factory=dict)
+    service: bool = False
+    addresses: Mapping[str, str] | None = None
+    refusal: str = ""
+
+
+class Round:
+    """The pods of a job by their places.
+
+    Attributes:
+        last: the pod in the leader's place, in whatever state.
+        leader: the same while it does its part or will; None otherwise.
+        workers: by name; of this leader only.
+    """
+
+    def __init__(self, job: TYJob, world: World) -> None:
+        self.job = job
+        self.world = world
+        self._spec = job.asked
+        first, *others = job.places
+        self.first = first
+        self.last = world.pods.get(first.pod)
+        self.leader = self.last if self.last is not None and self.last.lives else None
+        self.workers = {
+            place.pod: pod
+            for place in others
+            if (pod := world.pods.get(place.pod)) is not None and self.follows(pod)
+        }
+
+    def follows(self, pod: RankPod) -> bool:
+        """Whether a worker was made for this leader."""
+        led_by = pod.metadata.annotations.get(LEADER_UID)
+        return self.leader is not None and led_by == self.leader.metadata.uid
+
+    # --- failures --------------------------------------------------------------------------
+
+    @cached_property
+    def restarts(self) -> int:
+        """How often the leader has failed."""
+        before = int(self.job.status.get("restarts") or 0)
+        return max(before, self.last.failures if self.last is not None else 0)
+
+    @cached_property
+    def worker_restarts(self) -> dict[str, int]:
+        """Worker → how often it has failed, for those that have.
+
+        Workers often fail because their leader is lost; so none counts once that is known.
+        """
+        counts = dict(self.job.status.get("workerRestarts") or {})
+        for name, pod in self.workers.items():
+            if pod.failures:
+                counts[name] = max(counts.get(name, 0), pod.failures)
+        return dict(sorted(counts.items()))
+
+    def given_up(self, name: str) -> bool:
+        """Whether a worker has failed too often to be started again."""
+        return self.worker_restarts.get(name, 0) > self._spec.restart_limit
+
+    @property
+    def failure(self) -> Why | None:
+        """Why the job has failed; None while it has not."""
+        limit, least = self._spec.restart_limit, self._spec.min_workers_num
+        if self.restarts > limit:
+            return "LeaderFailed", f"the leader failed {self.restarts} times; {_limited(limit)}"
+        if self.leader is not None and (error := self.leader.image_error):
+            return "LeaderImage", f"{self.first.pod} cannot get its image: {error}"
+        left = sum(not self.given_up(place.pod) for place in self.job.places[1:])
+        if left < least:
+            text = f"{left} workers have not failed too often and {least} must run"
+            return "WorkersFailed", f"{text}; {_limited(limit)}"
+        if self._timed_out:
+            return "SchedulingFailed", self.unplaced[1] or "the gang ran out of time"
+        return None
+
+    @property
+    def _timed_out(self) -> bool:
+        return any(pod.timed_out and pod.lives for pod in self.world.pods.values())
+
+    # --- how far it is ---------------------------------------------------------------------
+
+    @property
+    def active(self) -> list[RankPod]:
+        """Workers that do their part or will."""
+        return [p for name, p in self.workers.items() if p.lives and not self.given_up(name)]
+
+    @property
+    def placed(self) -> bool:
+        """Whether the leader and enough workers have their nodes."""
+        led = self.leader is not None and bool(self.leader.node)
+        return led and sum(bool(pod.node) for pod in self.active) >= self._spec.min_workers_num
+
+    @property
+    def ready(self) -> bool:
+        """Whether the leader runs and enough workers are ready, or through already."""
+        leader = self.leader
+        runs = leader is not None and leader.status.phase == "Running" and leader.status.pod_ip
+        return bool(runs) and self._through >= self._spec.min_workers_num
+
+    @property
+    def _through(self) -> int:
+        return sum(pod.ready or pod.succeeded for pod in self.active)
+
+    @property
+    def schedule_state(self) -> str:
+        """Which of the pods have nodes."""
+        if self._timed_out:
+            return UNSCHEDULABLE
+        nodes = len(self.allocations)
+        if nodes == len(self.job.places):
+            return SCHEDULED
+        return PARTLY if nodes else UNSCHEDULED
+
+    @cached_property
+    def allocations(self) -> list[Object]:
+        """Which node each pod of this round has."""
+        leaders = [self.leader] if self.leader is not None else []
+        pods = [p for p in (*leaders, *self.workers.values()) if p.node and p.leaving_by is None]
+        return [{"pod": pod.metadata.name, "node": pod.node} for pod in pods]
+
+    # --- why -------------------------------------------------------------------------------
+
+    @property
+    def unplaced(self) -> Why:
+        """What the scheduler says of the first pod that it has said something of."""
+        leaders = [self.leader] if self.leader is not None else []
+        for pod in (*leaders, *self.workers.values()):
+            said = pod.why_unplaced
+            if said is not None:
+                return said.reason, said.message
+        return "", ""
+
+    @property
+    def unready(self) -> Why:
+        """Which workers a job that has its nodes waits for."""
+        total, least = len(self.job.places) - 1, self._spec.min_workers_num
+        return "NotReady", f"{self._through} of {total} workers are ready, {least} must be"
+
+    @property
+    def surplus(self) -> Why:
+        """What a running job still has no node for, if anything."""
+        return self.unplaced if len(self.allocations) < len(self.job.places) else ("", "")
+
+    @property
+    def loss(self) -> Why:
+        """What a running job has lost; the cause stays as it was found until it runs again."""
+        before = self.job.status
+        if before.get("stage") == RESCHEDULING and before.get("reason"):
+            message = (self.unready if self.placed else self.unplaced)[1]
+            return str(before["reason"]), message or str(before.get("message") or "")
+        if self.last is not None and self.last.failed:
+            return "LeaderFailed", f"{self.first.pod} has failed and is started again"
+        if self.leader is None:
+            return "LeaderLost", f"{self.first.pod} was evicted, deleted, or lost with its node"
+        left, least = sum(bool(pod.node) for pod in self.active), self._spec.min_workers_num
+        return "WorkersLost", f"{left} workers are left and {least} must be"
+
+
+def _limited(limit: int) -> str:
+    return f"restartLimit is {limit}"

@@ -1,0 +1,1 @@
+"""The controller of Volcano's Jobs (``batch.volcano.sh``)."""

@@ -1,0 +1,315 @@
+"""What is made for a Job: its pods, its PodGroup, and what its plugins and volumes need.
+
+Names, labels and annotations are Volcano's (``pkg/controllers/job``), so that what finds the pods
+of a Job there finds them here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from arranger.api.annotations import VOLCANO_GROUP
+from arranger.api.quantity import QuantityError
+from arranger.api.resource_requests import Amounts, pod_requests
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.volcano_job import (
+    ASKED,
+    INHERITED,
+    JOB_API,
+    JOB_NAME,
+    JOB_NAMESPACE,
+    JOB_RETRIES,
+    JOB_VERSION_KEY,
+    POD_QUEUE,
+    QUEUE_NAME,
+    TASK_INDEX,
+    TASK_SPEC,
+    TEMPLATE,
+    JobVolume,
+    Task,
+    VolcanoJob,
+)
+from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.policies import pod_name
+from arranger.controllers.vcjob.snapshot import JobView, group_name
+
+Object = dict[str, Any]
+
+_HOSTS_FOLDER: Final = "/etc/volcano"
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An object that is made once and changed when what it is made from changes.
+
+    Attributes:
+        collection: where it is created.
+        name: what it is remembered as, ``<plural>/<name>``.
+        fixed: whether it cannot be changed once it is there.
+    """
+
+    collection: str
+    name: str
+    body: Object
+    fixed: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Tells whether it was made from the same."""
+        encoded = msgspec.json.encode(self.body, order="sorted")
+        return hashlib.sha256(encoded).hexdigest()[:12]
+
+
+# --- pods ----------------------------------------------------------------------------------------
+
+
+def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
+    """The pod of a place, for the version of now; ``scheduler`` where nobody names one."""
+    job, spec = view.job, view.spec
+    task = next(task for task in spec.tasks if task.name == place[0])
+    template = deepcopy(task.template)
+    meta, pod_spec = _said(template.get("metadata") or {}), _said(template["spec"])
+    name = pod_name(job.metadata.name, place)
+    labels = {
+        JOB_NAME: job.metadata.name,
+        JOB_NAMESPACE: job.metadata.namespace,
+        QUEUE_NAME: spec.queue,
+        TASK_SPEC: task.name,
+        TASK_INDEX: str(place[1]),
+    }
+    annotations = {
+        **labels,
+        JOB_VERSION_KEY: str(max(view.memory.version_of(place), 0)),
+        JOB_RETRIES: str(job.status.retry_count),
+        TEMPLATE: f"{job.metadata.name}-{task.name}",
+        VOLCANO_GROUP: group_name(job.metadata.name, view.memory),
+    }
+    del annotations[JOB_NAMESPACE]
+    said = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED}
+    said[POD_QUEUE] = spec.queue
+    pod_spec.setdefault("schedulerName", spec.scheduler_name or scheduler)
+    if spec.priority_class_name:
+        pod_spec.setdefault("priorityClassName", spec.priority_class_name)
+    for kind in {"containers", "initContainers"} & pod_spec.keys():
+        pod_spec[kind] = [_said(container) for container in pod_spec[kind]]
+    containers = [*pod_spec["containers"], *pod_spec.get("initContainers", ())]
+    _mount(job, pod_spec, containers)
+    if "env" in spec.plugins:
+        for key in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
+            _tell(containers, {"name": key, "value": str(place[1])})
+    if "svc" in spec.plugins:
+        pod_spec.setdefault("hostname", name)
+        pod_spec.setdefault("subdomain", job.metadata.name)
+        _tell_hosts(job, pod_spec, containers)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **{k: v for k, v in meta.items() if k == "finalizers"},
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "labels": {**meta.get("labels", {}), **labels},
+            "annotations": {**said, **meta.get("annotations", {}), **annotations},
+            "ownerReferences": [_owner(job)],
+        },
+        "spec": pod_spec,
+    }
+
+
+def _said(part: Object) -> Object:
+    """A part of a template without its nulls, which mean what silence means."""
+    return {name: value for name, value in part.items() if value is not None}
+
+
+def _tell(containers: list[Object], variable: Object) -> None:
+    """Add an environment variable, unless the template has it."""
+    for container in containers:
+        known = container.setdefault("env", [])
+        if not any(other.get("name") == variable["name"] for other in known):
+            known.append(deepcopy(variable))
+
+
+def _tell_hosts(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
+    config = _hosts_name(job)
+    for task in job.spec.tasks:
+        for key in (f"VC_{_upper(task)}_HOSTS", f"VC_{_upper(task)}_NUM"):
+            source = {"configMapKeyRef": {"name": config, "key": key}}
+            _tell(containers, {"name": key, "valueFrom": source})
+    pod_spec.setdefault("volumes", []).append({"name": config, "configMap": {"name": config}})
+    for container in containers:
+        mount = {"name": config, "mountPath": _HOSTS_FOLDER}
+        container.setdefault("volumeMounts", []).append(mount)
+
+
+def _mount(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
+    for index, volume in enumerate(job.spec.volumes):
+        name, claim = f"vcjob-volume-{index}", _claim_name(job, index, volume)
+        source = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+        pod_spec.setdefault("volumes", []).append({"name": name, **source})
+        for container in containers:
+            mount = {"name": name, "mountPath": volume.mount_path}
+            container.setdefault("volumeMounts", []).append(mount)
+
+
+# --- the PodGroup --------------------------------------------------------------------------------
+
+
+def group_of(view: JobView) -> Object:
+    """The PodGroup, which makes a gang of the pods.
+
+    Tasks that start later cannot be waited for, so only those that start at once count. What a
+    single task asks for is passed on only where the job as a whole asks for at least that much
+    (upstream ignores it otherwise), because a gang's minimum is the larger of the two.
+    """
+    job, spec = view.job, view.spec
+    firsts = [task for task in spec.tasks if not (task.depends_on and task.depends_on.name)]
+    least = min(spec.least, sum(task.replicas for task in firsts))
+    minima = {t.name: t.min_available for t in firsts if t.min_available is not None}
+    if sum(minima.values()) > least:
+        minima = {}
+    wanted = {
+        "minMember": least,
+        "minTaskMember": minima or None,
+        "queue": spec.queue,
+        "priorityClassName": spec.priority_class_name or None,
+        "minResources": _least_resources(firsts, least, minima),
+    }
+    annotations = job.metadata.annotations.items()
+    return {
+        "apiVersion": VolcanoPodGroup.api_version,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": group_name(job.metadata.name, view.memory),
+            "namespace": job.metadata.namespace,
+            "labels": {JOB_NAME: job.metadata.name},
+            "annotations": {k: v for k, v in annotations if k not in (_APPLIED, ASKED)},
+            "ownerReferences": [_owner(job)],
+        },
+        "spec": {key: value for key, value in wanted.items() if value is not None},
+    }
+
+
+def _least_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
+    """What the minimum needs: of each task its own minimum, and the rest in the order of tasks."""
+    total: Amounts = {}
+    left = least - sum(minima.values())
+    for task in tasks:
+        own = minima.get(task.name, 0)
+        more = min(left, task.replicas - own)
+        left -= more
+        try:
+            asked = pod_requests(_as_pod(task))
+        except (QuantityError, msgspec.ValidationError):
+            return None  # the API server will say so of the pod
+        for resource, amount in asked.items():
+            total[resource] = total.get(resource, 0) + amount * (own + more)
+    texts = {r: f"{n}m" if r == "cpu" else str(n) for r, n in sorted(total.items()) if n}
+    return texts or None
+
+
+def _as_pod(task: Task) -> Pod:
+    """A pod of the task; where it says limits only, these are its requests too."""
+    spec = _said(deepcopy(task.template["spec"]))
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        container["resources"] = {**resources, "requests": requests}
+    return msgspec.convert({"metadata": {}, "spec": spec}, Pod, strict=False)
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def made_for(job: VolcanoJob) -> list[Made]:
+    """What must be there before the first pod."""
+    root = f"/api/v1/namespaces/{job.metadata.namespace}"
+    made = []
+    for index, volume in enumerate(job.spec.volumes):
+        if volume.volume_claim is not None:
+            name = _claim_name(job, index, volume)
+            body = _object(job, "PersistentVolumeClaim", name) | {"spec": volume.volume_claim}
+            plural = "persistentvolumeclaims"
+            made.append(Made(f"{root}/{plural}", f"{plural}/{name}", body, fixed=True))
+    if "svc" in job.spec.plugins:
+        config = _object(job, "ConfigMap", _hosts_name(job)) | {"data": _hosts(job)}
+        made.append(Made(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config))
+        name = job.metadata.name
+        made.append(Made(f"{root}/services", f"services/{name}", _service(job)))
+    return made
+
+
+def _service(job: VolcanoJob) -> Object:
+    """Headless: it only gives the pods names."""
+    flags = dict(_flag(flag) for flag in job.spec.plugins["svc"])
+    selector = {JOB_NAME: job.metadata.name, JOB_NAMESPACE: job.metadata.namespace}
+    return _object(job, "Service", job.metadata.name) | {
+        "spec": {
+            "clusterIP": "None",
+            "selector": selector,
+            "publishNotReadyAddresses": flags.get("publish-not-ready-addresses", False),
+            # Some versions of some DNS servers know no name without a port.
+            "ports": [{"name": "placeholder", "port": 1, "protocol": "TCP"}],
+        },
+    }
+
+
+def _hosts(job: VolcanoJob) -> dict[str, str]:
+    """What the pods find under ``/etc/volcano`` and in their environment."""
+    data: dict[str, str] = {}
+    for task in job.spec.tasks:
+        spec = task.template["spec"]
+        names = [pod_name(job.metadata.name, (task.name, i)) for i in range(task.replicas)]
+        names = [spec["hostname"]] if spec.get("hostname") else names
+        hosts = [f"{name}.{spec.get('subdomain') or job.metadata.name}" for name in names]
+        data[f"{task.name.replace('-', '_')}.host"] = "\n".join(hosts)
+        data[f"VC_{_upper(task)}_HOSTS"] = ",".join(hosts)
+        data[f"VC_{_upper(task)}_NUM"] = str(len(hosts))
+    return data
+
+
+def _object(job: VolcanoJob, kind: str, name: str) -> Object:
+    meta = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": {JOB_NAME: job.metadata.name},
+        "ownerReferences": [_owner(job)],
+    }
+    return {"apiVersion": "v1", "kind": kind, "metadata": meta}
+
+
+def _owner(job: VolcanoJob) -> Object:
+    return {
+        "apiVersion": JOB_API,
+        "kind": "Job",
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _claim_name(job: VolcanoJob, index: int, volume: JobVolume) -> str:
+    if volume.volume_claim_name or volume.volume_claim is None:
+        return volume.volume_claim_name
+    return f"{job.metadata.name}-volume-{index}"
+
+
+def _hosts_name(job: VolcanoJob) -> str:
+    return f"{job.metadata.name}-svc"
+
+
+def _upper(task: Task) -> str:
+    return task.name.replace("-", "_").upper()
+
+
+def _flag(text: str) -> tuple[str, bool]:
+    name, _, value = text.lstrip("-").partition("=")
+    return name, value.lower() in ("", "1", "t", "true")

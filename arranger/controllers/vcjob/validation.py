@@ -1,0 +1,146 @@
+"""What is wrong with a Job that its definition cannot see.
+
+Volcano has a webhook for it; we say so on the object instead, and leave everything as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from arranger.api.gang_membership import duration
+from arranger.api.types.core import RawQuantity, Struct
+from arranger.api.types.volcano_job import Action, JobSpec, Policy, Task, Trigger, VolcanoJob
+
+#: Plugin → the flags that it takes.
+PLUGINS: Final = {
+    "env": frozenset[str](),
+    "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
+}
+#: What a name must be to be a Service's, and a pod's host name.
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _Resources(Struct):
+    limits: dict[str, RawQuantity] | None = None
+    requests: dict[str, RawQuantity] | None = None
+
+
+class _Container(Struct):
+    name: str
+    env: list[dict[str, Any]] | None = None
+    volume_mounts: list[dict[str, Any]] | None = None
+    resources: _Resources | None = None
+
+
+class _PodSpec(Struct):
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+    volumes: list[dict[str, Any]] | None = None
+    scheduler_name: str | None = None
+    priority_class_name: str | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
+
+
+class _Meta(Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+
+
+class _Template(Struct):
+    """What we read or change of a template; the API server judges the rest, pod by pod."""
+
+    spec: _PodSpec
+    metadata: _Meta | None = None
+
+
+def problem_of(job: VolcanoJob) -> str:
+    """The first thing that is wrong, as a sentence for its owner; "" for a sound job."""
+    return next(_problems(job), "")
+
+
+def _problems(job: VolcanoJob) -> Iterator[str]:
+    spec = job.spec
+    names = Counter(task.name for task in spec.tasks)
+    for name, times in names.items():
+        if times > 1:
+            yield f"spec.tasks: {times} tasks are called {name}"
+    if spec.least > spec.replicas:
+        yield f"spec.minAvailable: {spec.least} is more than the {spec.replicas} pods there are"
+    if spec.min_success is not None and spec.min_success > spec.replicas:
+        least = spec.min_success
+        yield f"spec.minSuccess: {least} is more than the {spec.replicas} pods there are"
+    yield from _plugins(job)
+    yield from _policies("spec.policies", spec.policies)
+    for task in spec.tasks:
+        yield from _task(spec, task)
+    yield from _circle(spec)
+
+
+def _task(spec: JobSpec, task: Task) -> Iterator[str]:
+    where = f"spec.tasks[{task.name}]"
+    if task.least > task.replicas:
+        yield f"{where}.minAvailable: {task.least} is more than its {task.replicas} replicas"
+    try:
+        msgspec.convert(task.template, _Template)
+    except msgspec.ValidationError as error:
+        yield f"{where}.template: {error}"
+    for other in task.depends_on.name if task.depends_on else ():
+        if spec.task(other) is None:
+            yield f"{where}.dependsOn: there is no task {other}"
+    yield from _policies(f"{where}.policies", task.policies)
+
+
+def _policies(where: str, policies: list[Policy]) -> Iterator[str]:
+    for index, policy in enumerate(policies):
+        at = f"{where}[{index}]"
+        if policy.exit_code is None and not policy.triggers:
+            yield f"{at}: it says neither event nor exitCode"
+        if policy.exit_code is not None and policy.triggers:
+            yield f"{at}: event and exitCode exclude each other"
+        if policy.exit_code == 0:
+            yield f"{at}.exitCode: 0 is success"
+        if policy.action is Action.RESTART_PARTITION:
+            yield f"{at}.action: RestartPartition is not supported"
+        if policy.timeout:
+            try:
+                duration(policy.timeout)
+            except ValueError as error:
+                yield f"{at}.timeout: {error}"
+        elif Trigger.POD_PENDING in policy.triggers:
+            yield f"{at}: PodPending needs a timeout, because every pod is pending at first"
+
+
+def _plugins(job: VolcanoJob) -> Iterator[str]:
+    for name, flags in job.spec.plugins.items():
+        known = PLUGINS.get(name)
+        if known is None:
+            able = ", ".join(sorted(PLUGINS))
+            why = (
+                "it would spread private keys; use the svc plugin's names" if name == "ssh" else ""
+            )
+            yield f"spec.plugins: {name} is not supported" + (
+                f": {why}" if why else f", only {able} are"
+            )
+            continue
+        for flag in flags:
+            if flag.lstrip("-").partition("=")[0] not in known:
+                yield f"spec.plugins.{name}: there is no flag {flag}"
+    if "svc" in job.spec.plugins and not _LABEL.fullmatch(job.metadata.name):
+        yield f"metadata.name: {job.metadata.name} cannot be the name of a Service (plugin svc)"
+
+
+def _circle(spec: JobSpec) -> Iterator[str]:
+    """Whether tasks wait for each other for ever."""
+    waiting = {t.name: set(t.depends_on.name) if t.depends_on else set() for t in spec.tasks}
+    while free := [name for name, others in waiting.items() if not others & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    if waiting:
+        yield f"spec.tasks: {', '.join(sorted(waiting))} wait for each other by dependsOn"

@@ -1,0 +1,151 @@
+"""The ``extenders`` of the configuration file, field for field kube-scheduler's."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from arranger.api.extenders import Extender, ExtenderTls
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
+#: Seconds for a call where the file says nothing, or nought (``DefaultExtenderTimeout``).
+DEFAULT_TIMEOUT: Final = 5.0
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class ManagedResource(_Section):
+    """An extended resource that an extender keeps count of."""
+
+    name: Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")]
+    ignored_by_scheduler: bool = False
+
+    @field_validator("name")
+    @classmethod
+    def _extended(cls, name: str) -> str:
+        domain = name.split("/")[0]
+        if domain == "kubernetes.io" or domain.endswith(".kubernetes.io"):
+            raise ValueError(f"{name!r} is no extended resource")
+        return name
+
+
+class ExtenderTlsConfig(_Section):
+    """Paths of PEM files; certificates within the file itself are not supported."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+
+    @model_validator(mode="after")
+    def _pairs(self) -> ExtenderTlsConfig:
+        if bool(self.cert_file) != bool(self.key_file):
+            raise ValueError("certFile and keyFile go together")
+        if self.insecure and self.ca_file:
+            raise ValueError("insecure and caFile exclude each other")
+        return self
+
+
+class ExtenderConfig(_Section):
+    """One extender; ``httpTimeout`` is seconds, or a duration as Go writes it ("1m30s")."""
+
+    url_prefix: Annotated[str, Field(alias="urlPrefix", pattern=r"^https?://.+")]
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
+    tls_config: Annotated[ExtenderTlsConfig | None, Field(alias="tlsConfig")] = None
+    http_timeout: Annotated[float, Field(alias="httpTimeout", ge=0)] = DEFAULT_TIMEOUT
+    node_cache_capable: bool = False
+    managed_resources: list[ManagedResource] = []
+    ignorable: bool = False
+
+    @field_validator("http_timeout", mode="before")
+    @classmethod
+    def _duration(cls, said: object) -> object:
+        return seconds(said) if isinstance(said, str) else said
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> ExtenderConfig:
+        if self.prioritize_verb and self.weight <= 0:
+            raise ValueError("an extender that prioritizes must have a positive weight")
+        return self
+
+    def extender(self) -> Extender:
+        """For the core and the edge."""
+        return Extender(
+            url=self.url_prefix,
+            filter_verb=self.filter_verb,
+            prioritize_verb=self.prioritize_verb,
+            preempt_verb=self.preempt_verb,
+            bind_verb=self.bind_verb,
+            weight=self.weight,
+            timeout=self.http_timeout or DEFAULT_TIMEOUT,
+            node_cache_capable=self.node_cache_capable,
+            managed=frozenset(resource.name for resource in self.managed_resources),
+            ignorable=self.ignorable,
+            tls=self._tls(),
+        )
+
+    def _tls(self) -> ExtenderTls | None:
+        given = self.tls_config
+        if given is None and not self.enable_https:
+            return None
+        given = given or ExtenderTlsConfig()
+        return ExtenderTls(
+            # As upstream: HTTPS that is asked for without an authority to check against.
+            insecure=given.insecure or (self.enable_https and not given.ca_file),
+            server_name=given.server_name,
+            ca_file=given.ca_file,
+            cert_file=given.cert_file,
+            key_file=given.key_file,
+        )
+
+
+def seconds(duration: str) -> float:
+    """Seconds of a duration as Go writes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = _PART.findall(duration)
+    if not parts or "".join(n + unit for n, unit in parts) != duration:
+        raise ValueError(f"{duration!r} is no duration such as 5s, 100ms or 1m30s")
+    return sum(float(n) * _UNITS[unit] for n, unit in parts)
+
+
+def in_order(extenders: list[ExtenderConfig]) -> tuple[Extender, ...]:
+    """The extenders as they are asked: those that may fail without harm last (upstream)."""
+    return tuple(e.extender() for e in sorted(extenders, key=lambda e: e.ignorable))
+
+
+def check_extenders(extenders: list[ExtenderConfig]) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        ValueError: two extenders bind, or manage one resource.
+    """
+    binders = sum(bool(e.bind_verb) for e in extenders)
+    if binders > 1:
+        raise ValueError(f"extenders: {binders} implement bind; only one can")
+    managed = [r.name for e in extenders for r in e.managed_resources]
+    twice = sorted({name for name in managed if managed.count(name) > 1})
+    if twice:
+        raise ValueError(f"extenders: managed twice: {', '.join(twice)}")
+
+
+def ignored_resources(extenders: list[ExtenderConfig]) -> list[str]:
+    """The resources that NodeResourcesFit is to leave to extenders."""
+    resources = [r for e in extenders for r in e.managed_resources]
+    return sorted(r.name for r in resources if r.ignored_by_scheduler)

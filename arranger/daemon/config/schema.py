@@ -1,0 +1,330 @@
+"""The configuration file, validated before anything starts.
+
+Field names are those of ``KubeSchedulerConfiguration`` where it has the same thing. A wrong file
+is refused with the path of every wrong field; nothing is guessed or ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from arranger.daemon.config.extenders import ExtenderConfig, check_extenders, ignored_resources
+from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.queue.scheduling_queue import QueueSettings
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.config_errors import nearest, wrong_fields
+from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.runtime.registry import ArgumentsError, PluginError, Registry
+from arranger.plugins import DEFAULT_PLUGINS
+from arranger.plugins.default_preemption import DefaultPreemption
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
+from arranger.quota.preemption_policy import QueueRules
+
+API_VERSION: Final = "arranger.io/v1alpha1"
+KIND: Final = "SchedulerConfiguration"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message says where and why."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class EnabledPlugin(_Section):
+    """A plugin to add, or to give another weight."""
+
+    name: str
+    weight: Annotated[int, Field(ge=1)] | None = None
+
+
+class PluginSet(_Section):
+    """Changes to the default plugins; ``disabled: ["*"]`` starts from none."""
+
+    enabled: list[EnabledPlugin] = []
+    disabled: list[str] = []
+
+
+class PluginArgs(_Section):
+    """Arguments of one plugin."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class ProfileConfig(_Section):
+    """The plugins of one ``schedulerName``."""
+
+    scheduler_name: Annotated[str, Field(min_length=1)] = "arranger"
+    plugins: PluginSet = PluginSet()
+    plugin_config: list[PluginArgs] = []
+
+
+class LeaderElectionConfig(_Section):
+    """Seconds and names of the Lease that replicas compete for."""
+
+    leader_elect: bool = True
+    lease_duration: Annotated[float, Field(gt=0)] = 15.0
+    renew_deadline: Annotated[float, Field(gt=0)] = 10.0
+    retry_period: Annotated[float, Field(gt=0)] = 2.0
+    resource_name: str = "arranger"
+    resource_namespace: str = "arranger-system"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> LeaderElectionConfig:
+        if not self.lease_duration > self.renew_deadline > 1.2 * self.retry_period:
+            raise ValueError(
+                "leaseDuration must exceed renewDeadline, and that 1.2 times retryPeriod"
+            )
+        return self
+
+
+class ServerConfig(_Section):
+    """Where /livez, /readyz and /metrics are served; ``port: 0`` picks a free one."""
+
+    host: str = "0.0.0.0"
+    port: Annotated[int, Field(ge=0, le=65535)] = 10259
+
+
+class GangConfig(_Section):
+    """What holds for gangs that do not say otherwise; see :class:`GangPolicy`."""
+
+    wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
+    on_timeout: Literal["Block", "Retry"] = "Block"
+    on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+    starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
+
+
+class QueueConfig(_Section):
+    """How queues share the cluster; see :class:`QueueRules`."""
+
+    over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
+    card_unlimited_cpu_memory: bool = False
+    pod_owner_reference_to_service_type: dict[str, Literal["inference", "training"]] = {
+        "ReplicaSet": "inference",
+        "Deployment": "inference",
+        "StatefulSet": "inference",
+        "Job": "training",
+    }
+    respect_priority: bool = True
+    preempt_within_queue: bool = True
+    reclaim_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    preempt_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    eviction_cool_down_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    card_request_timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
+
+
+class Config(_Section):
+    """The whole file."""
+
+    api_version: Literal["arranger.io/v1alpha1"] = API_VERSION
+    kind: Literal["SchedulerConfiguration"] = KIND
+    profiles: Annotated[list[ProfileConfig], Field(min_length=1)] = [ProfileConfig()]
+    plugin_files: list[Path] = []
+    leader_election: LeaderElectionConfig = LeaderElectionConfig()
+    server: ServerConfig = ServerConfig()
+    gangs: GangConfig = GangConfig()
+    queues: QueueConfig = QueueConfig()
+    extenders: list[ExtenderConfig] = []
+    extender_parallelism: Annotated[int, Field(ge=1)] = 1
+    pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
+    pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
+    _file: Path | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _profiles_differ(self) -> Config:
+        names = [profile.scheduler_name for profile in self.profiles]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _extenders_go_together(self) -> Config:
+        check_extenders(self.extenders)
+        return self
+
+    @property
+    def file(self) -> Path | None:
+        """What this was read from, for messages; None where it was not read from a file."""
+        return self._file
+
+    def read_from(self, file: Path) -> Config:
+        """The same, as it is meant in that file: its plugin files are relative to it."""
+        files = [file.parent / each for each in self.plugin_files]
+        copy = self.model_copy(update={"plugin_files": files})
+        copy._file = file  # noqa: SLF001 — our own class
+        return copy
+
+    def queue_settings(self) -> QueueSettings:
+        """The queue's times."""
+        return QueueSettings(
+            initial_backoff=self.pod_initial_backoff_seconds,
+            max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
+        )
+
+    def queue_rules(self) -> QueueRules:
+        """How queues share the cluster."""
+        queues = self.queues
+        return QueueRules(
+            respect_priority=queues.respect_priority,
+            preempt_inside=queues.preempt_within_queue,
+            by_owner=queues.pod_owner_reference_to_service_type,
+            cards_unlimit=queues.card_unlimited_cpu_memory,
+            over_commit=queues.over_commit_factor,
+            reclaim_min_runtime=queues.reclaim_min_runtime_seconds,
+            preempt_min_runtime=queues.preempt_min_runtime_seconds,
+            eviction_cool_down=queues.eviction_cool_down_seconds,
+            card_request_timeout=queues.card_request_timeout_seconds,
+        )
+
+    def gang_policy(self) -> GangPolicy:
+        """What holds for gangs that do not say otherwise."""
+        gangs = self.gangs
+        return GangPolicy(
+            wait=gangs.wait_time_seconds,
+            on_timeout=gangs.on_timeout,
+            on_partial_bind=gangs.on_partial_bind,
+            starvation_after=gangs.starvation_after_seconds,
+        )
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a configuration file; without one, the defaults.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or has a wrong field.
+    """
+    if path is None:
+        return Config()
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
+    try:
+        config = Config.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {'; '.join(wrong_fields(Config, error))}") from error
+    return config.read_from(path)
+
+
+def build_profiles(config: Config) -> list[Profile]:
+    """Make the profiles, loading third-party plugins.
+
+    Raises:
+        ConfigError: plugins are unknown, do not load, or do not accept their arguments; or those
+            of a profile do not work together. The message names the file, and the path of every
+            wrong field.
+    """
+    registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
+    wrong: list[str] = []
+    try:
+        registry.add_entry_points()
+    except PluginError as error:
+        wrong.append(str(error))
+    for n, file in enumerate(config.plugin_files):
+        try:
+            registry.add_file(file)
+        except PluginError as error:
+            wrong.append(f"pluginFiles.{n}: {error}")
+    # What did not load may define the names that nobody knows: that is one fault, not two.
+    building = _Building(config, registry, wrong, loaded=not wrong)
+    profiles = [building.profile(n) for n in range(len(config.profiles))]
+    built = [profile for profile in profiles if profile is not None]
+    if len({type(profile.queue_sort) for profile in built}) > 1:
+        wrong.append("profiles: all must sort the queue with the same plugin")
+    if wrong:
+        source = f"{config.file}: " if config.file else ""
+        raise ConfigError(source + "; ".join(wrong))
+    return built
+
+
+class _Building:
+    """Makes profiles, and collects what is wrong with them."""
+
+    def __init__(
+        self, config: Config, registry: Registry, wrong: list[str], *, loaded: bool
+    ) -> None:
+        self._profiles = config.profiles
+        self._ours = [profile.scheduler_name for profile in config.profiles]
+        self._ignored = ignored_resources(config.extenders)
+        self._registry = registry
+        self._wrong = wrong
+        self._loaded = loaded
+
+    def profile(self, number: int) -> Profile | None:
+        """One of them; None where it cannot be made, of which the reasons are added then."""
+        config, where = self._profiles[number], f"profiles.{number}"
+        before = len(self._wrong)
+        weights = self._weights(config, where)
+        entries = {entry.name: n for n, entry in enumerate(config.plugin_config)}
+        for name, n in entries.items():
+            if name not in weights:
+                hint = nearest(name, weights)
+                self._wrong.append(f"{where}.pluginConfig.{n}.name: {name!r} is not enabled{hint}")
+        arguments = self._arguments(config, weights)
+        plugins: list[Weighted] = []
+        known = self._registry.names()
+        for name in filter(known.__contains__, weights):
+            at = f"{where}.pluginConfig.{entries[name]}.args" if name in entries else where
+            try:
+                made = self._registry.make(name, arguments.get(name))
+            except ArgumentsError as error:
+                self._wrong.extend(f"{at}.{each}" for each in error.wrong)
+            else:
+                plugins.append(Weighted(made, weights[name]))
+        if len(self._wrong) > before or len(plugins) < len(weights):
+            return None
+        try:
+            return Profile(config.scheduler_name, plugins)
+        except ProfileError as error:
+            self._wrong.append(f"{where}.plugins: {error}")
+            return None
+
+    def _weights(self, config: ProfileConfig, where: str) -> dict[str, int]:
+        """Enabled plugin → weight."""
+        weights: dict[str, int] = {}
+        if "*" not in config.plugins.disabled:
+            weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
+        for n, name in enumerate(config.plugins.disabled):
+            if name != "*":
+                self._look_up(name, f"{where}.plugins.disabled.{n}")
+            weights.pop(name, None)
+        for n, enabled in enumerate(config.plugins.enabled):
+            self._look_up(enabled.name, f"{where}.plugins.enabled.{n}.name")
+            weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
+        return weights
+
+    def _arguments(
+        self, config: ProfileConfig, weights: Mapping[str, int]
+    ) -> dict[str, dict[str, Any]]:
+        """Plugin → its arguments, with what the rest of the file says about them."""
+        arguments = {entry.name: entry.args for entry in config.plugin_config}
+        if DefaultPreemption.name in weights:
+            # Nobody else's pods are evicted unless we are told so.
+            given = arguments.get(DefaultPreemption.name, {})
+            arguments[DefaultPreemption.name] = {"victimSchedulers": self._ours, **given}
+        if self._ignored and NodeResourcesFit.name in weights:
+            given = arguments.get(NodeResourcesFit.name, {})
+            named = given.get("ignoredResources", [])
+            # What is no list is left for the plugin to refuse.
+            both = [*named, *self._ignored] if isinstance(named, list) else named
+            arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
+        return arguments
+
+    def _look_up(self, name: str, where: str) -> None:
+        if self._loaded and name not in self._registry.names():
+            self._wrong.append(f"{where}: {self._registry.unknown(name)}")
+
+
+__all__ = ["Config", "ConfigError", "Plugin", "build_profiles", "load_config"]

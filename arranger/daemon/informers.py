@@ -1,0 +1,99 @@
+"""What the scheduler reads: each kind, where it is, and where in the engine it goes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from arranger.api.types.core import Namespace, Node, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import (
+    CommunityPodGroup,
+    NativePodGroup,
+    SavedGang,
+    SigsPodGroup,
+    VolcanoPodGroup,
+)
+from arranger.api.types.queue import Queue
+from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from arranger.api.types.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.cluster.object_store import STORED_KINDS
+from arranger.daemon.informer_handlers import ObjectSink, StateSink, node_sink, pod_sink
+from arranger.engine.engine import Engine
+from arranger.kube.client.metrics import Meter
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
+
+#: A kind that the server does not serve counts as having no objects until it does.
+PATHS: Final[dict[type[Any], str]] = {
+    Node: "/api/v1/nodes",
+    Pod: "/api/v1/pods",
+    Namespace: "/api/v1/namespaces",
+    Service: "/api/v1/services",
+    ReplicationController: "/api/v1/replicationcontrollers",
+    ReplicaSet: "/apis/apps/v1/replicasets",
+    StatefulSet: "/apis/apps/v1/statefulsets",
+    PersistentVolume: "/api/v1/persistentvolumes",
+    PersistentVolumeClaim: "/api/v1/persistentvolumeclaims",
+    StorageClass: "/apis/storage.k8s.io/v1/storageclasses",
+    CSINode: "/apis/storage.k8s.io/v1/csinodes",
+    CSIDriver: "/apis/storage.k8s.io/v1/csidrivers",
+    VolumeAttachment: "/apis/storage.k8s.io/v1/volumeattachments",
+    CSIStorageCapacity: "/apis/storage.k8s.io/v1/csistoragecapacities",
+    ResourceClaim: "/apis/resource.k8s.io/v1/resourceclaims",
+    ResourceSlice: "/apis/resource.k8s.io/v1/resourceslices",
+    DeviceClass: "/apis/resource.k8s.io/v1/deviceclasses",
+    SigsPodGroup: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+    CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+    VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",
+    NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
+    PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
+    Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
+    SavedGang: "/apis/arranger.io/v1alpha1/gangs",
+}
+assert set(STORED_KINDS.values()) <= PATHS.keys(), "a kind without a path"
+
+Sink = StateSink[Any] | ObjectSink[Any]
+
+
+class Reading:
+    """The sinks of one engine, one for each kind."""
+
+    def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
+        groups = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
+        into = partial(ObjectSink[Any], now=now, wake=wake)
+        self._sinks: dict[type[Any], Sink] = {
+            Node: node_sink(engine, now, wake),
+            Pod: pod_sink(engine, now, wake),
+            PodDisruptionBudget: into(engine.budget_set, engine.budget_gone),
+            Queue: into(engine.queue_set, engine.queue_gone),
+            SavedGang: into(engine.gang_recalled, engine.gang_forgotten),
+            **{kind: into(engine.pod_group_set, engine.pod_group_gone) for kind in groups},
+            **{kind: into(engine.object_set, engine.object_gone) for kind in STORED_KINDS.values()},
+        }
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole state has been read."""
+        return all(sink.synced for sink in self._sinks.values())
+
+    def reflectors(
+        self, transport: Transport, *, rng: random.Random, meter: Meter
+    ) -> list[Reflector[Any]]:
+        """A reflector for each kind."""
+        return [
+            Reflector(transport, path, Decoder(kind), self._sinks[kind], rng=rng, meter=meter)
+            for kind, path in PATHS.items()
+        ]

@@ -1,0 +1,1 @@
+"""What the API server knows of its built-in kinds."""

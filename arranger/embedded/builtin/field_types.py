@@ -1,0 +1,150 @@
+"""The fields of the built-in kinds and their types, as the client library's models know them.
+
+The models of ``kubernetes_asyncio`` are generated from the OpenAPI document of each Kubernetes
+release, so the fields known here are those of the release that the package follows. They are
+loaded when the first object is looked at, because that takes a third of a second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from arranger.embedded.crd.prune import Fitted, WrongTypeError
+
+Object = dict[str, Any]
+
+#: Where several groups have a kind of one name, the model's name has the group.
+_NAMED_BY_GROUP: Final[Mapping[tuple[str, str], str]] = {
+    ("v1", "Event"): "CoreV1Event",
+    ("events.k8s.io/v1", "Event"): "EventsV1Event",
+    ("resource.k8s.io/v1", "ResourceClaim"): "ResourceV1ResourceClaim",
+}
+#: Fields that hold quantities, which may be sent as numbers; the models call them strings.
+_QUANTITIES: Final = frozenset(
+    {
+        "allocatable",
+        "allocatedResources",
+        "capacity",
+        "divisor",
+        "limits",
+        "maximumVolumeSize",
+        "overhead",
+        "requests",
+        "sizeLimit",
+    }
+)
+#: The path of such a field, or of an entry of it: resources have names with dots.
+_AMOUNT: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(sorted(_QUANTITIES))})(?:\.[^\[]*)?$")
+_SIMPLE: Final[Mapping[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "float": (int, float),
+    "datetime": (str,),
+}
+_JSON_TYPES: Final[Mapping[type, str]] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+}
+
+
+def fit(obj: Object, api_version: str, kind: str) -> Fitted:
+    """Hold an object of a built-in kind against its fields.
+
+    Raises:
+        KeyError: there is no such kind.
+        WrongTypeError: a field has a value of another type.
+    """
+    model = _NAMED_BY_GROUP.get((api_version, kind))
+    if model is None:
+        _, _, version = api_version.rpartition("/")
+        model = f"{version[0].upper()}{version[1:]}{kind}"
+    return _fit(obj, model, "")
+
+
+def fit_metadata(metadata: Object) -> Fitted:
+    """Hold the metadata of an object of any kind against its fields.
+
+    Raises:
+        WrongTypeError: a field has a value of another type.
+    """
+    return _fit(metadata, "V1ObjectMeta", "metadata")
+
+
+def _fit(obj: Object, model: str, path: str) -> Fitted:
+    unknown: list[str] = []
+    return Fitted(_value(obj, model, path, unknown), unknown)
+
+
+def _value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
+    """``value`` as its type would be decoded; finds of unknown fields are added to ``unknown``."""
+    if kind == "object":
+        return value
+    if kind in _SIMPLE:
+        return _scalar(value, kind, path)
+    if kind.startswith("list["):
+        items = _checked(value, list, kind, path)
+        inner = kind[5:-1]
+        return [_value(v, inner, f"{path}[{n}]", unknown) for n, v in enumerate(items)]
+    entries = _checked(value, dict, kind, path)
+    if kind.startswith("dict("):
+        inner = kind[5:-1].split(", ", 1)[1]
+        return {
+            name: _value(child, inner, f"{path}.{name}", unknown)
+            for name, child in entries.items()
+            if child is not None
+        }
+    fields, fitted = _fields(kind), {}
+    for name, child in entries.items():
+        place = f"{path}.{name}" if path else name
+        if name not in fields:
+            unknown.append(place)
+        elif child is not None:
+            fitted[name] = _value(child, fields[name], place, unknown)
+    return fitted
+
+
+def _scalar(value: Any, kind: str, path: str) -> Any:
+    right = isinstance(value, _SIMPLE[kind]) and (kind == "bool" or not isinstance(value, bool))
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "str" and number and _AMOUNT.search(path):
+        return str(value)
+    if not right:
+        raise _wrong(value, kind, path)
+    if kind == "datetime":
+        try:
+            datetime.fromisoformat(value)
+        except ValueError as error:
+            raise WrongTypeError(f'parsing time "{value}" of {path}: {error}') from error
+    return value
+
+
+def _checked(value: Any, wanted: type, kind: str, path: str) -> Any:
+    if not isinstance(value, wanted):
+        raise _wrong(value, kind, path)
+    return value
+
+
+def _wrong(value: Any, kind: str, path: str) -> WrongTypeError:
+    actual = _JSON_TYPES.get(type(value), "null")
+    return WrongTypeError(f"json: cannot unmarshal {actual} into field {path} of type {kind}")
+
+
+@cache
+def _fields(model: str) -> Mapping[str, str]:
+    """JSON names of a model's fields, with their types."""
+    known = getattr(import_module("kubernetes_asyncio.client.models"), model, None)
+    if known is None:
+        raise KeyError(f"no model {model}")
+    types: Mapping[str, str] = known.openapi_types
+    names: Mapping[str, str] = known.attribute_map
+    return {names[attribute]: kind for attribute, kind in types.items()}

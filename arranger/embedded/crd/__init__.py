@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: schemas, pruning and CEL rules."""

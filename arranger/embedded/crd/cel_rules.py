@@ -1,0 +1,274 @@
+"""CEL rules of definitions (``x-kubernetes-validations``), by the package ``cel-python``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from arranger.embedded.crd.validation import (
+    NO_FIELD,
+    UNKNOWN,
+    FieldError,
+    correlated,
+    join,
+    shown,
+)
+
+Object = dict[str, Any]
+
+_REASONS: Final = (
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+)
+_STEP: Final = re.compile(r"\.([A-Za-z_][\w-]*)|\['([^']+)'\]")
+
+
+class SchemaError(ValueError):
+    """A schema cannot be honoured; ``field`` is the place within it that is to blame."""
+
+    def __init__(self, field: str, reason: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule on one value.
+
+    Attributes:
+        program: evaluates it.
+        message: said when it fails; ``says`` evaluates to a better one, if it can.
+        below: the field to blame, relative to the value.
+        compares: whether it looks at the former value; ``optional``, even where there is none.
+    """
+
+    text: str
+    program: Any
+    message: str
+    says: Any
+    reason: str
+    below: str
+    compares: bool
+    optional: bool
+
+    def applies(self, old: Any, *, unchanged: bool) -> bool:
+        """Whether the rule is evaluated; one that compares nothing lets stand what is old."""
+        if self.compares:
+            return self.optional or old is not UNKNOWN
+        return not unchanged
+
+    def violation(self, schema: Object, value: Any, seen: Object, path: str) -> FieldError | None:
+        """What is wrong with ``value``; ``seen`` are the rule's variables."""
+        from celpy.evaluation import CELEvalError
+
+        try:
+            if bool(self.program.evaluate(seen)):
+                return None
+        except CELEvalError as error:
+            kind = schema.get("type", "object")
+            why = f'Invalid value: "{kind}": {_reason(error)} evaluating rule: '
+            return FieldError(
+                path or NO_FIELD, "FieldValueInvalid", why + (self.message or self.text)
+            )
+        message = self._said(seen) or self.message or f"failed rule: {self.text}"
+        scalar = "" if isinstance(value, dict | list) else f"{shown(value)}: "
+        texts = {
+            "FieldValueInvalid": f"Invalid value: {scalar}{message}",
+            "FieldValueForbidden": f"Forbidden: {message}",
+            "FieldValueRequired": f"Required value: {message}",
+            "FieldValueDuplicate": f"Duplicate value: {shown(value)}",
+        }
+        place = f"{path}{self.below}".removeprefix(".")
+        return FieldError(place or NO_FIELD, self.reason, texts[self.reason])
+
+    def _said(self, seen: Object) -> str:
+        from celpy.evaluation import CELEvalError
+
+        if self.says is None:
+            return ""
+        try:
+            text = self.says.evaluate(seen)
+        except CELEvalError:
+            return ""
+        return text.strip() if isinstance(text, str) and "\n" not in text else ""
+
+
+@dataclass(slots=True)
+class RuleTree:
+    """The rules on a value and on what is inside it; parts of a schema without rules are not here.
+
+    Attributes:
+        root: whether the value is a whole object, of which rules see some metadata.
+    """
+
+    schema: Object
+    root: bool
+    rules: list[Rule] = field(default_factory=list)
+    properties: dict[str, RuleTree] = field(default_factory=dict)
+    values: RuleTree | None = None
+    items: RuleTree | None = None
+
+    def violations(self, value: Any, old: Any, path: str = "") -> Iterator[FieldError]:
+        """What rules are broken; ``old`` is the former value, or UNKNOWN."""
+        if value is None:
+            return
+        yield from self._own(value, old, path)
+        if isinstance(value, dict):
+            before = old if isinstance(old, dict) else {}
+            for name, tree in self.properties.items():
+                if name in value:
+                    yield from tree.violations(
+                        value[name], before.get(name, UNKNOWN), join(path, name)
+                    )
+            if self.values is not None:
+                for name, child in value.items():
+                    yield from self.values.violations(
+                        child, before.get(name, UNKNOWN), f"{path}[{name}]"
+                    )
+        elif isinstance(value, list) and self.items is not None:
+            befores = correlated(self.schema, value, old)
+            for n, (item, was) in enumerate(zip(value, befores, strict=True)):
+                yield from self.items.violations(item, was, f"{path}[{n}]")
+
+    def _own(self, value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        unchanged = old is not UNKNOWN and old == value
+        rules = [rule for rule in self.rules if rule.applies(old, unchanged=unchanged)]
+        if not rules:
+            return
+        from arranger.embedded.crd.cel_library import OldSelf, typed
+
+        known = old is not UNKNOWN
+        seen: Object = {"self": typed(self.schema, value, root=self.root)}
+        former = typed(self.schema, old, root=self.root) if known else None
+        for rule in rules:
+            seen["oldSelf"] = OldSelf(former, known) if rule.optional else former
+            if (error := rule.violation(self.schema, value, seen, path)) is not None:
+                yield error
+
+
+def compile_rules(
+    schema: Object, path: str = "", *, root: bool = True, single: bool = True
+) -> RuleTree | None:
+    """The rules of a schema; None where there are none.
+
+    Args:
+        path: of the schema within the definition's.
+        single: whether a value of it can be told from one write to the next.
+
+    Raises:
+        SchemaError: a rule cannot be compiled, or makes no sense where it is.
+    """
+    tree = RuleTree(schema, root)
+    for n, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        place = f"{path}.x-kubernetes-validations[{n}]"
+        tree.rules.append(_compiled(rule, schema, place, root=root, single=single))
+    for name, child in (schema.get("properties") or {}).items():
+        below = compile_rules(child, f"{path}.properties[{name}]", root=False, single=single)
+        if below is not None:
+            tree.properties[name] = below
+    if isinstance(more := schema.get("additionalProperties"), dict):
+        tree.values = compile_rules(more, f"{path}.additionalProperties", root=False, single=single)
+    if isinstance(items := schema.get("items"), dict):
+        keyed = schema.get("x-kubernetes-list-type") == "map"
+        tree.items = compile_rules(items, f"{path}.items", root=False, single=single and keyed)
+    return tree if tree.rules or tree.properties or tree.values or tree.items else None
+
+
+def _compiled(given: Object, schema: Object, place: str, *, root: bool, single: bool) -> Rule:
+    from celpy.evaluation import base_functions
+
+    from arranger.embedded.crd.cel_checks import mentions, undeclared
+    from arranger.embedded.crd.cel_library import FUNCTIONS
+
+    text, message = given.get("rule", "").strip(), given.get("message", "")
+    if not text:
+        raise SchemaError(
+            f"{place}.rule", "FieldValueRequired", "Required value: rule is not specified"
+        )
+    if "\n" in text and not message:
+        why = "Required value: message must be specified if rule contains line breaks"
+        raise SchemaError(f"{place}.message", "FieldValueRequired", why)
+    if "\n" in message:
+        why = f"Invalid value: {shown(message)}: must not contain line breaks"
+        raise SchemaError(f"{place}.message", "FieldValueInvalid", why)
+    reason = given.get("reason", "FieldValueInvalid")
+    if reason not in _REASONS:
+        supported = ", ".join(f'"{r}"' for r in _REASONS)
+        why = f'Unsupported value: "{reason}": supported values: {supported}'
+        raise SchemaError(f"{place}.reason", "FieldValueNotSupported", why)
+    known = {**schema, "x-kubernetes-embedded-resource": True} if root else schema
+    scope = dict.fromkeys(("self", "oldSelf"), known)
+    program, tree = _program(text, f"{place}.rule")
+    for why in undeclared(tree, scope, {*base_functions, *FUNCTIONS}):
+        raise _does_not_compile(text, f"{place}.rule", why)
+    says = None
+    if expression := given.get("messageExpression", "").strip():
+        says, _ = _program(expression, f"{place}.messageExpression")
+    compares, optional = mentions(tree, "oldSelf"), bool(given.get("optionalOldSelf"))
+    if optional and not compares:
+        why = "Invalid value: true: may not be set if oldSelf is not used in rule"
+        raise SchemaError(f"{place}.optionalOldSelf", "FieldValueInvalid", why)
+    if compares and not single:
+        why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
+        raise SchemaError(
+            f"{place}.rule", "FieldValueInvalid", f"Invalid value: {shown(text)}: {why}"
+        )
+    below = _below(schema, given.get("fieldPath", ""), f"{place}.fieldPath")
+    return Rule(text, program, message, says, reason, below, compares, optional)
+
+
+def _program(text: str, place: str) -> tuple[Any, Any]:
+    """What evaluates an expression, and its syntax tree."""
+    from celpy import Environment
+    from celpy.celparser import CELParseError
+
+    from arranger.embedded.crd.cel_library import FUNCTIONS
+
+    environment = Environment()
+    try:
+        tree = environment.compile(text)
+    except CELParseError as error:
+        raise _does_not_compile(text, place, f"Syntax error: {error.args[0]}") from error
+    return environment.program(tree, functions=dict(FUNCTIONS)), tree
+
+
+def _does_not_compile(text: str, place: str, why: str) -> SchemaError:
+    message = f"Invalid value: {shown(text)}: compilation failed: ERROR: {why}"
+    return SchemaError(place, "FieldValueInvalid", message)
+
+
+def _below(schema: Object, path: str, place: str) -> str:
+    """A rule's ``fieldPath`` as errors have it."""
+    refused = SchemaError(
+        place, "FieldValueInvalid", f"Invalid value: {shown(path)}: must be a valid path"
+    )
+    below, rest, at = "", path, schema
+    while rest:
+        step = _STEP.match(rest)
+        if step is None:
+            raise refused
+        name, rest = step[1] or step[2], rest[step.end() :]
+        known, more = at.get("properties") or {}, at.get("additionalProperties")
+        if name in known:
+            below, at = f"{below}.{name}", known[name]
+        elif isinstance(more, dict):
+            below, at = f"{below}[{name}]", more
+        else:
+            raise refused
+    return below
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in an evaluation, in the words of the API server where they are known."""
+    text = str(error.args[0]) if error.args else str(error)
+    if isinstance(error.__cause__, ValueError):
+        text = str(error.__cause__)
+    if found := re.fullmatch(r"no such member in mapping: '(.*)'", text):
+        return f"no such key: {found[1]}"
+    return "division by zero" if text == "modulus or divide by zero" else text

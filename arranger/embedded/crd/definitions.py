@@ -1,0 +1,47 @@
+"""CustomResourceDefinitions: what they say of themselves, and what they say of objects."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from arranger.embedded.crd.schema import CustomSchema, SchemaError
+from arranger.embedded.errors import invalid
+
+Object = dict[str, Any]
+
+_CONDITIONS: Final = (
+    ("NamesAccepted", "NoConflicts"),
+    ("Established", "InitialNamesAccepted"),
+)
+
+
+def status(definition: Object, now: str) -> Object:
+    """The status of a definition; here every one is accepted at once."""
+    spec = definition["spec"]
+    conditions = [
+        {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": now}
+        for kind, reason in _CONDITIONS
+    ]
+    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+    return {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}
+
+
+def schemas(definition: Object) -> dict[str, CustomSchema]:
+    """The schema of each version of a definition.
+
+    Raises:
+        ApiError: 422, one has what cannot be honoured.
+    """
+    versions = definition["spec"]["versions"]
+    found, causes = {}, []
+    for n, version in enumerate(versions):
+        where = f"versions[{n}].schema" if len(versions) > 1 else "validation"
+        try:
+            found[version["name"]] = CustomSchema.parse(version["schema"]["openAPIV3Schema"])
+        except SchemaError as error:
+            place = f"spec.{where}.openAPIV3Schema{error.field}"
+            causes.append((error.reason, place, error.message))
+    if causes:
+        name = definition["metadata"]["name"]
+        raise invalid("CustomResourceDefinition", "apiextensions.k8s.io", name, causes)
+    return found

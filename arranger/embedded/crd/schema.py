@@ -1,0 +1,117 @@
+"""Structural schemas of custom resources: defaults, pruning and validation."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from arranger.embedded.crd.cel_rules import RuleTree, SchemaError, compile_rules
+from arranger.embedded.crd.prune import Fitted
+from arranger.embedded.crd.validation import NO_FIELD, UNKNOWN, FieldError, join, violations
+
+Object = dict[str, Any]
+
+#: Fields of every object, which no schema describes.
+_HEAD: Final = ("apiVersion", "kind", "metadata")
+_ANYTHING: Final[Object] = {"x-kubernetes-preserve-unknown-fields": True}
+_NOT_CHECKED: Final = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid;"
+    " correct the existing errors to complete validation"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomSchema:
+    """The schema of one version of a custom resource."""
+
+    root: Object
+    rules: RuleTree | None
+
+    @classmethod
+    def parse(cls, schema: Object) -> CustomSchema:
+        """Take a schema as a definition has it; what is equal is compiled once for all servers.
+
+        Raises:
+            SchemaError: it has a rule that cannot be checked.
+        """
+        return _parsed(msgspec.json.encode(schema))
+
+    def prune(self, obj: Object) -> Fitted:
+        """A copy without nulls and without the fields that nobody knows, which are told.
+
+        ``metadata`` is not looked at.
+        """
+        unknown: list[str] = []
+        pruned = _prune(self.root, _body(obj), "", unknown)
+        return Fitted({**{k: obj[k] for k in _HEAD if k in obj}, **pruned}, unknown)
+
+    def default(self, obj: Object) -> None:
+        """Fill in defaults, in place."""
+        _default(self.root, obj)
+
+    def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
+        """Every violation; ``old`` is what an update replaces."""
+        # The metadata are not the schema's affair, so they must not make an old object a new one.
+        before = UNKNOWN if old is None else {**old, "metadata": obj["metadata"]}
+        errors = list(violations(self.root, obj, before, ""))
+        if self.rules is None:
+            return errors
+        if any(error.blocks_rules for error in errors):
+            return [*errors, FieldError(NO_FIELD, "FieldValueInvalid", _NOT_CHECKED)]
+        return [*errors, *self.rules.violations(obj, before)]
+
+
+@lru_cache(maxsize=256)
+def _parsed(encoded: bytes) -> CustomSchema:
+    schema = msgspec.json.decode(encoded)
+    return CustomSchema(schema, compile_rules(schema))
+
+
+def _body(obj: Object) -> Object:
+    return {k: v for k, v in obj.items() if k not in _HEAD}
+
+
+def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, list):
+        items = schema.get("items") or _ANYTHING
+        return [_prune(items, v, f"{path}[{n}]", unknown) for n, v in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    known = schema.get("properties") or {}
+    more = schema.get("additionalProperties")
+    keep = schema.get("x-kubernetes-preserve-unknown-fields") or more is True
+    if schema.get("x-kubernetes-embedded-resource"):
+        known = {**dict.fromkeys(_HEAD, _ANYTHING), **known}
+    pruned: Object = {}
+    for name, child in value.items():
+        inner = known.get(name, more if isinstance(more, dict) else None)
+        if inner is None and keep:
+            pruned[name] = deepcopy(child)
+        elif inner is None:
+            unknown.append(join(path, name))
+        elif child is not None or inner.get("nullable"):
+            pruned[name] = _prune(inner, child, join(path, name), unknown)
+    return pruned
+
+
+def _default(schema: Object, value: Any) -> None:
+    if isinstance(value, dict):
+        for name, child in (schema.get("properties") or {}).items():
+            if name not in value and "default" in child:
+                value[name] = deepcopy(child["default"])
+            if name in value:
+                _default(child, value[name])
+        more = schema.get("additionalProperties")
+        if isinstance(more, dict):
+            for child_value in value.values():
+                _default(more, child_value)
+    elif isinstance(value, list):
+        for item in value:
+            _default(schema.get("items") or {}, item)
+
+
+__all__ = ["CustomSchema", "FieldError", "SchemaError"]

@@ -1,0 +1,1 @@
+"""What each verb of the API does to the store."""

@@ -1,0 +1,159 @@
+"""From the bytes of a request to an object that fits the path it was sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from arranger.embedded.builtin import field_types
+from arranger.embedded.builtin.validation import refuse_if
+from arranger.embedded.crd.prune import Fitted, WrongTypeError
+from arranger.embedded.errors import ApiError, bad_request, invalid
+from arranger.embedded.registry import Resource
+from arranger.embedded.routing import Target
+
+Object = dict[str, Any]
+Headers = dict[str, str]
+
+
+def decode(body: bytes) -> Any:
+    """The JSON value that was sent.
+
+    Raises:
+        ApiError: 400, it is not JSON.
+    """
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the body of the request is not JSON: {error}") from error
+
+
+def read(body: bytes, content_type: str) -> Object:
+    """The object that was sent.
+
+    Raises:
+        ApiError: 400, or 415 for another format than JSON.
+    """
+    media = content_type.split(";")[0].strip()
+    if media not in ("application/json", ""):
+        why = f"the body of the request was in an unknown format - {media}"
+        raise ApiError(415, "UnsupportedMediaType", why)
+    obj = decode(body)
+    if not isinstance(obj, dict):
+        raise bad_request("the object provided is unrecognized: it is no JSON object")
+    return obj
+
+
+def fit(resource: Resource, obj: Object) -> Fitted:
+    """A copy of the object as it would be decoded into its kind's type.
+
+    What is null, an empty map of labels, or nobody knows is not there.
+
+    Raises:
+        WrongTypeError: a field has a value of another type.
+    """
+    if resource.schema is None:
+        fitted = field_types.fit(obj, resource.api_version, resource.kind)
+    else:
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict | None):
+            raise WrongTypeError("json: cannot unmarshal metadata into an object")
+        head = field_types.fit_metadata(meta or {})
+        fitted = resource.schema.prune(obj)
+        fitted.obj["metadata"] = head.obj
+        fitted.unknown[:0] = head.unknown
+    if isinstance(meta := fitted.obj.get("metadata"), dict):
+        for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if not meta.get(name, True):
+                del meta[name]
+    return fitted
+
+
+def take(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
+    """The object that a client wants written, and the warnings it is to get.
+
+    Raises:
+        ApiError: 400, it does not fit its kind; 422, the client asks for no known strictness.
+    """
+    what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+    try:
+        fitted = fit(resource, obj)
+    except WrongTypeError as error:
+        raise bad_request(f"{what}: {error}") from error
+    strict, headers = _judged(fitted.unknown, query)
+    if strict:
+        raise bad_request(f"{what}: {strict}")
+    return fitted.obj, headers
+
+
+def take_patched(
+    resource: Resource, obj: Object, query: Mapping[str, str]
+) -> tuple[Object, Headers]:
+    """The same for what a patch has made of an object.
+
+    Raises:
+        ApiError: 422, it does not fit its kind, or the client asks for no known strictness.
+    """
+    try:
+        fitted = fit(resource, obj)
+    except WrongTypeError as error:
+        raise _bad_patch(str(error)) from error
+    strict, headers = _judged(fitted.unknown, query)
+    if strict:
+        raise _bad_patch(strict)
+    return fitted.obj, headers
+
+
+def fit_path(target: Target, obj: Object) -> None:
+    """The object must be what its path says it is.
+
+    Raises:
+        ApiError: 400 or 422.
+    """
+    resource, meta = target.resource, obj.setdefault("metadata", {})
+    if not isinstance(meta, dict):
+        raise bad_request("json: cannot unmarshal metadata into an object")
+    if resource.custom:
+        if not obj.get("kind") or obj.get("apiVersion") != resource.api_version:
+            raise bad_request("Object 'Kind' is missing, or the API version does not match")
+        if obj["kind"] != resource.kind:
+            why = f'Invalid value: "{obj["kind"]}": must be {resource.kind}'
+            refuse_if(resource, obj, [("FieldValueInvalid", "kind", why)])
+    elif obj.get("kind", resource.kind) != resource.kind:
+        why = f"{obj['kind']} in version {obj.get('apiVersion')!r} cannot be handled as a"
+        raise bad_request(f"{why} {resource.kind}")
+    elif (version := obj.get("apiVersion") or resource.api_version) != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version"
+            f" ({resource.api_version})"
+        )
+    if target.namespace and meta.get("namespace", target.namespace) != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.name and meta.get("name", target.name) != target.name:
+        raise bad_request("the name of the object does not match the name on the URL")
+
+
+def _judged(unknown: list[str], query: Mapping[str, str]) -> tuple[str, Headers]:
+    """Why unknown fields are refused, "" where they are not, and the warnings about them."""
+    texts = [f'unknown field "{path}"' for path in unknown]
+    match asked := query.get("fieldValidation", ""):
+        case "Strict":
+            return (f"strict decoding error: {', '.join(texts)}" if texts else ""), {}
+        case "Ignore":
+            return "", {}
+        case "Warn" | "":
+            quoted = [text.replace('"', '\\"') for text in texts]
+            return "", {"warning": ", ".join(f'299 - "{q}"' for q in quoted)} if texts else {}
+        case _:
+            supported = '"", "Ignore", "Strict", "Warn"'
+            why = f'Unsupported value: "{asked}": supported values: {supported}'
+            cause = ("FieldValueNotSupported", "fieldValidation", why)
+            raise invalid("Options", "meta.k8s.io", "", [cause])
+
+
+def _bad_patch(why: str) -> ApiError:
+    return invalid("", "", "", [("FieldValueInvalid", "patch", f"Invalid value: {why}")])

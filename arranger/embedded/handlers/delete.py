@@ -1,0 +1,148 @@
+"""Deletion: preconditions, grace, finalizers, and what it sets going."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from arranger.embedded.errors import conflict
+from arranger.embedded.handlers.garbage_collection import FOREGROUND, ORPHAN, GarbageCollector
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Key, Store
+
+Object = dict[str, Any]
+
+
+def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
+    """Refuse to delete another object than the one that is meant.
+
+    Raises:
+        ApiError: 409.
+    """
+    meta, wanted = obj["metadata"], options.get("preconditions") or {}
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if field in wanted and wanted[field] != meta[field]:
+            why = (
+                f"the {label} in the precondition ({wanted[field]}) does not match the {label} in "
+                f"record ({meta[field]}). The object might have been deleted and then recreated"
+            )
+            raise conflict(resource.qualified, meta["name"], why)
+
+
+def grace_of(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
+    """Seconds that a pod is given; 0 for everything else, and for pods no kubelet looks after."""
+    if resource.key != "/pods":
+        return 0
+    unbound = not obj["spec"].get("nodeName")
+    if unbound or obj["status"].get("phase") in ("Succeeded", "Failed"):
+        return 0
+    asked = options.get("gracePeriodSeconds")
+    own = obj["spec"].get("terminationGracePeriodSeconds", 30)
+    return max(0, int(own if asked is None else asked))
+
+
+class Deleter:
+    """Deletes objects of one store, given as they are stored.
+
+    Args:
+        stamp: the time that ``deletionTimestamp`` gets, ``grace`` seconds from now.
+        resource_of: finds a resource by its name in the store.
+        removed: told of everything that has gone.
+
+    Attributes:
+        garbage: follows what deletions mean for owners and dependents.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        stamp: Callable[[int], str],
+        resource_of: Callable[[str], Resource],
+        removed: Callable[[Resource, Object], None],
+    ) -> None:
+        self._store = store
+        self._stamp = stamp
+        self._removed = removed
+        self.garbage = GarbageCollector(
+            store,
+            delete=lambda name, obj, options: self.delete(resource_of(name), obj, options),
+            release=lambda name, obj: self.release(resource_of(name), obj),
+        )
+
+    def delete(
+        self, resource: Resource, obj: Object, options: Mapping[str, Any]
+    ) -> tuple[Object, bool]:
+        """Delete, or mark for deletion; the last state, and whether that was the end of it.
+
+        Raises:
+            ApiError: 409 for a false precondition.
+        """
+        check_preconditions(resource, obj, options)
+        meta = obj["metadata"]
+        grace, policy = grace_of(resource, obj, options), _policy(meta, options)
+        if policy == "Orphan":
+            self.garbage.orphan(meta["uid"])
+        finalizers = [f for f in meta.get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
+        if policy == "Foreground":
+            finalizers.append(FOREGROUND)
+        marked = bool(meta.get("deletionTimestamp"))
+        if not grace and not finalizers and (marked or resource.key != "/pods"):
+            return self.remove(resource, obj), True
+        if marked:
+            same = finalizers == (meta.get("finalizers") or [])
+            if same and grace >= meta["deletionGracePeriodSeconds"]:
+                return obj, False
+            grace = min(grace, meta["deletionGracePeriodSeconds"])
+        going = self._mark(resource, obj, grace, finalizers)
+        if policy == "Foreground":
+            self.garbage.started(going)
+        elif not grace and not finalizers:
+            return self.remove(resource, going), True
+        return going, False
+
+    def remove(self, resource: Resource, obj: Object) -> Object:
+        """Take an object out of the store, and with it what only it owned."""
+        meta = obj["metadata"]
+        key: Key = (meta.get("namespace", ""), meta["name"])
+        last = self._store.remove(resource.key, key)
+        self._removed(resource, last)
+        self.garbage.gone(last)
+        return last
+
+    def release(self, resource: Resource, obj: Object) -> Object | None:
+        """Remove an object that is marked and that nothing holds any more; None if it is held."""
+        meta = obj["metadata"]
+        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+            return None
+        if resource.key == "/pods" and meta.get("deletionGracePeriodSeconds"):
+            return None
+        return self.remove(resource, obj)
+
+    def _mark(self, resource: Resource, obj: Object, grace: int, finalizers: list[str]) -> Object:
+        meta = {
+            **obj["metadata"],
+            "deletionTimestamp": self._stamp(grace),
+            "deletionGracePeriodSeconds": grace,
+        }
+        if not finalizers:
+            meta.pop("finalizers", None)
+        else:
+            meta["finalizers"] = finalizers
+        if "generation" in meta and "deletionTimestamp" not in obj["metadata"]:
+            meta["generation"] += 1
+        return self._store.put(resource.key, {**obj, "metadata": meta})
+
+
+def _policy(
+    meta: Object, options: Mapping[str, Any]
+) -> Literal["Orphan", "Foreground", "Background"]:
+    """What is to become of the dependents: as asked, or else as the finalizers have it."""
+    asked = options.get("propagationPolicy")
+    if asked in ("Orphan", "Foreground", "Background"):
+        policy: Literal["Orphan", "Foreground", "Background"] = asked
+        return policy
+    finalizers = meta.get("finalizers") or ()
+    if options.get("orphanDependents") or ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"

@@ -1,0 +1,58 @@
+"""Evictions: deletions that ask the disruption budgets first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from arranger.embedded.errors import ApiError, bad_request, not_found
+from arranger.embedded.storage.selectors import label_selector_from
+
+Object = dict[str, Any]
+
+
+def evict(
+    pod: Object | None, name: str, eviction: Object, budgets: Iterable[Object], now: str
+) -> tuple[Object, Object | None]:
+    """Decide on an eviction: the options to delete with, and the budget after it was charged.
+
+    Raises:
+        ApiError: 429 when a budget has nothing left, 500 when several apply, 404, 400.
+    """
+    if (eviction.get("metadata") or {}).get("name", name) != name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    if pod is None:
+        raise not_found("pods", name)
+    options: Object = dict(eviction.get("deleteOptions") or {})
+    waiting = pod["status"].get("phase") == "Pending" or not pod["spec"].get("nodeName")
+    if waiting or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return options, None
+    labels = pod["metadata"].get("labels") or {}
+    guarding = [
+        b for b in budgets if label_selector_from(b["spec"].get("selector")).matches(labels)
+    ]
+    if len(guarding) > 1:
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource"
+        raise ApiError(500, "", f"{why} does not support.")
+    if not guarding:
+        return options, None
+    (budget,) = guarding
+    status = budget.get("status") or {}
+    left = status.get("disruptionsAllowed", 0)
+    if left <= 0:
+        raise _refused(budget)
+    disrupted = {**(status.get("disruptedPods") or {}), name: now}
+    charged = {**status, "disruptionsAllowed": left - 1, "disruptedPods": disrupted}
+    return options, {**budget, "metadata": dict(budget["metadata"]), "status": charged}
+
+
+def _refused(budget: Object) -> ApiError:
+    name = budget["metadata"]["name"]
+    status = budget.get("status") or {}
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy "
+        f"pods and has {status.get('currentHealthy', 0)} currently",
+    }
+    why = "Cannot evict pod as it would violate the pod's disruption budget."
+    return ApiError(429, "TooManyRequests", why, details={"causes": [cause]})

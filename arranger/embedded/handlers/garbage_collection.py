@@ -1,0 +1,129 @@
+"""What becomes of dependents when their owners go, and of owners that wait for their dependents.
+
+The real cluster's garbage collector does the same in the background, object by object; here it is
+done before the request that gives rise to it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from arranger.embedded.storage.store import Store
+
+Object = dict[str, Any]
+
+#: Finalizer of an owner that goes only after the dependents that block it.
+FOREGROUND: Final = "foregroundDeletion"
+#: Finalizer of an owner that is to be parted from its dependents.
+ORPHAN: Final = "orphan"
+
+
+class GarbageCollector:
+    """Follows owner references in one store.
+
+    Args:
+        delete: deletes an object of a resource, with options.
+        release: removes an object that is marked and that nothing holds any more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        delete: Callable[[str, Object, Mapping[str, Any]], object],
+        release: Callable[[str, Object], object],
+    ) -> None:
+        self._store = store
+        self._delete = delete
+        self._release = release
+
+    def orphan(self, uid: str) -> None:
+        """Part an owner from its dependents, so that they stay."""
+        for resource, dependent in self._store.owned_by(uid):
+            self._keep(resource, dependent, lambda owner: owner["uid"] != uid)
+
+    def started(self, owner: Object) -> None:
+        """An owner begins to wait: its dependents are to go, and then itself."""
+        uid = owner["metadata"]["uid"]
+        for _, dependent in self._store.owned_by(uid):
+            self.examine(dependent["metadata"]["uid"])
+        self._settle(uid)
+
+    def gone(self, last: Object) -> None:
+        """An object has gone; its dependents may have to follow, and its owners may now."""
+        meta = last["metadata"]
+        for _, dependent in self._store.owned_by(meta["uid"]):
+            self.examine(dependent["metadata"]["uid"])
+        for owner in meta.get("ownerReferences") or ():
+            self._settle(owner["uid"])
+
+    def changed(self, before: Object, after: Object) -> None:
+        """An object has been written; its owners may be others now, or let go by it."""
+        old = before["metadata"].get("ownerReferences") or []
+        if old != (after["metadata"].get("ownerReferences") or []):
+            self.examine(after["metadata"]["uid"])
+            for owner in old:
+                self._settle(owner["uid"])
+
+    def examine(self, uid: str) -> None:
+        """Delete a dependent that no owner keeps, and forget owners that are gone or going."""
+        found = self._store.find(uid)
+        if found is None:
+            return
+        resource, obj = found
+        owners = obj["metadata"].get("ownerReferences") or []
+        solid = [owner for owner in owners if self._keeps(owner["uid"])]
+        if len(solid) == len(owners) or obj["metadata"].get("deletionTimestamp"):
+            return
+        if solid:
+            self._keep(resource, obj, lambda owner: owner in solid)
+            for owner in owners:
+                self._settle(owner["uid"])
+            return
+        waiting = any(self._store.find(owner["uid"]) for owner in owners)
+        dependents = self._store.owned_by(uid)
+        if waiting and any(_waits(dependent) for _, dependent in dependents):
+            # Owners that own each other would wait for ever.
+            obj = self._unblock(resource, obj)
+        policy = {"propagationPolicy": "Foreground"} if waiting and dependents else {}
+        self._delete(resource, obj, policy)
+
+    def _keeps(self, uid: str) -> bool:
+        found = self._store.find(uid)
+        return found is not None and not _waits(found[1])
+
+    def _settle(self, uid: str) -> None:
+        """Let an owner go that waits for nothing any more."""
+        found = self._store.find(uid)
+        if found is None or not _waits(found[1]):
+            return
+        resource, owner = found
+        for _, dependent in self._store.owned_by(uid):
+            references = dependent["metadata"]["ownerReferences"]
+            if any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in references):
+                return
+        meta = dict(owner["metadata"])
+        left = [name for name in meta.pop("finalizers") if name != FOREGROUND]
+        if left:
+            meta["finalizers"] = left
+        self._release(resource, self._store.put(resource, {**owner, "metadata": meta}))
+
+    def _keep(self, resource: str, obj: Object, kept: Callable[[Object], bool]) -> None:
+        meta = dict(obj["metadata"])
+        left = [owner for owner in meta.pop("ownerReferences") if kept(owner)]
+        if left:
+            meta["ownerReferences"] = left
+        self._store.put(resource, {**obj, "metadata": meta})
+
+    def _unblock(self, resource: str, obj: Object) -> Object:
+        owners = [
+            {**owner, "blockOwnerDeletion": False} for owner in obj["metadata"]["ownerReferences"]
+        ]
+        meta = {**obj["metadata"], "ownerReferences": owners}
+        return self._store.put(resource, {**obj, "metadata": meta})
+
+
+def _waits(obj: Object) -> bool:
+    meta = obj["metadata"]
+    return bool(meta.get("deletionTimestamp")) and FOREGROUND in (meta.get("finalizers") or ())

@@ -1,0 +1,125 @@
+"""Lists: selections, pages that show one moment, and the past."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from arranger.embedded.builtin.field_selectors import selection
+from arranger.embedded.errors import ApiError, bad_request, expired, invalid
+from arranger.embedded.registry import Resource
+from arranger.embedded.storage.store import Store
+
+Object = dict[str, Any]
+
+
+def list_objects(
+    store: Store, resource: Resource, namespace: str, query: Mapping[str, str]
+) -> Object:
+    """The list object that answers a GET of a collection, its items as they are stored.
+
+    Raises:
+        ApiError: the query makes no sense, or asks for a version that is gone or to come.
+    """
+    selected = selection(resource, query)
+    limit = _number(query.get("limit", "0"), "limit")
+    version, start = _where(store, query)
+    items = _items_at(store, resource.key, version, namespace)
+    items = [item for item in items if _key(item) > start]
+    matching = items if selected is None else [item for item in items if selected(item)]
+    meta: Object = {"resourceVersion": str(version)}
+    if limit and len(matching) > limit:
+        left = len(matching) - limit
+        matching = matching[:limit]
+        meta["continue"] = _token(version, _key(matching[-1]))
+        if selected is None:
+            meta["remainingItemCount"] = left
+    return {
+        "kind": f"{resource.kind}List",
+        "apiVersion": resource.api_version,
+        "metadata": meta,
+        "items": matching,
+    }
+
+
+def _where(store: Store, query: Mapping[str, str]) -> tuple[int, str]:
+    """The version to show, and the key after which to begin."""
+    if token := query.get("continue"):
+        try:
+            place = json.loads(base64.urlsafe_b64decode(token))
+            version, start = int(place["v"]), str(place["k"])
+        except (ValueError, KeyError, TypeError, binascii.Error) as error:
+            raise bad_request("continue key is not valid") from error
+        if version < store.compacted:
+            raise expired("The provided continue parameter is too old")
+        return version, start
+    asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    if match:
+        _check_match(asked, match)
+    if not asked:
+        return store.version, ""
+    version = _number(asked, "resourceVersion")
+    if version > store.version:
+        raise _to_come(version, store.version)
+    if match == "Exact":
+        if version < store.compacted:
+            raise expired(f"The resourceVersion for the provided list is too old: {version}")
+        return version, ""
+    return store.version, ""
+
+
+def _check_match(asked: str, match: str) -> None:
+    why = ""
+    if match not in ("Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{match}"'
+    elif not asked:
+        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif match == "Exact" and asked == "0":
+        why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    if why:
+        raise invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
+
+
+def _to_come(version: int, current: int) -> ApiError:
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return ApiError(
+        504,
+        "Timeout",
+        message,
+        details={"causes": [cause], "retryAfterSeconds": 1},
+        headers={"retry-after": "1"},
+    )
+
+
+def _items_at(store: Store, resource: str, version: int, namespace: str) -> list[Object]:
+    """The objects as they were at ``version``: the present with later writes undone."""
+    if version == store.version:
+        return store.items(resource, namespace)
+    state = {_key(item): item for item in store.items(resource)}
+    for change in reversed([c for c in store.since(version) if c.resource == resource]):
+        if change.before is None:
+            state.pop(_key(change.after), None)
+        else:
+            state[_key(change.before)] = change.before
+    items = [state[key] for key in sorted(state)]
+    return [i for i in items if not namespace or i["metadata"].get("namespace") == namespace]
+
+
+def _key(obj: Object) -> str:
+    meta = obj["metadata"]
+    return f"{meta.get('namespace', '')}/{meta['name']}"
+
+
+def _token(version: int, key: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"v": version, "k": key}).encode()).decode()
+
+
+def _number(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise bad_request(f'invalid {name} "{text}": not a number') from error

@@ -1,0 +1,1 @@
+"""What only kubectl asks for: discovery, tables and OpenAPI documents."""

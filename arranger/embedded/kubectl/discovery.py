@@ -1,0 +1,171 @@
+"""Tells clients what is served, path by path or all in one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from arranger.embedded.kubectl import openapi
+from arranger.embedded.kubectl.content_negotiation import preferred
+from arranger.embedded.registry import VERBS, Registry, Resource
+
+Object = dict[str, Any]
+
+_ALL_IN_ONE: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
+#: What only the answer itself tells a client of several forms that it asked for.
+_ALL_IN_ONE_MEDIA: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "embedded"}
+
+
+def answer(registry: Registry, path: str, accept: str) -> tuple[Object | str, str] | None:
+    """The answer to a discovery path and its media type, "" for the usual; None when it is none."""
+    parts = [part for part in path.split("/") if part]
+    if parts in (["api"], ["apis"]) and preferred(accept, *_ALL_IN_ONE):
+        groups = [""] if parts == ["api"] else _groups(registry)
+        return _all_in_one(registry, groups), _ALL_IN_ONE_MEDIA
+    plain = openapi.answer(registry, path) if parts[:1] == ["openapi"] else _plain(registry, parts)
+    return None if plain is None else (plain, "")
+
+
+def _plain(registry: Registry, parts: list[str]) -> Object | str | None:
+    match parts:
+        case ["version"]:
+            return _VERSION
+        case ["healthz" | "livez" | "readyz"]:
+            return "ok"
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["api", "v1"]:
+            return _resources(registry, "", "v1")
+        case ["apis"]:
+            listed = [_group(registry, group) for group in _groups(registry)]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        case ["apis", group] if group in _groups(registry):
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, group)}
+        case ["apis", group, version] if version in _versions(registry, group):
+            return _resources(registry, group, version)
+        case _:
+            return None
+
+
+def _groups(registry: Registry) -> list[str]:
+    return sorted({r.group for r in registry if r.group})
+
+
+def _versions(registry: Registry, group: str) -> list[str]:
+    return list(dict.fromkeys(r.version for r in registry if r.group == group))
+
+
+def _group(registry: Registry, group: str) -> Object:
+    versions = [
+        {"groupVersion": f"{group}/{version}", "version": version}
+        for version in _versions(registry, group)
+    ]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _served(registry: Registry, group: str, version: str) -> list[Resource]:
+    return [r for r in registry if (r.group, r.version) == (group, version)]
+
+
+def _verbs(resource: Resource) -> list[str]:
+    # A namespace takes its contents with it, so the server deletes them one at a time only.
+    return [v for v in VERBS if (resource.kind, v) != ("Namespace", "deletecollection")]
+
+
+def _subresources(resource: Resource) -> Iterable[tuple[str, str, list[str]]]:
+    """Name, kind and verbs of each subresource."""
+    if resource.status:
+        yield "status", resource.kind, ["get", "patch", "update"]
+    if resource.key == "/pods":
+        yield "binding", "Binding", ["create"]
+        yield "eviction", "Eviction", ["create"]
+
+
+# --- path by path -------------------------------------------------------------------------------
+
+
+def _resources(registry: Registry, group: str, version: str) -> Object:
+    listed: list[Object] = []
+    for resource in _served(registry, group, version):
+        listed.append(_described(resource))
+        for name, kind, verbs in _subresources(resource):
+            described = {
+                "name": f"{resource.plural}/{name}",
+                "singularName": "",
+                "namespaced": resource.namespaced,
+                "kind": kind,
+                "verbs": verbs,
+            }
+            if name == "eviction":
+                described |= {"group": "policy", "version": "v1"}
+            listed.append(described)
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": listed,
+    }
+
+
+def _described(resource: Resource) -> Object:
+    described: Object = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": _verbs(resource),
+    }
+    if resource.short:
+        described["shortNames"] = list(resource.short)
+    if resource.categories:
+        described["categories"] = list(resource.categories)
+    return described
+
+
+# --- all in one answer --------------------------------------------------------------------------
+
+
+def _all_in_one(registry: Registry, groups: list[str]) -> Object:
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [_discovered(r) for r in _served(registry, group, version)],
+                    "freshness": "Current",
+                }
+                for version in _versions(registry, group)
+            ],
+        }
+        for group in groups
+    ]
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
+    return {**head, "metadata": {}, "items": items}
+
+
+def _discovered(resource: Resource) -> Object:
+    def kind_of(kind: str) -> Object:
+        where = {"group": resource.group, "version": resource.version}
+        if kind == "Eviction":
+            where = {"group": "policy", "version": "v1"}
+        return {**where, "kind": kind}
+
+    found: Object = {
+        "resource": resource.plural,
+        "responseKind": kind_of(resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.kind.lower(),
+        "verbs": _verbs(resource),
+    }
+    if resource.short:
+        found["shortNames"] = list(resource.short)
+    if resource.categories:
+        found["categories"] = list(resource.categories)
+    if below := [
+        {"subresource": name, "responseKind": kind_of(kind), "verbs": verbs}
+        for name, kind, verbs in _subresources(resource)
+    ]:
+        found["subresources"] = below
+    return found

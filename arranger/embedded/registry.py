@@ -1,0 +1,177 @@
+"""What is served: the built-in resources, and those that CustomResourceDefinitions add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from arranger.embedded.crd.schema import CustomSchema
+from arranger.embedded.handlers.versions import CORE_EVENTS, View
+
+Object = dict[str, Any]
+
+VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served resource.
+
+    Attributes:
+        status: whether ``/status`` is a subresource, and so isolated from the rest.
+        schema: of a custom resource, which also tells custom from built-in.
+        categories: names that stand for it and others, ``all`` for one.
+        columns: ``additionalPrinterColumns`` of a custom resource.
+        view: how it shows the objects of another resource, where it has none of its own.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    status: bool = False
+    custom: bool = False
+    schema: CustomSchema | None = None
+    columns: tuple[Object, ...] = field(default=())
+    view: View | None = None
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``group/version``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> str:
+        """The name in the store of its objects."""
+        return self.view.key if self.view else f"{self.group}/{self.plural}"
+
+    @property
+    def qualified(self) -> str:
+        """``plural.group`` as messages have it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def shown(self, stored: Object) -> Object:
+        """A stored object as this resource has it."""
+        return self.view.show(stored) if self.view else stored
+
+    def stored(self, shown: Object) -> Object:
+        """The reverse of :meth:`shown`."""
+        return self.view.store(shown) if self.view else shown
+
+
+def _builtin() -> Iterator[Resource]:
+    def one(group: str, version: str, plural: str, kind: str, *short: str, **more: Any) -> Resource:
+        return Resource(group, version, plural, kind, short=short, **more)
+
+    wide = {"namespaced": False}
+    with_status = {"status": True}
+    work = {"status": True, "categories": ("all",)}
+    yield one("", "v1", "pods", "Pod", "po", **work)
+    yield one("", "v1", "nodes", "Node", "no", **wide, **with_status)
+    yield one("", "v1", "namespaces", "Namespace", "ns", **wide, **with_status)
+    yield one("", "v1", "events", "Event", "ev", view=CORE_EVENTS)
+    yield one("", "v1", "services", "Service", "svc", **work)
+    yield one("", "v1", "configmaps", "ConfigMap", "cm")
+    yield one("", "v1", "secrets", "Secret")
+    yield one("", "v1", "serviceaccounts", "ServiceAccount", "sa")
+    yield one("", "v1", "persistentvolumes", "PersistentVolume", "pv", **wide, **with_status)
+    yield one("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", **with_status)
+    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **work)
+    for plural, kind, short in (
+        ("deployments", "Deployment", "deploy"),
+        ("replicasets", "ReplicaSet", "rs"),
+        ("statefulsets", "StatefulSet", "sts"),
+        ("daemonsets", "DaemonSet", "ds"),
+    ):
+        yield one("apps", "v1", plural, kind, short, **work)
+    yield one("batch", "v1", "jobs", "Job", **work)
+    yield one("coordination.k8s.io", "v1", "leases", "Lease")
+    yield one("events.k8s.io", "v1", "events", "Event", "ev")
+    budgets = "poddisruptionbudgets"
+    yield one("policy", "v1", budgets, "PodDisruptionBudget", "pdb", **with_status)
+    yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **wide)
+    for plural, kind, shorts in (
+        ("storageclasses", "StorageClass", ("sc",)),
+        ("csinodes", "CSINode", ()),
+        ("csidrivers", "CSIDriver", ()),
+        ("volumeattachments", "VolumeAttachment", ()),
+    ):
+        yield one("storage.k8s.io", "v1", plural, kind, *shorts, **wide)
+    yield one("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+    devices = "resource.k8s.io"
+    yield one(devices, "v1", "deviceclasses", "DeviceClass", **wide)
+    yield one(devices, "v1", "resourceslices", "ResourceSlice", **wide)
+    yield one(devices, "v1", "resourceclaims", "ResourceClaim", **with_status)
+    yield one(devices, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+    crds = "customresourcedefinitions"
+    kind = "CustomResourceDefinition"
+    yield one("apiextensions.k8s.io", "v1", crds, kind, "crd", **wide, **with_status)
+
+
+class Registry:
+    """Served resources by group, version and plural."""
+
+    def __init__(self) -> None:
+        self._resources = {(r.group, r.version, r.plural): r for r in _builtin()}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._resources.values())
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource, if it is served."""
+        return self._resources.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource whose objects say this of themselves."""
+        for resource in self._resources.values():
+            if (resource.api_version, resource.kind) == (api_version, kind):
+                return resource
+        return None
+
+    def named(self, plural: str, group: str = "") -> Resource:
+        """A resource by plural and group.
+
+        Raises:
+            KeyError: it is not served.
+        """
+        for resource in self._resources.values():
+            if (resource.group, resource.plural) == (group, plural):
+                return resource
+        raise KeyError(f"{group}/{plural} is not served")
+
+    def define(self, definition: Object, schemas: Mapping[str, CustomSchema]) -> None:
+        """Serve what a CustomResourceDefinition defines, replacing its earlier form.
+
+        ``schemas`` are those of its versions, by name.
+        """
+        spec = definition["spec"]
+        names = spec["names"]
+        for version in spec["versions"]:
+            resource = Resource(
+                spec["group"],
+                version["name"],
+                names["plural"],
+                names["kind"],
+                namespaced=spec.get("scope", "Namespaced") == "Namespaced",
+                short=tuple(names.get("shortNames", ())),
+                categories=tuple(names.get("categories", ())),
+                status="status" in (version.get("subresources") or {}),
+                custom=True,
+                schema=schemas[version["name"]],
+                columns=tuple(version.get("additionalPrinterColumns") or ()),
+            )
+            place = resource.group, resource.version, resource.plural
+            if version.get("served"):
+                self._resources[place] = resource
+            else:
+                self._resources.pop(place, None)
+
+    def undefine(self, definition: Object) -> None:
+        """Stop serving what a deleted definition defined."""
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            self._resources.pop((spec["group"], version["name"], spec["names"]["plural"]), None)

@@ -1,0 +1,1 @@
+"""Versioned objects, and how they are selected."""

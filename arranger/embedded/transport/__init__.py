@@ -1,0 +1,1 @@
+"""How requests reach the embedded server: in process, or over HTTP."""

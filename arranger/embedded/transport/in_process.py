@@ -1,0 +1,162 @@
+"""The embedded server without sockets, for tests and simulations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+
+from arranger.embedded.errors import ApiError
+from arranger.embedded.fault_injection import LostError, Taps
+from arranger.embedded.handlers.watch import Watch
+from arranger.embedded.request_matchers import Call
+from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
+
+T = TypeVar("T")
+
+
+def open_watch(
+    cluster: EmbeddedCluster, call: Call, accept: str = "application/json"
+) -> Watch | Answer:
+    """The watch a call asks for, or its refusal."""
+    try:
+        return cluster.watch(call.path, call.query, accept)
+    except ApiError as error:
+        return Answer(error.code, error.status(), error.headers)
+
+
+class DirectStream:
+    """An open watch, or the answer that refused it."""
+
+    def __init__(self, status: int, body: bytes, lines: AsyncIterator[bytes] | None = None) -> None:
+        self.status = status
+        self.headers: Mapping[str, str] = {"content-type": "application/json"}
+        self._body = body
+        self._lines = lines
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Each event as a line."""
+        return _none() if self._lines is None else self._lines
+
+    async def body(self) -> bytes:
+        """The refusal."""
+        return self._body
+
+
+class DirectTransport:
+    """Calls the server's own functions; every answer is decoded from bytes as over a socket.
+
+    Args:
+        taps: what goes wrong on the way, and the log of writes; nothing, without it.
+        user: names this client to the taps.
+
+    Attributes:
+        cluster: the server that answers; may be exchanged, as behind a load balancer.
+    """
+
+    def __init__(
+        self, cluster: EmbeddedCluster, *, taps: Taps | None = None, user: str = ""
+    ) -> None:
+        self.cluster = cluster
+        self._taps = taps
+        self._user = user
+        self._watches: set[Watch] = set()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float = 30.0,
+    ) -> Response:
+        """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is lost."""
+        request = Request(method, path, dict(query or {}), body or b"", content_type, accept)
+        if self._taps is None:
+            return _response(self.cluster.handle(request))
+        call = self._call(method, path, request.query, request.body)
+        return _response(await self._carry(call, lambda: self.cluster.handle(request), timeout))
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        inactivity: float = 70.0,
+        timeout: float = 30.0,
+    ) -> AsyncIterator[Stream]:
+        """Open a watch; ``inactivity`` counts with taps only, as nothing falls silent without."""
+        call = self._call("GET", path, dict(query or {}), b"")
+        if self._taps is None:
+            opened = open_watch(self.cluster, call)
+        else:
+            opened = await self._carry(call, lambda: open_watch(self.cluster, call), timeout)
+        if isinstance(opened, Answer):
+            answer = _response(opened)
+            refused = DirectStream(answer.status, answer.body)
+            refused.headers = answer.headers
+            yield refused
+            return
+        self._watches.add(opened)
+        lines = opened.lines()
+        if self._taps is not None:
+            lines = _heard(self._taps.lines(call, lines), inactivity)
+        try:
+            yield DirectStream(200, b"", lines)
+        finally:
+            self._watches.discard(opened)
+            opened.close()
+
+    async def close(self) -> None:
+        """End every watch."""
+        for watch in list(self._watches):
+            watch.close()
+
+    def _call(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Call:
+        now = asyncio.get_running_loop().time()
+        return Call(now, method, path, query, body, self._user)
+
+    async def _carry(self, call: Call, act: Callable[[], T], timeout: float) -> T | Answer:
+        assert self._taps is not None
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._taps.carry(call, act)
+        except TimeoutError as error:
+            raise TransportError("no answer in time") from error
+        except LostError as error:
+            raise (TransportError if error.sent else RefusedConnectionError)(str(error)) from error
+
+
+async def _none() -> AsyncIterator[bytes]:
+    return
+    yield  # what makes it an iterator
+
+
+async def _heard(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterator[bytes]:
+    """What a client makes of the bytes of a watch, as the Transport protocol has it."""
+    async with aclosing(chunks):  # type: ignore[type-var]
+        while True:
+            try:
+                async with asyncio.timeout(inactivity):
+                    chunk = await anext(chunks, b"")
+            except TimeoutError as error:
+                raise TransportError("nothing came for too long") from error
+            except LostError as error:
+                raise TransportError(str(error)) from error
+            if not chunk.endswith(b"\n"):
+                return
+            yield chunk[:-1]
+
+
+def _response(answer: Answer) -> Response:
+    body = answer.body
+    encoded = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    return Response(answer.status, encoded, answer.headers)

@@ -1,0 +1,1 @@
+"""Scheduler extenders' part in placing and preempting."""

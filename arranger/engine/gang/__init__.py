@@ -1,0 +1,1 @@
+"""Gang groups: placed, held and rolled back as a whole."""

@@ -1,0 +1,1 @@
+"""One pod through a scheduling cycle and a binding cycle."""

@@ -1,0 +1,112 @@
+"""Room kept for a gang that has waited too long, so that smaller work does not starve it.
+
+One group at a time, the first in the queue's order, gets the nodes on which it would fit if they
+were empty. Nobody else is placed there but pods of higher priority, which go before it anyway, of
+lower priority, which it may evict, and those that will have ended by the time the nodes are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray
+from arranger.engine.queued_pod import Member
+from arranger.framework.diagnosis import Rejected
+from arranger.framework.filter_result import Rejection
+from arranger.framework.runtime.evaluation import Evaluation
+from arranger.framework.status import Code
+
+#: Named as the plugin that keeps others out.
+RESERVATION: Final = "Reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """``nodes`` are kept for the entity ``key`` of that priority.
+
+    Attributes:
+        rank: its place in the queue's order; a group of lower rank takes the reservation over.
+        title: how messages call the group.
+        free_at: when the last of the pods there will have ended, in the engine's clock; None when
+            one of them may run for ever.
+    """
+
+    key: str
+    rank: tuple[object, ...]
+    title: str
+    priority: int
+    nodes: frozenset[str]
+    free_at: float | None = None
+
+    def keeps_out(self, member: Member, now: float) -> bool:
+        """Whether a pod must not be placed on these nodes."""
+        entity = member.entity
+        if entity is not None and entity.key == self.key:
+            return False
+        lasts = member.pod.pod.spec.active_deadline_seconds
+        if self.free_at is not None and lasts is not None and now + lasts <= self.free_at:
+            return False  # it has ended before the nodes would be free anyway
+        return member.pod.priority == self.priority
+
+    def open_rows(self, cluster: Cluster) -> BoolArray:
+        """Row → whether it is not reserved."""
+        rows = np.ones(cluster.table.size, dtype=np.bool_)
+        rows[cluster.table.rows(self.nodes)] = False
+        return rows
+
+    @property
+    def rejection(self) -> Rejected:
+        """What pods that are kept out are told of these nodes."""
+        reason = f"node(s) reserved for {self.title}"
+        return Rejected(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+
+
+def all_ended(cluster: Cluster, nodes: Iterable[str]) -> float | None:
+    """When the pods on these nodes will have ended, in seconds since 1970.
+
+    By ``activeDeadlineSeconds``; None when one of them has none, or has not started.
+    """
+    ends = [0.0]
+    for row in cluster.table.rows(nodes):
+        for pod in cluster.table.pods[row].values():
+            started, lasts = pod.pod.status.start_time, pod.pod.spec.active_deadline_seconds
+            if started is None or lasts is None:
+                return None
+            ends.append(started.timestamp() + lasts)
+    return max(ends)
+
+
+def nodes_for(
+    cluster: Cluster,
+    classes: Sequence[tuple[Evaluation, Member, int]],
+    within: BoolArray | None = None,
+) -> frozenset[str]:
+    """The nodes to keep for so many pods of each class: the emptiest that would hold them.
+
+    None at all where even all of them, or all rows of ``within``, are too few.
+
+    Each class counts on nodes of its own, which may keep a few more than are needed, and empties
+    them of what runs there now in thought only.
+    """
+    table = cluster.table
+    taken = np.zeros(table.size, dtype=np.bool_)
+    for evaluation, member, count in classes:
+        suitable = evaluation.suitable if within is None else evaluation.suitable & within
+        empty = np.where(suitable, table.slots(member.pod, empty=True), 0)
+        if empty.sum() < count:
+            return frozenset()
+        usable = suitable & ~taken
+        whole = np.where(usable, empty, 0)
+        now = np.where(usable, table.slots(member.pod), 0)
+        # Those nearest to being free first, the larger first among them.
+        order = np.lexsort((-whole, whole - now))
+        enough = np.cumsum(whole[order])
+        last = int(np.searchsorted(enough, count)) + 1
+        chosen = order[:last]
+        taken[chosen[whole[chosen] > 0]] = True
+    return frozenset(table.name(int(row)) for row in np.flatnonzero(taken))

@@ -1,0 +1,197 @@
+"""The conditions and events a scheduler writes, in kube-scheduler's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from arranger.api.annotation_checks import misread
+from arranger.api.effects import (
+    Effect,
+    ObjectRef,
+    PatchPodStatus,
+    PodCondition,
+    PodRef,
+    PublishEvent,
+)
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import AnyPodGroup
+from arranger.api.types.queue import Queue
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.queued_pod import Member
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+#: Victims that an event names before it only counts.
+_NAMED = 5
+
+
+def pod_ref(pod: Pod) -> PodRef:
+    """This incarnation of a pod."""
+    return PodRef(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+
+
+def object_ref(pod: Pod) -> ObjectRef:
+    """A pod as the subject of an Event."""
+    meta = pod.metadata
+    return ObjectRef("v1", "Pod", meta.namespace, meta.name, meta.uid)
+
+
+def scheduled(member: Member) -> PublishEvent:
+    """The pod has been bound."""
+    return PublishEvent(
+        regarding=object_ref(member.pod.pod),
+        reason="Scheduled",
+        action="Binding",
+        note=f"Successfully assigned {member.pod.key} to {member.node}",
+        controller=member.profile.scheduler_name,
+    )
+
+
+def failed(member: Member, reason: str, message: str, nominated: str | None = None) -> list[Effect]:
+    """The pod could not be placed: an event, and the condition where it says something new.
+
+    ``reason`` is :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
+    """
+    pod = member.pod.pod
+    effects: list[Effect] = []
+    if member.told is None:
+        member.told = _standing(pod)
+    if member.told != (reason, message) or nominated is not None:
+        member.told = (reason, message)
+        effects.append(
+            PatchPodStatus(
+                pod_ref(pod),
+                PodCondition("PodScheduled", "False", reason, message, pod.metadata.generation),
+                nominated,
+            )
+        )
+    effects.append(
+        PublishEvent(
+            regarding=object_ref(pod),
+            reason="FailedScheduling",
+            action="Scheduling",
+            note=message,
+            type="Warning",
+            controller=member.profile.scheduler_name,
+        )
+    )
+    return effects
+
+
+def out_of_time(member: Member, message: str) -> PublishEvent:
+    """The pod's gang was incomplete for too long.
+
+    A reason of its own, so that what the pod waits for next does not take its place.
+    """
+    return PublishEvent(
+        regarding=object_ref(member.pod.pod),
+        reason="GangTimedOut",
+        action="Scheduling",
+        note=message,
+        type="Warning",
+        controller=member.profile.scheduler_name,
+    )
+
+
+def further(member: Member, events: Sequence[tuple[str, str]]) -> list[Effect]:
+    """Events of their own that plugins want a pod to have: (reason, text)."""
+    about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
+    return [
+        PublishEvent(about, reason, "Scheduling", text, type="Warning", controller=controller)
+        for reason, text in events
+    ]
+
+
+def preempted(
+    victim: Pod, by: Pod, node: str, controller: str, *, group: str, queue: str, stays: bool
+) -> PublishEvent:
+    """A pod has to leave a node for another, or for the gang ``group`` of that other.
+
+    In kube-scheduler's words, where it knows the case. ``queue``: the taker's, if that is another
+    than the victim's; the taker is then named as well. ``stays``: the victim is not deleted, since
+    it was not bound yet.
+    """
+    taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
+    if queue:
+        taker += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
+    return PublishEvent(
+        regarding=object_ref(victim),
+        reason="Preempted",
+        action="Preempting",
+        note=f"Preempted by {taker} on node {node}" + (f" (in {controller} memory)." * stays),
+        related=object_ref(by),
+        controller=controller,
+    )
+
+
+def preempting(member: Member, victims: Sequence[PodInfo]) -> PublishEvent:
+    """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
+    names = ", ".join(victim.key for victim in victims[:_NAMED])
+    more = f" and {len(victims) - _NAMED} more" if len(victims) > _NAMED else ""
+    return PublishEvent(
+        regarding=object_ref(member.pod.pod),
+        reason="Preempting",
+        action="Preempting",
+        note=f"Makes room by evicting {names}{more}",
+        controller=member.profile.scheduler_name,
+    )
+
+
+def disruption(controller: str, *, group: bool) -> PodCondition:
+    """What is written to a victim before it is deleted, so that its owner knows why."""
+    return PodCondition(
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+        f"{controller}: preempting to accommodate a higher priority pod{'group' if group else ''}",
+    )
+
+
+def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
+    """What a pod says about its gang cannot be read; the rest of it counts."""
+    return [_invalid(object_ref(pod), problems)]
+
+
+def misread_notes(member: Member, told: Sequence[str] = ()) -> list[Effect]:
+    """What is ignored of a waiting pod's annotations, unless its owner was ``told`` just that."""
+    pod = member.pod.pod
+    problems = misread(pod, member.profile.by_name)
+    if not problems or problems == told:
+        return []
+    return further(member, [("InvalidAnnotation", f"Ignored: {'; '.join(problems)}")])
+
+
+def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
+    """What a PodGroup says cannot be read; the rest of it counts."""
+    if not problems:
+        return []
+    meta = group.metadata
+    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    return [_invalid(about, problems)]
+
+
+def pod_group_told(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
+    """What a PodGroup's owner should know of its queue."""
+    meta = group.metadata
+    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    return [PublishEvent(about, reason, "Scheduling", text, type="Warning")]
+
+
+def queue_problems(queue: Queue, problems: Sequence[str]) -> list[Effect]:
+    """What a Queue says cannot be read; the rest of it counts."""
+    about = ObjectRef("scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid)
+    note = f"Ignored: {'; '.join(problems)}"
+    return [PublishEvent(about, "InvalidQueue", "Scheduling", note, type="Warning")]
+
+
+def _invalid(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:
+    note = f"Ignored: {'; '.join(problems)}"
+    return PublishEvent(about, "InvalidGang", "Scheduling", note, type="Warning")
+
+
+def _standing(pod: Pod) -> tuple[str, str] | None:
+    """What the pod's PodScheduled condition says now."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason, condition.message
+    return None

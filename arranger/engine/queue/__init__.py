@@ -1,0 +1,1 @@
+"""The scheduling queue: what to try next, and what wakes the rest."""

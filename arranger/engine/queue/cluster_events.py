@@ -1,0 +1,62 @@
+"""Says what kind of change an edited object is, so that only those it may help are woken."""
+
+from __future__ import annotations
+
+from arranger.api.types.core import Node
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind
+
+_NOTHING = EventKind(0)
+
+
+def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
+    """The event of a node that appeared or was edited; ``None`` for a mere heartbeat."""
+    if before is None:
+        return ClusterEvent(EventKind.NODE_ADDED, node=after)
+    kind = _NOTHING
+    if before.status.allocatable != after.status.allocatable:
+        kind |= EventKind.NODE_ALLOCATABLE
+    if before.metadata.labels != after.metadata.labels:
+        kind |= EventKind.NODE_LABELS
+    if (before.spec.unschedulable, before.spec.taints) != (
+        after.spec.unschedulable,
+        after.spec.taints,
+    ):
+        kind |= EventKind.NODE_TAINTS
+    if before.status.images != after.status.images:
+        kind |= EventKind.NODE_IMAGES
+    if before.status.declared_features != after.status.declared_features:
+        kind |= EventKind.NODE_FEATURES
+    if not kind:
+        return None
+    return ClusterEvent(kind, node=after, node_before=before)
+
+
+def placed_pod_change(before: PodInfo | None, after: PodInfo) -> ClusterEvent | None:
+    """The event of a pod that appeared on a node, or was edited there."""
+    if before is None:
+        return ClusterEvent(EventKind.POD_ADDED, pod=after.pod)
+    kind = _NOTHING
+    if before.pod.metadata.labels != after.pod.metadata.labels:
+        kind |= EventKind.POD_LABELS
+    if any(after.requests.get(name, 0) < n for name, n in before.requests.items()):
+        kind |= EventKind.POD_SHRUNK
+    if not kind:
+        return None
+    return ClusterEvent(kind, pod=after.pod, pod_before=before.pod)
+
+
+def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
+    """The event of an edit of a pod in the queue; ``None`` for what cannot matter to placing it.
+
+    Its status does not matter, which we wrote ourselves, but for the claims made for it.
+    """
+    same = (
+        before.spec_key == after.spec_key
+        and before.pod.metadata.labels == after.pod.metadata.labels
+        and before.pod.metadata.annotations == after.pod.metadata.annotations
+        and before.pod.status.resource_claim_statuses == after.pod.status.resource_claim_statuses
+    )
+    if same:
+        return None
+    return ClusterEvent(EventKind.OWN_UPDATE, pod=after.pod, pod_before=before.pod)

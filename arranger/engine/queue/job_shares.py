@@ -1,0 +1,33 @@
+"""How much of the cluster a job asks for in all: DRF between jobs (seed 003)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from arranger.api.drf import dominant_share
+from arranger.cluster.cluster import Cluster
+from arranger.engine.entity import Entity
+
+
+class JobShares:
+    """Works out dominant shares, of what an entity's pods request whether they run or not."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def of(self, entity: Entity) -> float:
+        """The dominant share of a lone pod, or of all members of a gang group."""
+        asked: Counter[str] = Counter()
+        for member in entity.members.values():
+            asked.update(member.pod.requests)
+        for gang in entity.group.gangs if entity.group is not None else ():
+            for uid in gang.claims.keys() - entity.members.keys():
+                placed = self._cluster.pod(uid)
+                if placed is not None:
+                    asked.update(placed.requests)
+        return dominant_share(asked, self._capacity())
+
+    def _capacity(self) -> dict[str, int]:
+        table = self._cluster.table
+        totals = table.allocatable[:, : table.size].sum(axis=1).tolist()
+        return dict(zip(table.resources.values, totals, strict=False))

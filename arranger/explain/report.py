@@ -1,0 +1,112 @@
+"""Verdicts as tables for people: the answer first, then why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from arranger.cluster.node_table import NodeTable
+from arranger.cluster.pod_info import PodInfo
+from arranger.explain.evaluate import Verdict
+from arranger.explain.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
+    """A renderable for rich: for each pod the answer, the nodes by reason, and the closest one."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for pod, verdict in zip(snapshot.pending, verdicts, strict=True):
+        fits = bool(verdict["feasible"])
+        parts.append(Text(headline(snapshot, verdict), style="bold green" if fits else "bold red"))
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify="right")
+        grid.add_column()
+        for reason, count in reason_counts(snapshot, verdict):
+            grid.add_row(str(count), reason)
+        parts.append(Padding(grid, (0, 0, 0, 2)))
+        if not fits and (hint := closest(snapshot, pod, verdict)):
+            parts.append(Padding(Text(hint), (0, 0, 0, 2)))
+    if not parts:
+        parts.append(Text(f"{snapshot.origin}: no pod is pending"))
+    return Group(*parts)
+
+
+def headline(snapshot: Snapshot, verdict: Verdict) -> str:
+    """The answer about one pod in one line."""
+    nodes = snapshot.cluster.table.count
+    feasible = verdict["feasible"]
+    if not feasible:
+        return f"{verdict['pod']}: no node fits (of {nodes})"
+    totals = verdict["totals"]
+    best = max(feasible, key=lambda name: totals[name])
+    return f"{verdict['pod']}: {len(feasible)} of {nodes} nodes fit, best {best} ({totals[best]})"
+
+
+def reason_counts(snapshot: Snapshot, verdict: Verdict) -> list[tuple[str, int]]:
+    """(reason, nodes), most frequent first; the counts add up to the number of nodes."""
+    if "preFilter" in verdict:
+        refusal = verdict["preFilter"]
+        reason = f"{', '.join(refusal['reasons'])} ({refusal['plugin']})"
+        return [(reason, snapshot.cluster.table.count)]
+    counts = Counter(
+        f"{', '.join(why['reasons'])} ({why['plugin']})" for why in verdict["rejected"].values()
+    )
+    fitting = [("fit", len(verdict["feasible"]))] if verdict["feasible"] else []
+    return [*fitting, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def closest(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
+    """The node that lacks least, and what it lacks; "" if none can ever fit."""
+    table = snapshot.cluster.table
+    short = {
+        node: _missing(table, table.index[node], pod)
+        for node, why in verdict["rejected"].items()
+        if why["plugin"] == "NodeResourcesFit"
+    }
+    if short:
+        node = min(short, key=lambda name: _distance(short[name], pod))
+        lacks = ", ".join(_amount(name, n) for name, n in short[node].items())
+        return f"closest: {node} lacks {lacks}"
+    for node, why in verdict["rejected"].items():
+        if why["code"] == "Unschedulable":
+            return f"closest: {node}, {', '.join(why['reasons'])}"
+    return ""
+
+
+def _missing(table: NodeTable, row: int, pod: PodInfo) -> dict[str, int]:
+    missing = {}
+    for column, amount in zip(*table.vector(pod), strict=True):
+        lacking = amount - int(table.allocatable[column, row] - table.requested[column, row])
+        if lacking > 0:
+            missing[table.resources.values[column]] = lacking
+    return missing
+
+
+def _distance(missing: dict[str, int], pod: PodInfo) -> float:
+    """The largest share of a request that is not there."""
+    return max(amount / max(pod.requests.get(name, 1), 1) for name, amount in missing.items())
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return f"cpu {amount}m"
+    if resource == "pods":
+        return f"{amount} pod slot"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return f"{resource} {_binary(amount)}"
+    return f"{resource} {amount}"
+
+
+def _binary(amount: int) -> str:
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if amount >= size:
+            return f"{amount / size:.3g}{unit}"
+    return str(amount)

@@ -1,0 +1,77 @@
+"""What can make a rejected pod schedulable: cluster events, and each plugin's hints about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+
+from arranger.api.types.core import Node, Pod
+from arranger.cluster.object_store import StoredObject
+from arranger.cluster.pod_info import PodInfo
+
+
+class EventKind(Flag):
+    """Changes that plugins can ask to be woken by."""
+
+    NODE_ADDED = auto()
+    NODE_ALLOCATABLE = auto()
+    NODE_LABELS = auto()
+    NODE_TAINTS = auto()  # taints or spec.unschedulable
+    NODE_IMAGES = auto()
+    NODE_FEATURES = auto()  # status.declaredFeatures
+    NODE_REMOVED = auto()
+    POD_ADDED = auto()  # a pod took its place on a node
+    POD_REMOVED = auto()  # a placed pod was deleted, ended, or its reservation was given up
+    POD_LABELS = auto()  # of a placed pod
+    POD_SHRUNK = auto()  # a placed pod asks for less
+    OWN_UPDATE = auto()  # the waiting pod itself was edited
+    OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
+
+    NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES | NODE_FEATURES
+    NODE_CHANGED = NODE_ADDED | NODE_EDITED
+    ROOM = NODE_ADDED | NODE_ALLOCATABLE | POD_REMOVED | POD_SHRUNK
+    ANY = NODE_CHANGED | NODE_REMOVED | POD_ADDED | ROOM | POD_LABELS | OWN_UPDATE | OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One change, with the objects before and after it where there are any.
+
+    ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted one is only before.
+    ``room`` tells of a waiting pod whether it might fit where a pod has left, evictions included.
+    """
+
+    kind: EventKind
+    node: Node | None = None
+    node_before: Node | None = None
+    pod: Pod | None = None
+    pod_before: Pod | None = None
+    resource: str = ""
+    stored: StoredObject | None = None
+    stored_before: StoredObject | None = None
+    room: Callable[[PodInfo], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """Wake a pod that this plugin rejected when such an event happens.
+
+    ``hint`` looks closer: it is called with the waiting pod and the event, and answers whether
+    the event may help. An exception in it counts as yes.
+    """
+
+    on: EventKind
+    hint: Callable[[PodInfo, ClusterEvent], bool] | None = None
+
+    def fits(self, pod: PodInfo, event: ClusterEvent) -> bool:
+        """Whether ``event`` may make ``pod`` schedulable."""
+        if not (self.on & event.kind):
+            return False
+        if self.hint is None:
+            return True
+        try:
+            return self.hint(pod, event)
+        except Exception:
+            # A hint only saves work. One that breaks must not strand the pod.
+            return True

@@ -1,0 +1,248 @@
+"""The extension points as methods of one base class.
+
+A plugin overrides the methods of the points it takes part in; the framework looks which ones
+those are. Every method is synchronous and pure: it reads the cluster it is given and changes
+nothing but its own notes in ``state``.
+
+Order in a cycle: ``pre_enqueue`` · ``sort_key`` · ``pre_filter`` · ``filter`` · ``post_filter`` ·
+``pre_score`` · ``score`` · ``reserve`` · ``permit`` · ``pre_bind`` · ``bindable`` · ``bind`` ·
+``post_bind``, with ``unreserve`` undoing ``reserve`` in reverse order when a later point says no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel
+
+from arranger.api.effects import Bind, Effect
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeInfo, NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.diagnosis import Diagnosis
+from arranger.framework.filter_result import Verdicts
+from arranger.framework.status import Code, CycleState, Status
+
+if TYPE_CHECKING:
+    from arranger.framework.runtime.dry_run import WhatIf
+
+
+class Reads(IntEnum):
+    """What a plugin's verdict about a node depends on, beside the pod.
+
+    The framework judges a node again only when something the plugin reads has changed.
+    """
+
+    NODE = 0  # that node's object
+    USAGE = 1  # that node's object and the pods on it
+    NODES = 2  # the objects of all nodes
+    CLUSTER = 3  # anything
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """PreFilter passes, and only these nodes need to be looked at."""
+
+    node_names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Neither let the pod go nor refuse it: ask again, for at most ``timeout`` seconds.
+
+    ``late`` is the error when ``bindable`` has waited that long.
+    """
+
+    timeout: float
+    late: str = "timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """The pods that would have to leave a node, and how many of them a budget protects."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """PostFilter's answer about where the pod shall go.
+
+    Attributes:
+        node: it will have room there once the victims are gone; "" takes a nomination back.
+        victims: pods to be evicted.
+        message: why there is no such node.
+        options: all that might be done instead, where somebody else chooses
+            (:attr:`WhatIf.others_choose`).
+    """
+
+    node: str
+    victims: tuple[PodInfo, ...] = ()
+    message: str = ""
+    options: tuple[Eviction, ...] = ()
+
+
+class Queued(NamedTuple):
+    """What QueueSort is told about an entity of the queue.
+
+    Attributes:
+        pod: the pod; for a gang one of its members.
+        created: when it was created, for a gang when the gang was, in seconds since 1970.
+        queued_at: when it arrived here, in seconds of a clock that only runs forward.
+        name: ``namespace/name`` of the pod or the gang.
+        share: works out the dominant share of the cluster that it asks for in all (DRF).
+    """
+
+    pod: PodInfo
+    created: float
+    queued_at: float
+    name: str
+    share: Callable[[], float] = float
+
+
+class Plugin:
+    """Base of all plugins; override what you need.
+
+    Attributes:
+        name: how configuration and messages call it; the class name unless set.
+        reads: see :class:`Reads`. Per-node plugins are safe with ``USAGE``.
+        wake_on: what may help a pod that this plugin rejected; everything unless set.
+        Args: a pydantic model of the plugin's configuration; an instance is passed to ``__init__``.
+    """
+
+    name: ClassVar[str] = ""
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wake_on: ClassVar[Sequence[WakeUp]] = (WakeUp(EventKind.ANY),)
+    Args: ClassVar[type[BaseModel] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    # --- helpers for authors ---------------------------------------------------------------
+
+    def reject(self, *reasons: str, resolvable: bool = True) -> Status:
+        """This pod (or node) cannot be used, because of ``reasons``.
+
+        ``resolvable=False`` says that evicting pods would not change it.
+        """
+        code = Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE
+        return Status(code, reasons, self.name)
+
+    # --- identity --------------------------------------------------------------------------
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """What beyond the spec this plugin's verdicts about ``pod`` depend on.
+
+        Pods with equal specs and equal signs share one evaluation. ``()`` means the spec says it
+        all; ``None`` (the default) means pods must not share, which is safe and slow.
+        """
+        return None
+
+    # --- queue -----------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Whether the pod may enter the queue; a rejected one waits without being tried."""
+        return None
+
+    def sort_key(self, queued: Queued) -> Any:
+        """The place of a pod or a gang in the queue, smallest first."""
+        raise NotImplementedError
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, cluster: Cluster
+    ) -> PreFilterResult | Status | None:
+        """Look at the pod once before any node; ``SKIP`` leaves this plugin's Filter out."""
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Judge every node of the view (dead rows may get any verdict)."""
+        raise NotImplementedError
+
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Judge one node: the easy form of ``filter``. ``None`` passes."""
+        raise NotImplementedError
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
+    ) -> Nomination | Status | None:
+        """No node was feasible: make room (preemption), or say why not."""
+        return None
+
+    def take_back(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+        """No node was feasible: undo what an earlier placement of the pod has left, and say so.
+
+        Asked for members of gangs, which PostFilter is not; whoever has one asks himself there.
+        """
+        return None
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Prepare scoring; ``SKIP`` leaves this plugin's Score out."""
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """Raw scores, one per row of the view; those of infeasible rows are ignored."""
+        raise NotImplementedError
+
+    def score_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Score one node 0–100: the easy form of ``score``."""
+        raise NotImplementedError
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """Bring raw scores to 0–100, looking at the feasible ones only."""
+        return scores
+
+    # --- placing ---------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """The pod has been assumed on ``node``: update what you keep, or refuse."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Undo ``reserve``; must be idempotent and cannot fail."""
+
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        """Let the pod bind, refuse, or make it wait."""
+        return None
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node: str
+    ) -> Sequence[Effect] | Status | None:
+        """Effects that must all be applied before the Binding is posted."""
+        return None
+
+    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        """What PreBind wanted is written: let the pod bind, break off, or wait for others to act.
+
+        While it waits it is asked again after every event. A pod whose binding is broken off, or
+        has waited too long, is tried again after a back-off.
+        """
+        return None
+
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Bind | None:
+        """The Binding to post, or ``None`` to leave it to the next Bind plugin."""
+        return None
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """The pod is bound; for information only."""
+
+
+def overrides(plugin: Plugin, method: str) -> bool:
+    """Whether ``plugin`` takes part in the extension point ``method``."""
+    return getattr(type(plugin), method) is not getattr(Plugin, method)

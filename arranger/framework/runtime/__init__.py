@@ -1,0 +1,1 @@
+"""Runs plugins through the extension points."""

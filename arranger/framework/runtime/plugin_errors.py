@@ -1,0 +1,38 @@
+"""What becomes of an exception in a plugin: its name in the pod's events, never a crash."""
+
+from __future__ import annotations
+
+from arranger.framework.interface import Plugin
+
+
+class PluginFailureError(Exception):
+    """A plugin raised; the text says which, where and what."""
+
+
+def failure(plugin: Plugin, point: str, error: Exception) -> str:
+    """The text about a plugin that raised at an extension point."""
+    return f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
+
+
+class running:  # noqa: N801 - reads as a word in a with statement
+    """Name the plugin in whatever the block raises.
+
+    Raises:
+        PluginFailureError: the block raised.
+    """
+
+    __slots__ = ("_plugin", "_point")
+
+    # A class, not a generator: this is entered several times for every placement.
+    def __init__(self, plugin: Plugin, point: str) -> None:
+        self._plugin = plugin
+        self._point = point
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, Exception):
+            raise PluginFailureError(failure(self._plugin, self._point, error)) from error

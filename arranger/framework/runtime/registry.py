@@ -1,0 +1,129 @@
+"""Where plugins come from: those we ship, Python entry points, and files named in the config."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from arranger.framework.interface import Plugin
+from arranger.framework.runtime.config_errors import nearest, wrong_fields
+
+#: A distribution offers plugins as ``[project.entry-points."arranger.plugins"]``.
+ENTRY_POINT_GROUP: Final = "arranger.plugins"
+
+
+class PluginError(ValueError):
+    """A plugin cannot be found, loaded or configured; the message names it."""
+
+
+class ArgumentsError(PluginError):
+    """A plugin does not accept its arguments.
+
+    Attributes:
+        wrong: ``path: what is wrong`` for each of them, below the arguments.
+    """
+
+    def __init__(self, message: str, wrong: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.wrong = wrong
+
+
+class Registry:
+    """Plugin classes by name."""
+
+    def __init__(self, classes: Iterable[type[Plugin]] = ()) -> None:
+        self._classes: dict[str, type[Plugin]] = {}
+        for plugin in classes:
+            self.add(plugin, origin="arranger")
+
+    def names(self) -> tuple[str, ...]:
+        """All known names."""
+        return tuple(self._classes)
+
+    def add(self, plugin: type[Plugin], *, origin: str) -> None:
+        """Make a class known under its name.
+
+        Raises:
+            PluginError: the name is taken.
+        """
+        known = self._classes.get(plugin.name)
+        if known is not None and known is not plugin:
+            raise PluginError(f"{origin}: a plugin named {plugin.name!r} exists already")
+        self._classes[plugin.name] = plugin
+
+    def add_entry_points(self) -> None:
+        """Load what installed distributions offer.
+
+        Raises:
+            PluginError: an entry point does not load, or is not a plugin.
+        """
+        for entry in entry_points(group=ENTRY_POINT_GROUP):
+            try:
+                loaded = entry.load()
+            except Exception as error:
+                raise PluginError(f"entry point {entry.name!r}: {error}") from error
+            if not (inspect.isclass(loaded) and issubclass(loaded, Plugin)):
+                raise PluginError(f"entry point {entry.name!r} is {loaded!r}, not a Plugin class")
+            self.add(loaded, origin=f"entry point {entry.name!r}")
+
+    def add_file(self, path: Path) -> None:
+        """Load every Plugin class that a Python file defines.
+
+        Raises:
+            PluginError: the file cannot be read or run, or defines no plugin.
+        """
+        if not path.is_file():
+            raise PluginError(f"plugin file {path}: no such file")
+        spec = importlib.util.spec_from_file_location(f"arranger_plugin_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise PluginError(f"plugin file {path}: not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise PluginError(f"plugin file {path}: {type(error).__name__}: {error}") from error
+        found = [
+            member
+            for member in vars(module).values()
+            if inspect.isclass(member)
+            and issubclass(member, Plugin)
+            and member.__module__ == module.__name__
+        ]
+        if not found:
+            raise PluginError(f"plugin file {path}: defines no subclass of Plugin")
+        for plugin in found:
+            self.add(plugin, origin=f"plugin file {path}")
+
+    def unknown(self, name: str) -> str:
+        """What to say of a name that no plugin has."""
+        hint = nearest(name, self._classes)
+        return f"no plugin named {name!r}{hint or '; known: ' + ', '.join(self._classes)}"
+
+    def make(self, name: str, args: Mapping[str, Any] | None = None) -> Plugin:
+        """Build a plugin with its arguments.
+
+        Raises:
+            ArgumentsError: the arguments do not fit; the message gives the path of each wrong
+                field.
+            PluginError: the name is unknown.
+        """
+        plugin = self._classes.get(name)
+        if plugin is None:
+            raise PluginError(self.unknown(name))
+        if plugin.Args is None:
+            if args:
+                message = f"plugin {name} takes no arguments, got {sorted(args)}"
+                raise ArgumentsError(message, (message,))
+            return plugin()
+        try:
+            return plugin(plugin.Args.model_validate(args or {}))  # type: ignore[call-arg]
+        except ValidationError as error:
+            wrong = wrong_fields(plugin.Args, error)
+            message = f"arguments of plugin {name}: {'; '.join(wrong)}"
+            raise ArgumentsError(message, wrong) from error

@@ -1,0 +1,93 @@
+"""Runs a plugin over many nodes, also one that judges them one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, overrides
+from arranger.framework.runtime.plugin_errors import PluginFailureError, failure
+from arranger.framework.status import CycleState, Status
+
+MAX_SCORE = 100
+
+
+def takes_part(plugin: Plugin, method: str) -> bool:
+    """Whether the plugin has ``method``, in its vectorised or its per-node form."""
+    return overrides(plugin, method) or (
+        method in ("filter", "score") and overrides(plugin, f"{method}_node")
+    )
+
+
+def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    """The plugin's Filter, whichever form it is written in.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+    try:
+        return _filter(plugin, state, pod, nodes)
+    except Exception as error:
+        raise PluginFailureError(failure(plugin, "Filter", error)) from error
+
+
+def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    if overrides(plugin, "filter"):
+        return plugin.filter(state, pod, nodes)
+    answers = {
+        place: status
+        for place, node in nodes.nodes()
+        if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
+    }
+    passes = np.ones(nodes.length, dtype=np.bool_)
+    passes[list(answers)] = False
+    return Verdicts(passes, lambda: _group(answers, nodes.length))
+
+
+def run_score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> IntArray:
+    """The plugin's raw scores, whichever form it is written in.
+
+    Raises:
+        PluginFailureError: it raised.
+    """
+    try:
+        return _score(plugin, state, pod, nodes, feasible)
+    except Exception as error:
+        raise PluginFailureError(failure(plugin, "Score", error)) from error
+
+
+def _score(
+    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+) -> IntArray:
+    if overrides(plugin, "score"):
+        return plugin.score(state, pod, nodes, feasible)
+    scores = np.zeros(nodes.length, dtype=np.int64)
+    for place, node in nodes.nodes():
+        if feasible[place]:
+            scores[place] = plugin.score_node(state, pod, node)
+    return scores
+
+
+def _group(answers: dict[int, Status], length: int) -> Grouped:
+    kinds: dict[Rejection, int] = {}
+    kind_of = np.full(length, -1, dtype=np.int64)
+    for place, status in answers.items():
+        kind_of[place] = kinds.setdefault(Rejection(status.reasons, status.code), len(kinds))
+    return tuple(kinds), kind_of
+
+
+def normalize_by_max(scores: IntArray, feasible: BoolArray, *, reverse: bool = False) -> IntArray:
+    """Scale so that the largest feasible score becomes 100; ``reverse`` turns it round.
+
+    Upstream: ``helper.DefaultNormalizeScore``, integer division included.
+    """
+    top = int(scores.max(where=feasible, initial=0))
+    if top == 0:
+        return np.full_like(scores, MAX_SCORE) if reverse else scores
+    scaled = MAX_SCORE * scores // top
+    return MAX_SCORE - scaled if reverse else scaled

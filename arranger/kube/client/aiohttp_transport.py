@@ -1,0 +1,211 @@
+"""The transport over HTTP, on aiohttp: everything but the hot writes goes through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+
+from arranger import __version__
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
+
+USER_AGENT: Final = f"arranger/{__version__}"
+#: Objects may be 1.5 MB, and each watch event is one line.
+READ_BUFFER: Final = 2 << 20
+#: Seconds to connect, TLS included, before the server counts as out of reach.
+CONNECT_TIMEOUT: Final = 5.0
+
+
+class LineSplitter:
+    """Cuts chunks into lines; linear however long a line is and however it is cut."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that ``chunk`` completes, without newlines and without empty ones."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+        if rest:
+            self._parts.append(rest)
+        return [line for line in lines if line]
+
+
+class HttpStream:
+    """An open watch over HTTP."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = _headers(response)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield complete lines; what follows the last newline at EOF is dropped."""
+        splitter = LineSplitter()
+        try:
+            async for chunk in self._response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    yield line
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(_describe(error)) from error
+
+    async def body(self) -> bytes:
+        """Read all that is left."""
+        try:
+            return await self._response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(_describe(error)) from error
+
+
+class HttpTransport:
+    """A :class:`~arranger.kube.client.transport.Transport` over aiohttp.
+
+    The TLS context goes with each request, so a rotated certificate takes effect with the next
+    connection while open watches live on.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._session: aiohttp.ClientSession | None = None
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float = 30.0,
+    ) -> Response:
+        """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
+        renewed credential where there is one."""
+        headers = {"Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        credentials = self._access.credentials
+        for last in (False, True):
+            authorization = await self._authorize(headers)
+            try:
+                async with self._open().request(
+                    method,
+                    self._access.url + path,
+                    params=query,
+                    data=body,
+                    headers=headers,
+                    timeout=self._timeout(timeout),
+                    **self._connection_options(),
+                ) as response:
+                    answer = Response(response.status, await response.read(), _headers(response))
+            except (aiohttp.ClientError, OSError) as error:
+                raise _translate(error) from error
+            # A 401 was not acted upon, so sending the same again is safe.
+            if last or answer.status != 401 or not await credentials.renew(authorization):
+                break
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        inactivity: float = 70.0,
+        timeout: float = 30.0,
+    ) -> AsyncIterator[Stream]:
+        """See :class:`~arranger.kube.client.transport.Transport`; never compressed."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        authorization = await self._authorize(headers)
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=min(CONNECT_TIMEOUT, timeout), sock_read=inactivity
+        )
+        try:
+            async with asyncio.timeout(timeout):
+                response = await self._open().get(
+                    self._access.url + path,
+                    params=query,
+                    headers=headers,
+                    timeout=limits,
+                    **self._connection_options(),
+                )
+        except (aiohttp.ClientError, OSError) as error:
+            raise _translate(error) from error
+        try:
+            if response.status == 401:
+                await self._access.credentials.renew(authorization)
+            yield HttpStream(response)
+        finally:
+            # A watch never ends by itself in time to be reused: cut it.
+            response.close()
+
+    async def close(self) -> None:
+        """Close every connection; idempotent."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
+                read_bufsize=READ_BUFFER,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": USER_AGENT},
+            )
+        return self._session
+
+    async def _authorize(self, headers: dict[str, str]) -> str:
+        value = await self._access.credentials.authorization()
+        if value:
+            headers["Authorization"] = value
+        return value
+
+    def _connection_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {"allow_redirects": False}
+        if self._access.url.startswith("https:"):
+            try:
+                options["ssl"] = self._access.credentials.ssl_context()
+            except OSError as error:
+                raise RefusedConnectionError(f"TLS set-up: {error}") from error
+        if self._access.server_name:
+            options["server_hostname"] = self._access.server_name
+        if self._access.proxy:
+            options["proxy"] = self._access.proxy
+        return options
+
+    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
+        limits = self._timeouts.get(seconds)
+        if limits is None:
+            if len(self._timeouts) >= 64:
+                self._timeouts.clear()
+            # Shorter than the total, so that a connection never made is known as such.
+            limits = aiohttp.ClientTimeout(
+                total=seconds, sock_connect=min(CONNECT_TIMEOUT, 0.9 * seconds)
+            )
+            self._timeouts[seconds] = limits
+        return limits
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+def _translate(error: Exception) -> TransportError:
+    """Tell "never connected" from "may have been sent"."""
+    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+        return RefusedConnectionError(_describe(error))
+    return TransportError(_describe(error))
+
+
+def _describe(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,328 @@
+"""A pool of HTTP/1.1 connections for the hot writes, at a fraction of aiohttp's cost.
+
+A Binding is a few hundred bytes each way, posted a thousand times a second; most of what a general
+client does for it is wasted. Here one ``asyncio.Protocol`` owns one connection, carries one
+request at a time, and httptools (the parser of Node.js) reads the answer. It speaks what an API
+server speaks and no more: no redirects, no cookies, no compression, no proxy, no streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import httptools
+
+from arranger.kube.client.aiohttp_transport import CONNECT_TIMEOUT, USER_AGENT
+from arranger.kube.client.credentials import Access
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Response,
+    Stream,
+    Transport,
+    TransportError,
+)
+
+#: As many as the writer may have in flight (``limit.CEILING``).
+CONNECTIONS: Final = 128
+#: Seconds of idleness after which a connection is not trusted any more: a server or a load
+#: balancer that closes idle ones may be doing so right now, and a write then ends in doubt.
+IDLE_LIMIT: Final = 30.0
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: at most one request in flight."""
+
+    __slots__ = (
+        "_answer",
+        "_body",
+        "_headers",
+        "_parser",
+        "_timer",
+        "context",
+        "idle_since",
+        "keep",
+        "transport",
+    )
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        #: The TLS context it was made with; a rotated certificate makes it outdated.
+        self.context: ssl.SSLContext | None = None
+        self.idle_since = 0.0
+        #: Whether another request may follow.
+        self.keep = True
+        self._answer: asyncio.Future[Response] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+
+    def send(self, data: bytes, seconds: float) -> asyncio.Future[Response]:
+        """Write one request; the future gives its answer or raises TransportError."""
+        assert self.transport is not None
+        loop = asyncio.get_running_loop()
+        self._answer = answer = loop.create_future()
+        self._timer = loop.call_later(seconds, self._fail, "no answer in time")
+        self.transport.write(data)
+        return answer
+
+    def close(self) -> None:
+        """Close at once."""
+        self.keep = False
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            # Nobody asked: what a server says before closing an idle connection (408).
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(f"not HTTP: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.keep = False
+        self._fail(str(exc) if exc else "the server closed the connection")
+
+    # What httptools calls.
+
+    def on_message_begin(self) -> None:
+        self._headers = {}
+        self._body = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            return  # 100 Continue and the like: the answer follows
+        self.keep = self.keep and self._parser.should_keep_alive()
+        answer = self._finish()
+        if answer is not None:
+            body = self._body
+            answer.set_result(
+                Response(status, body[0] if len(body) == 1 else b"".join(body), self._headers)
+            )
+
+    def _fail(self, reason: str) -> None:
+        answer = self._finish()
+        if answer is not None:
+            answer.set_exception(TransportError(reason))
+            self.close()
+
+    def _finish(self) -> asyncio.Future[Response] | None:
+        answer, self._answer = self._answer, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return answer if answer is not None and not answer.done() else None
+
+
+class RawPool:
+    """A :class:`~arranger.kube.client.transport.Transport` for short requests; see the module.
+
+    A request whose connection dies is never repeated: once written it may have been executed.
+
+    Args:
+        access: the server; one behind a proxy is not supported (see :func:`hot_transport`).
+        connections: the most to open; further requests wait for one.
+    """
+
+    def __init__(self, access: Access, *, connections: int = CONNECTIONS) -> None:
+        if access.proxy:
+            raise ValueError("the raw pool does not speak to proxies")
+        parts = urlsplit(access.url)
+        self._access = access
+        self._secure = parts.scheme == "https"
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if self._secure else 80)
+        self._prefix = parts.path.rstrip("/")
+        self._server_name = access.server_name or self._host
+        self._preamble = f" HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {USER_AGENT}\r\n"
+        self._heads: dict[tuple[str, str, str], str] = {}
+        self._free_slots = connections
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float = 30.0,
+    ) -> Response:
+        """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
+        renewed credential where there is one."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        credentials = self._access.credentials
+        target = quote(self._prefix + path, safe="/%:@!$&'()*+,;=~") + (
+            "?" + urlencode(query) if query else ""
+        )
+        for last in (False, True):
+            authorization = await credentials.authorization()
+            head = self._head(authorization, content_type if body is not None else "", accept)
+            length = len(body) if body is not None else 0
+            data = f"{method} {target}{head}{length}\r\n\r\n".encode("latin-1") + (body or b"")
+            connection = await self._acquire(deadline)
+            try:
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise RefusedConnectionError("no time left to send")
+                answer = await connection.send(data, left)
+            except asyncio.CancelledError:
+                # Its answer may still come: the connection is of no more use.
+                connection.close()
+                raise
+            finally:
+                self._release(connection)
+            if last or answer.status != 401 or not await credentials.renew(authorization):
+                break
+        return answer
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        inactivity: float = 70.0,
+        timeout: float = 30.0,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Not supported: watches go through ``HttpTransport``."""
+        raise NotImplementedError("the raw pool has no streams")
+
+    async def close(self) -> None:
+        """Close every connection, failing what is in flight; idempotent."""
+        self._closed = True
+        for connection in [*self._idle, *self._busy]:
+            connection.close()
+        self._idle.clear()
+        for waiter in self._waiting:
+            waiter.cancel()
+        # Let the transports take in that they were aborted.
+        await asyncio.sleep(0)
+
+    def _head(self, authorization: str, content_type: str, accept: str) -> str:
+        """Everything between the target and the length; the same for nearly all requests."""
+        key = (authorization, content_type, accept)
+        head = self._heads.get(key)
+        if head is None:
+            head = f"{self._preamble}Accept: {accept}\r\n"
+            if authorization:
+                head += f"Authorization: {authorization}\r\n"
+            if content_type:
+                head += f"Content-Type: {content_type}\r\n"
+            head += "Content-Length: "
+            if len(self._heads) >= 32:
+                self._heads.clear()  # tokens change once in a while
+            self._heads[key] = head
+        return head
+
+    async def _acquire(self, deadline: float) -> _Connection:
+        """A connection nobody uses; raises RefusedConnectionError, as nothing was sent."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._closed:
+                raise RefusedConnectionError("the pool is closed")
+            while self._idle:
+                connection = self._idle.pop()
+                if self._usable(connection, loop.time()):
+                    self._busy.add(connection)
+                    return connection
+                connection.close()
+                self._free_slots += 1
+            if self._free_slots > 0:
+                return await self._connect(deadline)
+            waiter = loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await waiter
+            except TimeoutError as error:
+                raise RefusedConnectionError("no connection became free in time") from error
+            except asyncio.CancelledError:
+                if self._closed:
+                    raise RefusedConnectionError("the pool is closed") from None
+                self._wake()
+                raise
+            finally:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+
+    def _usable(self, connection: _Connection, now: float) -> bool:
+        if not connection.keep or now - connection.idle_since > IDLE_LIMIT:
+            return False
+        if connection.transport is None or connection.transport.is_closing():
+            return False
+        return not self._secure or connection.context is self._access.credentials.ssl_context()
+
+    async def _connect(self, deadline: float) -> _Connection:
+        self._free_slots -= 1
+        loop = asyncio.get_running_loop()
+        try:
+            options: dict[str, Any] = {}
+            context = None
+            if self._secure:
+                context = self._access.credentials.ssl_context()
+                options = {"ssl": context, "server_hostname": self._server_name}
+            async with asyncio.timeout_at(min(deadline, loop.time() + CONNECT_TIMEOUT)):
+                _, connection = await loop.create_connection(
+                    _Connection, self._host, self._port, **options
+                )
+        except OSError as error:
+            self._free_slots += 1
+            self._wake()
+            raise RefusedConnectionError(str(error) or type(error).__name__) from error
+        except BaseException:
+            self._free_slots += 1
+            self._wake()
+            raise
+        connection.context = context
+        self._busy.add(connection)
+        return connection
+
+    def _release(self, connection: _Connection) -> None:
+        self._busy.discard(connection)
+        if connection.keep and not self._closed:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.close()
+            self._free_slots += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+
+def hot_transport(access: Access, fallback: Transport) -> Transport:
+    """The raw pool, or ``fallback`` where a proxy stands in between."""
+    return fallback if access.proxy else RawPool(access)

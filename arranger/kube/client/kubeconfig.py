@@ -1,0 +1,146 @@
+"""Finding the API server and our credentials, with kubernetes-asyncio's configuration loader.
+
+Only its ``config`` package is used, and only when a function here is called: importing it costs
+two thirds of a second. Tokens, exec plugins and certificate files are its business; keeping them
+fresh is :class:`~arranger.kube.client.credentials.Credentials`'.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from arranger.kube.client.credentials import Access, Credentials, Identity
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class AuthError(Exception):
+    """No usable configuration was found; the message says what was looked for and why it failed."""
+
+
+async def load_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
+    """Access by the kubeconfig named, else by ``$KUBECONFIG``, the pod's service account, or
+    ``~/.kube/config``, in this order.
+
+    Raises:
+        AuthError: none of them exists, or the one chosen cannot be used.
+    """
+    named = kubeconfig or os.environ.get("KUBECONFIG")
+    if named is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return await load_in_cluster()
+    return await load_kubeconfig(named or str(Path.home() / ".kube" / "config"), context)
+
+
+async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> Access:
+    """Access by the service account mounted into our pod.
+
+    Raises:
+        AuthError: we are not in a cluster, or the mount is incomplete.
+    """
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+
+    async def load(_rejected: bool) -> Identity:
+        return _identity(configure())
+
+    def configure() -> Any:
+        configuration = Configuration()
+        load_incluster_config(  # type: ignore[no-untyped-call]
+            client_configuration=configuration,
+            token_filename=str(folder / "token"),
+            cert_filename=str(folder / "ca.crt"),
+        )
+        return configuration
+
+    try:
+        configuration = configure()
+    except (ConfigException, OSError) as error:
+        raise AuthError(f"in-cluster configuration: {error}") from error
+    try:
+        namespace = (folder / "namespace").read_text().strip()
+    except OSError:
+        namespace = "default"
+    return Access(configuration.host, Credentials(_identity(configuration), load), namespace)
+
+
+async def load_kubeconfig(path: str, context: str | None = None) -> Access:
+    """Access by one kubeconfig, or several separated as in ``$KUBECONFIG``.
+
+    Raises:
+        AuthError: the file, the context or a plugin it names cannot be used.
+    """
+    source = _Kubeconfig(path, context)
+    try:
+        await source.open()
+    except AuthError:
+        raise
+    # A broken file shows itself as anything: YAML errors, KeyError, a plugin that is missing.
+    except Exception as error:
+        raise AuthError(f"kubeconfig {path}: {error or type(error).__name__}") from error
+    configuration = source.configuration
+    return Access(
+        configuration.host.rstrip("/"),
+        Credentials(_identity(configuration), source.load),
+        source.namespace,
+        configuration.tls_server_name,
+        configuration.proxy,
+    )
+
+
+@dataclass(slots=True)
+class _Kubeconfig:
+    """A kubeconfig that can be read again."""
+
+    path: str
+    context: str | None
+    loader: Any = None
+    configuration: Any = None
+
+    async def open(self) -> None:
+        """Read the file anew: it may have been rewritten."""
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import load_kube_config
+
+        if not _exists(self.path):
+            raise AuthError(f"kubeconfig {self.path}: no such file")
+        self.configuration = Configuration()
+        self.loader = await load_kube_config(
+            config_file=self.path,
+            context=self.context,
+            client_configuration=self.configuration,
+            persist_config=False,
+        )
+
+    async def load(self, rejected: bool) -> Identity:
+        """The identity; a plugin runs when its token expires, or was rejected and has no expiry."""
+        # The loader has no public way to tell whether a plugin is in use.
+        user = self.loader._user  # noqa: SLF001
+        if rejected or user is None or "exec" not in user:
+            await self.open()
+        elif hasattr(self.loader, "exec_plugin_expiry"):
+            await self.loader.load_and_set(self.configuration)
+        return _identity(self.configuration)
+
+    @property
+    def namespace(self) -> str:
+        """The context's namespace."""
+        context = self.loader.current_context or {}
+        return str(context.get("context", {}).get("namespace") or "default")
+
+
+def _exists(paths: str) -> bool:
+    return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
+
+
+def _identity(configuration: Any) -> Identity:
+    # Token files may end in a newline, which no header survives.
+    return Identity(
+        authorization=(configuration.api_key.get("BearerToken") or "").strip(),
+        ca_file=configuration.ssl_ca_cert,
+        cert_file=configuration.cert_file,
+        key_file=configuration.key_file,
+        verify=configuration.verify_ssl,
+    )

@@ -1,0 +1,361 @@
+"""Leader election on a coordination.k8s.io/v1 Lease, judged by the local monotonic clock only.
+
+The rules are client-go's (``tools/leaderelection``): a lease counts as held for its duration after
+we last *saw it change*, whatever its time stamps say, so clock skew cannot make two leaders. Three
+things are stricter here. The renewal counts from when its request was sent, not from when the
+answer came. :meth:`LeaderElection.is_leader` is computed from the clock at each call, so it turns
+false at the very moment a renewal is late, even if no task of ours gets to run. And an event loop
+that stalled must renew once before it may write again.
+
+No fencing token exists for Bindings, so as in client-go two leaders are not impossible, only
+confined: a write may outlast leadership by its own time-out at most, which is kept at lease
+duration minus renew deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.timestamps import micro_time, utc_now
+from arranger.kube.client.transport import Response, Transport, TransportError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseConfig:
+    """Which lease, who we are, and the three times (seconds).
+
+    Raises:
+        ValueError: not lease duration > renew deadline > 1.2 × retry period > 0.
+    """
+
+    namespace: str
+    name: str
+    #: Unique per process: host name and a random part.
+    identity: str
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > 1.2 * self.retry_period > 0:
+            raise ValueError(
+                "lease_duration > renew_deadline > 1.2 × retry_period > 0 does not hold: "
+                f"{self.lease_duration}, {self.renew_deadline}, {self.retry_period}"
+            )
+
+
+class _Spec(msgspec.Struct, rename="camel", eq=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel", omit_defaults=True):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    kind: str = "Lease"
+    api_version: str = "coordination.k8s.io/v1"
+
+
+_decoder = msgspec.json.Decoder(_Lease)
+_encode = msgspec.json.Encoder().encode
+
+
+class LeaderElection:
+    """Takes and keeps one lease.
+
+    Args:
+        transport: where to; every call on it is bounded.
+        on_started: called with the epoch once we lead.
+        on_stopped: called once we lead no more.
+        on_recovered: called when we may write again after a stall of the event loop.
+        wall: the calendar clock, for the time stamps people read.
+
+    The order for a graceful end: stop work, drain the writer, cancel :meth:`run`, then
+    :meth:`release`, so that the next leader starts at once and never beside our last write.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: LeaseConfig,
+        *,
+        rng: random.Random,
+        on_started: Callable[[int], None] = lambda _epoch: None,
+        on_stopped: Callable[[], None] = lambda: None,
+        on_recovered: Callable[[], None] = lambda: None,
+        wall: Callable[[], datetime] = utc_now,
+        meter: Meter | None = None,
+    ) -> None:
+        self._transport = transport
+        self._config = config
+        self._rng = rng
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._on_recovered = on_recovered
+        self._wall = wall
+        self._meter = meter or SilentMeter()
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
+        self._path = f"{self._collection}/{config.name}"
+        #: The lease as last seen, and when its spec last changed under our eyes.
+        self._seen: _Lease | None = None
+        self._changed_at = float("-inf")
+        #: When the request that last renewed the lease was sent.
+        self._renewed_at = float("-inf")
+        self._leading = False
+        self._beat = float("-inf")
+        self._stalled = False
+        self._stalled_at = float("-inf")
+        self._hurry = asyncio.Event()
+        self._clock: Callable[[], float] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """``leaseTransitions`` of the lease as last seen: grows with every change of leader."""
+        return (self._seen.spec.lease_transitions or 0) if self._seen else 0
+
+    @property
+    def holder(self) -> str:
+        """Who holds the lease, as last seen; empty for nobody."""
+        return (self._seen.spec.holder_identity or "") if self._seen else ""
+
+    def is_leader(self) -> bool:
+        """Whether we may write right now; cheap, and never true when the renewal is late."""
+        if not self._leading or self._clock is None:
+            return False
+        now = self._clock()
+        # The beat is late: the loop was stuck, and nothing decided before is to be trusted.
+        if now - self._beat > self._stall_limit():
+            self._note_stall()
+        return not self._stalled and now < self._renewed_at + self._config.renew_deadline
+
+    async def run(self) -> None:
+        """Wait for leadership, keep it, and return once it is lost.
+
+        To compete again, call it again; a caller who trusts no state from before exits instead.
+        """
+        self._clock = asyncio.get_running_loop().time
+        await self._acquire()
+        self._beat = self._now()
+        self._stalled = False
+        self._leading = True
+        heart = asyncio.create_task(self._heartbeat(), name="leader-heartbeat")
+        self._meter.gauge("leader", 1, lease=self._config.name)
+        log.info("lease.acquired", identity=self._config.identity, epoch=self.epoch)
+        try:
+            self._on_started(self.epoch)
+            await self._keep()
+        finally:
+            self._leading = False
+            heart.cancel()
+            self._meter.gauge("leader", 0, lease=self._config.name)
+            log.info("lease.stopped", identity=self._config.identity, holder=self.holder)
+            self._on_stopped()
+
+    async def release(self) -> bool:
+        """Give the lease away after all work has stopped; whether the server agreed.
+
+        Does nothing when the lease, as last seen, is not ours. Bounded by the retry period.
+        """
+        seen = self._seen
+        if self._leading or seen is None or self.holder != self._config.identity:
+            return False
+        stamp = micro_time(self._wall())
+        spec = _Spec("", 1, stamp, stamp, seen.spec.lease_transitions)
+        body = _encode(_Lease(seen.metadata, spec))
+        try:
+            answer = await self._request("PUT", self._path, body, self._config.retry_period)
+        except TransportError as error:
+            log.warning("lease.release_failed", error=str(error))
+            return False
+        if answer.status == 200:
+            self._see(answer)
+        return answer.status == 200
+
+    async def _acquire(self) -> None:
+        config = self._config
+        while True:
+            try:
+                if await self._try_acquire():
+                    return
+            except TransportError as error:
+                log.info("lease.unreachable", error=str(error))
+            # Jitter only lengthens, as upstream: candidates spread, none hurries.
+            await asyncio.sleep(config.retry_period * self._rng.uniform(1.0, 2.2))
+
+    async def _try_acquire(self) -> bool:
+        """One look, and one try to take the lease if it is free; raises TransportError."""
+        if not await self._look(self._config.renew_deadline):
+            return await self._write("POST", self._collection, transitions=0, acquired=None)
+        assert self._seen is not None
+        spec = self._seen.spec
+        if self.holder == self._config.identity:
+            # Ours from a write whose answer was lost: renewing it also proves it.
+            return await self._renew()
+        duration = spec.lease_duration_seconds or 0
+        if self.holder and self._now() < self._changed_at + duration:
+            return False
+        transitions = (spec.lease_transitions or 0) + 1
+        return await self._write("PUT", self._path, transitions=transitions, acquired=None)
+
+    async def _keep(self) -> None:
+        """Renew every retry period until the lease is lost or the deadline has passed."""
+        config = self._config
+        began = self._renewed_at
+        while True:
+            self._hurry.clear()
+            deadline = self._renewed_at + config.renew_deadline
+            # From the start of the last try: a slow server must not make us ask it less often.
+            wait = min(began + config.retry_period, deadline) - self._now()
+            if wait > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), wait)
+            if self._now() >= deadline:
+                log.warning("lease.renewal_late", deadline=config.renew_deadline)
+                return
+            began = self._now()
+            try:
+                if not await self._renew() and self.holder != config.identity:
+                    return
+            except TransportError as error:
+                log.info("lease.renewal_failed", error=str(error))
+
+    async def _renew(self) -> bool:
+        """Write our record over the one seen; on a conflict look who holds it.
+
+        Returns:
+            Whether it was renewed. When not, :attr:`holder` says whether to try again.
+        """
+        if self._seen is None:
+            return await self._write("POST", self._collection, transitions=0, acquired=None)
+        spec = self._seen.spec
+        if await self._write(
+            "PUT",
+            self._path,
+            transitions=spec.lease_transitions or 0,
+            acquired=spec.acquire_time,
+        ):
+            return True
+        # Either somebody took it, or an earlier renewal of ours did arrive after all.
+        if await self._look(self._attempt_timeout()):
+            if self.holder == self._config.identity:
+                self._hurry.set()
+            return False
+        # Deleted by hand: nobody else holds it, so make it anew.
+        return await self._write("POST", self._collection, transitions=0, acquired=None)
+
+    async def _write(
+        self, method: str, path: str, *, transitions: int, acquired: str | None
+    ) -> bool:
+        """Create or replace the lease in our name; whether the server agreed."""
+        stamp = micro_time(self._wall())
+        spec = _Spec(
+            self._config.identity,
+            max(1, int(self._config.lease_duration)),
+            acquired or stamp,
+            stamp,
+            transitions,
+        )
+        meta = _Meta(self._config.name, self._config.namespace)
+        if method == "PUT" and self._seen is not None:
+            meta = self._seen.metadata
+        sent = self._now()
+        answer = await self._request(
+            method, path, _encode(_Lease(meta, spec)), self._attempt_timeout()
+        )
+        if answer.status not in (200, 201):
+            if answer.status not in (404, 409):
+                raise _unwell(answer)
+            return False
+        self._see(answer)
+        self._renewed_at = sent
+        if self._stalled and sent >= self._stalled_at:
+            # Asked after the stall, the server has just said that nobody took the lease in it.
+            self._stalled = False
+            self._on_recovered()
+        return True
+
+    async def _look(self, bound: float) -> bool:
+        """Read the lease; false when there is none. Raises TransportError."""
+        answer = await self._request("GET", self._path, None, bound)
+        if answer.status == 404:
+            self._seen = None
+            return False
+        if answer.status != 200:
+            raise _unwell(answer)
+        self._see(answer)
+        return True
+
+    def _see(self, answer: Response) -> None:
+        try:
+            lease = _decoder.decode(answer.body)
+        except msgspec.DecodeError as error:
+            raise TransportError(f"not a lease: {error}") from error
+        if self._seen is None or lease.spec != self._seen.spec:
+            self._changed_at = self._now()
+        self._seen = lease
+
+    async def _request(self, method: str, path: str, body: bytes | None, bound: float) -> Response:
+        # The transport bounds its calls itself; a second bound costs little and a lease much.
+        try:
+            async with asyncio.timeout(bound):
+                return await self._transport.request(method, path, body=body, timeout=bound)
+        except TimeoutError as error:
+            raise TransportError("timed out") from error
+
+    def _attempt_timeout(self) -> float:
+        # Half the deadline, so that one call that hangs is not yet the end; and never past it.
+        half = self._config.renew_deadline / 2
+        if not self._leading:
+            return half
+        left = self._renewed_at + self._config.renew_deadline - self._now()
+        return max(0.01, min(half, left))
+
+    async def _heartbeat(self) -> None:
+        """Notice when the loop stands still: each beat must come in time."""
+        pause = self._stall_limit() / 4
+        while True:
+            await asyncio.sleep(pause)
+            now = self._now()
+            if now - self._beat > self._stall_limit():
+                self._note_stall()
+            self._beat = now
+
+    def _note_stall(self) -> None:
+        if not self._stalled:
+            self._stalled = True
+            self._stalled_at = self._now()
+            self._meter.count("loop_stalls", 1)
+            log.warning("lease.loop_stalled", limit=self._stall_limit())
+        self._hurry.set()
+
+    def _stall_limit(self) -> float:
+        return self._config.renew_deadline / 3
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _unwell(answer: Response) -> TransportError:
+    status = parse_status(answer.body, answer.status)
+    return TransportError(f"{answer.status} {status.reason} {status.message}".rstrip())

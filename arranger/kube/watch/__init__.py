@@ -1,0 +1,1 @@
+"""List and watch: from the server's bytes to objects."""

@@ -1,0 +1,92 @@
+"""Objects as the server sent them, byte for byte, for those who want more of them than we do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from arranger.kube.watch.decoder import (
+    BadObject,
+    BareMeta,
+    Decoder,
+    Envelope,
+    ListMeta,
+    WatchEvent,
+    decode_bare,
+)
+
+_envelope: Final = msgspec.json.Decoder(Envelope)
+
+
+class Whole(msgspec.Struct):
+    """An object's name and version, and all of it as JSON."""
+
+    metadata: BareMeta
+    raw: bytes
+
+
+class _Page(msgspec.Struct):
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_page: Final = msgspec.json.Decoder(_Page)
+
+
+class WholeDecoder(Decoder[Whole]):
+    """Decodes nothing but names and versions."""
+
+    def __init__(self) -> None:
+        super().__init__(Whole)
+
+    def event(self, line: bytes) -> WatchEvent[Whole] | Envelope | BadObject:
+        """One line of a watch."""
+        try:
+            envelope = _envelope.decode(line)
+        except msgspec.DecodeError as error:
+            return BadObject(BareMeta(), str(error))
+        if envelope.type in ("ERROR", "BOOKMARK"):
+            return envelope
+        return WatchEvent(envelope.type, _whole(envelope.object))
+
+    def page(self, body: bytes) -> tuple[ListMeta, list[Whole], list[BadObject]]:
+        """One page of a list; raises msgspec.DecodeError if it is none."""
+        page = _page.decode(body)
+        return page.metadata, [_whole(item) for item in page.items or []], []
+
+
+class WholeObjects:
+    """A reflector's sink that keeps every object whole, by name.
+
+    Attributes:
+        synced: whether a full state has been delivered.
+    """
+
+    def __init__(self) -> None:
+        self.synced = False
+        self._objects: dict[str, bytes] = {}
+
+    def __getitem__(self, name: str) -> bytes:
+        """The object's JSON; raises KeyError if there is none of that name."""
+        return self._objects[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._objects
+
+    def replaced(self, objects: list[Whole], resource_version: str) -> None:
+        """The full state, after a list."""
+        self._objects = {obj.metadata.name: obj.raw for obj in objects}
+        self.synced = True
+
+    def applied(self, obj: Whole) -> None:
+        """One object was added or edited."""
+        self._objects[obj.metadata.name] = obj.raw
+
+    def deleted(self, obj: Whole) -> None:
+        """One object was deleted."""
+        self._objects.pop(obj.metadata.name, None)
+
+
+def _whole(raw: msgspec.Raw) -> Whole:
+    return Whole(decode_bare(raw), bytes(raw))

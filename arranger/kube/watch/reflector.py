@@ -1,0 +1,372 @@
+"""Keeps a sink equal to one resource of the API server, through everything that can go wrong.
+
+The protocol is client-go's (``tools/cache/reflector.go``): get the full state, by a streamed
+WatchList where the server can or by paged LIST, then watch from its resourceVersion. A watch ends
+all the time (that is normal) and is resumed from the last version seen, which bookmarks keep
+fresh; when that version is gone (410) the full state is fetched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, Final, Generic, Protocol
+
+import msgspec
+import structlog
+
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.status import Status, parse_status, retry_after
+from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.watch.decoder import (
+    INITIAL_EVENTS_END,
+    BadObject,
+    Decoder,
+    Envelope,
+    T,
+    decode_bare,
+)
+
+log = structlog.get_logger(__name__)
+
+PAGE: Final = 500
+#: Seconds without a byte after which a watch is dead: bookmarks come every minute.
+INACTIVITY: Final = 70.0
+#: Streams in a row without a line after which our version is doubted: a kube-apiserver restored
+#: from a backup is asked for a future it never tells us about, and keeps back bookmarks too.
+SILENCES: Final = 2
+#: Seconds of silence in which the initial events of a WatchList must get on.
+INITIAL_SILENCE: Final = 30.0
+#: A stream shorter than this without an event is a failure, whatever its status said.
+SHORT_WATCH: Final = 1.0
+ABSENT_RETRY: Final = 30.0
+#: Errors in a row within the stream after which our place in it is given up.
+STUCK: Final = 3
+#: Lines handled before other tasks get their turn (about 10 µs each).
+BURST: Final = 200
+
+
+class Sink(Protocol[T]):
+    """Takes in the state; called synchronously from the event loop."""
+
+    def replaced(self, objects: list[T], resource_version: str) -> None:
+        """This is the full state now: whatever else the sink knows is gone."""
+        ...
+
+    def applied(self, obj: T) -> None:
+        """An object was added or modified."""
+        ...
+
+    def deleted(self, obj: T) -> None:
+        """An object was deleted; ``obj`` is its last state."""
+        ...
+
+
+class _ExpiredError(Exception):
+    """Our version is of no use to the server: fetch the full state."""
+
+
+class _UnsupportedError(Exception):
+    """The server does not know WatchList, or ignores it."""
+
+
+class _AbsentError(Exception):
+    """The server does not serve the resource."""
+
+
+class _UnwellError(Exception):
+    """The server answered with an error, or not at all: back off."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class Reflector(Generic[T]):
+    """Lists and watches one resource for ever.
+
+    Args:
+        transport: where to.
+        path: the collection, ``/api/v1/pods`` for example.
+        decoder: of the objects' type.
+        sink: told of every change, in order; never told the same state twice.
+        rng: spreads time-outs and back-off.
+        query: selectors to add to every request.
+        meter: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
+            ``watch_restarts`` {resource, why}.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        decoder: Decoder[T],
+        sink: Sink[T],
+        *,
+        rng: random.Random,
+        query: Mapping[str, str] | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self._transport = transport
+        self._path = path
+        self._decoder = decoder
+        self._sink = sink
+        self._rng = rng
+        self._query = dict(query or {})
+        self._meter = meter or SilentMeter()
+        self._backoff = Backoff(rng)
+        self._silences = 0
+        self._streaming = True
+        #: The version of each living object: an older event is a replay and is dropped.
+        self._versions: dict[str, str] = {}
+        #: Where to resume; empty when the full state has to be fetched.
+        self.resource_version = ""
+        #: Set once the sink has been given a full state (or told that there is none).
+        self.synced = asyncio.Event()
+        #: Whether the server does not serve this resource (its CRD is not installed).
+        self.absent = False
+        #: Why the last attempt failed; empty while all is well.
+        self.trouble = ""
+
+    async def run(self) -> None:
+        """Reflect until cancelled; raises only what the sink raises."""
+        while True:
+            try:
+                await self._once()
+            except _ExpiredError as reason:
+                self.resource_version = ""
+                self._restart("expired", str(reason))
+                # At once the first time, and then ever more slowly: relisting is dear.
+                delay = self._backoff.next() if self._backoff.failures else 0.0
+                self._backoff.failures += not self._backoff.failures
+            except _UnsupportedError as reason:
+                self._streaming = False
+                self._restart("no_watch_list", str(reason))
+                delay = 0.0
+            except _AbsentError:
+                self._report_absent()
+                delay = ABSENT_RETRY
+            except _UnwellError as error:
+                self._restart("error", str(error))
+                delay = max(error.wait, self._backoff.next())
+            except TransportError as error:
+                self._restart("connection", str(error))
+                delay = self._backoff.next()
+            else:
+                delay = 0.0
+            await asyncio.sleep(delay)
+
+    async def _once(self) -> None:
+        """One list, or one watch from start to end."""
+        if self.resource_version:
+            await self._watch(initial=False)
+        elif self._streaming:
+            await self._watch(initial=True)
+        else:
+            await self._list()
+
+    async def _list(self) -> None:
+        """Fetch the full state page by page, consistently (never from a stale cache)."""
+        objects: list[T] = []
+        query = {**self._query, "limit": str(PAGE)}
+        while True:
+            answer = await self._transport.request("GET", self._path, query=query, timeout=60.0)
+            if answer.status == 410 and "continue" in query:
+                # It took too long for the server to remember: all in one piece then.
+                objects.clear()
+                query = dict(self._query)
+                continue
+            if answer.status != 200:
+                raise self._failure(answer)
+            try:
+                meta, good, bad = self._decoder.page(answer.body)
+            except msgspec.DecodeError as error:
+                raise _UnwellError(f"not a list: {error}") from error
+            if not meta.resource_version:
+                raise _UnwellError("not a list: it has no resourceVersion")
+            self._complain(bad)
+            objects += good
+            if not meta.continue_:
+                break
+            query["continue"] = meta.continue_
+        self._replace(objects, meta.resource_version)
+
+    async def _watch(self, *, initial: bool) -> None:
+        """Follow one stream to its end; with ``initial`` it begins with the full state."""
+        query = {
+            **self._query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._rng.randint(300, 600)),
+            "resourceVersion": self.resource_version,
+        }
+        if initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        seen = 0
+        stream_manager = self._transport.stream(self._path, query=query, inactivity=INACTIVITY)
+        async with stream_manager as stream:
+            if stream.status != 200:
+                answer = Response(stream.status, await stream.body(), stream.headers)
+                if initial and stream.status in (400, 422):
+                    raise _UnsupportedError(parse_status(answer.body, answer.status).message)
+                raise self._failure(answer)
+            self.trouble = ""
+            async with aclosing(stream.lines()) as lines:  # type: ignore[type-var]
+                try:
+                    if initial:
+                        started = await self._initial_events(lines)
+                    async for line in lines:
+                        self._take(line)
+                        # Not before: an ERROR is no sign of health.
+                        seen += 1
+                        if seen % BURST == 0:
+                            self._meter.count("watch_events", BURST, resource=self._path)
+                            await asyncio.sleep(0)
+                except TransportError as error:
+                    if not seen and loop.time() - started >= 0.9 * INACTIVITY:
+                        self._silences += 1
+                        if self._silences >= SILENCES:
+                            raise _ExpiredError("not even bookmarks come") from error
+                    raise
+                finally:
+                    if seen:
+                        self._silences = 0
+                    self._meter.count("watch_events", seen % BURST, resource=self._path)
+                    if seen or loop.time() - started >= SHORT_WATCH:
+                        self._backoff.reset()
+        if not seen and loop.time() - started < SHORT_WATCH:
+            raise _UnwellError("the watch ended at once")
+
+    async def _initial_events(self, lines: Any) -> float:
+        """Collect the full state until its bookmark; gives the time at which it was complete."""
+        found: dict[str, T] = {}
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(INITIAL_SILENCE) as patience:
+                count = 0
+                async for line in lines:
+                    event = self._decoder.event(line)
+                    count += 1
+                    if count % BURST == 0:
+                        patience.reschedule(loop.time() + INITIAL_SILENCE)
+                        await asyncio.sleep(0)
+                    if isinstance(event, BadObject):
+                        self._complain([event])
+                    elif isinstance(event, Envelope):
+                        if event.type == "ERROR":
+                            raise self._stream_error(event)
+                        meta = decode_bare(event.object)
+                        if meta.annotations.get(INITIAL_EVENTS_END) != "true":
+                            raise _UnsupportedError("a bookmark came before the initial events")
+                        self._replace(list(found.values()), meta.resource_version)
+                        return loop.time()
+                    elif event.type == "DELETED":
+                        found.pop(event.object.metadata.uid, None)
+                    else:
+                        found[event.object.metadata.uid] = event.object
+        except TimeoutError:
+            raise _UnsupportedError("the initial events do not end") from None
+        raise TransportError("the watch ended within the initial events")
+
+    def _take(self, line: bytes) -> None:
+        """Pass one event on to the sink."""
+        event = self._decoder.event(line)
+        if isinstance(event, BadObject):
+            self._complain([event])
+            self._advance(event.meta.resource_version)
+            return
+        if isinstance(event, Envelope):
+            if event.type == "ERROR":
+                raise self._stream_error(event)
+            self._advance(decode_bare(event.object).resource_version)
+            return
+        obj = event.object
+        meta = obj.metadata
+        version = meta.resource_version
+        known = self._versions.get(meta.uid)
+        if known is not None and not newer(version, known):
+            self._meter.count("watch_stale_events", 1, resource=self._path)
+            return
+        if event.type == "DELETED":
+            self._advance(version)
+            if known is not None:
+                del self._versions[meta.uid]
+                self._sink.deleted(obj)
+        elif event.type in ("ADDED", "MODIFIED"):
+            self._advance(version)
+            self._versions[meta.uid] = version
+            self._sink.applied(obj)
+
+    def _replace(self, objects: list[T], version: str) -> None:
+        self.absent = False
+        self.trouble = ""
+        self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
+        self.resource_version = version
+        self._sink.replaced(objects, version)
+        self.synced.set()
+
+    def _advance(self, version: str) -> None:
+        if version and (not self.resource_version or newer(version, self.resource_version)):
+            self.resource_version = version
+
+    def _report_absent(self) -> None:
+        self.trouble = "not served"
+        self.resource_version = ""
+        if not self.absent:
+            self.absent = True
+            self._versions = {}
+            log.info("reflector.absent", resource=self._path)
+            self._sink.replaced([], "")
+            self.synced.set()
+
+    def _restart(self, why: str, detail: str) -> None:
+        self.trouble = detail or why
+        self._meter.count("watch_restarts", 1, resource=self._path, why=why)
+        log.info("reflector.restart", resource=self._path, why=why, detail=detail)
+
+    def _complain(self, bad: Iterable[BadObject]) -> None:
+        for item in bad:
+            self._meter.count("watch_bad_objects", 1, resource=self._path)
+            log.warning(
+                "reflector.bad_object",
+                resource=self._path,
+                namespace=item.meta.namespace,
+                name=item.meta.name,
+                error=item.error,
+            )
+
+    def _failure(self, answer: Response) -> Exception:
+        if answer.status == 404:
+            return _AbsentError()
+        error = self._judge(parse_status(answer.body, answer.status))
+        if isinstance(error, _UnwellError):
+            error.wait = retry_after(answer)
+        return error
+
+    def _stream_error(self, event: Envelope) -> Exception:
+        error = self._judge(parse_status(event.object))
+        if self._backoff.failures >= STUCK:
+            return _ExpiredError(f"again and again: {error}")
+        return error
+
+    def _judge(self, status: Status) -> Exception:
+        detail = f"{status.code} {status.reason} {status.message}".strip()
+        if status.expired or status.too_large_version:
+            return _ExpiredError(detail)
+        return _UnwellError(detail, status.details.retry_after_seconds if status.details else 0.0)
+
+
+def newer(version: str, than: str) -> bool:
+    """Whether one resourceVersion is later than another of the same resource.
+
+    Since 1.35 apimachinery defines the order of decimal versions (by length, then by digits). Any
+    other form is opaque, and what cannot be told stale counts as new.
+    """
+    if version.isdecimal() and than.isdecimal():
+        return (len(version), version) > (len(than), than)
+    return version != than

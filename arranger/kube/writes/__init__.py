@@ -1,0 +1,1 @@
+"""Writes to the API server, each with a definite outcome."""

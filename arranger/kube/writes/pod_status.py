@@ -1,0 +1,79 @@
+"""Patches of one pod's status, in order: what is said last is what stays.
+
+Two patches on their way at once may arrive in either order, and one that is tried again arrives
+after those that were sent meanwhile. So a pod has one at a time; what else is said of it before
+that has been answered goes along with it, or right behind it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from arranger.api.effects import Applied, Outcome, PatchPodStatus
+from arranger.kube.writes.call import Again, Done, Job, Wire
+
+#: Makes the job of one patch, to be tried until it is answered.
+MakeJob = Callable[[PatchPodStatus], Job]
+
+
+class StatusJob(Job):
+    """All that is being said about the status of one pod.
+
+    Attributes:
+        effect: what it comes to.
+    """
+
+    kind = "patch_status"
+
+    def __init__(
+        self, effect: PatchPodStatus, done: Done, make: MakeJob, rng: random.Random
+    ) -> None:
+        super().__init__(self._finish, rng)
+        self._make = make
+        self.effect = effect
+        self._dones = [done]
+        self._job: Job | None = None
+        self._more = False
+
+    def add(self, effect: PatchPodStatus, done: Done) -> None:
+        """Say more; it takes the place of what was said before about the same condition."""
+        earlier = self.effect
+        self.effect = replace(
+            effect,
+            condition=effect.condition or earlier.condition,
+            nominated_node=(
+                earlier.nominated_node if effect.nominated_node is None else effect.nominated_node
+            ),
+        )
+        self._dones.append(done)
+        self._more = True
+
+    def take_back(self) -> None:
+        """The pod is being bound, so what is still to be said of why it waits is not true.
+
+        Nor of its nomination: the server ends it with the Binding, and refuses another after it.
+        """
+        condition = self.effect.condition
+        if condition is not None and condition.type == "PodScheduled":
+            condition = None
+        # One that is taken back stays to be said: the Binding may fail, and be tried elsewhere.
+        nominated = "" if self.effect.nominated_node == "" else None
+        self.effect = replace(self.effect, condition=condition, nominated_node=nominated)
+        self._job = None
+
+    async def attempt(self, wire: Wire) -> Outcome | Again:
+        """Send it, and what has come meanwhile behind it."""
+        while True:
+            if self.effect.condition is None and self.effect.nominated_node is None:
+                return Applied()
+            if self._job is None or self._more:
+                self._job, self._more = self._make(self.effect), False
+            answer = await self._job.attempt(wire)
+            if isinstance(answer, Again) or not self._more:
+                return answer
+
+    def _finish(self, outcome: Outcome) -> None:
+        for done in self._dones:
+            done(outcome)

@@ -1,0 +1,210 @@
+"""The search for devices: claim by claim, request by request, the first that will do.
+
+It is exhaustive, in the order of upstream (alternatives first, then pools, slices and devices by
+their names as they are listed), so it finds a way if there is one, and the same one every time.
+
+Upstream: ``k8s.io/dynamic-resource-allocation/structured``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from arranger.api.types.resource_claims import MOST_DEVICES, DeviceId, ResourceClaim
+from arranger.plugins.dynamicresources.pools import Offer, Pool
+from arranger.plugins.dynamicresources.requests import (
+    AllocationError,
+    Classes,
+    Constraint,
+    Wanted,
+    alternatives,
+    is_selectable,
+    unsupported,
+)
+
+#: Steps of a search, each at most a glance at every device of the node. Upstream stops after ten
+#: seconds; a count says the same on every machine.
+MOST_STEPS: Final = 5_000
+
+
+class Chosen(NamedTuple):
+    """A device for a request."""
+
+    wanted: Wanted
+    offer: Offer
+
+
+class Found(NamedTuple):
+    """What a search came to.
+
+    Attributes:
+        chosen: for each claim its devices; ``None`` if there are not enough.
+        passed_over: what spoke against devices that would have done.
+    """
+
+    chosen: list[list[Chosen]] | None
+    passed_over: tuple[str, ...] = ()
+
+
+class GaveUpError(AllocationError):
+    """The search has taken too long."""
+
+
+class _TooManyError(Exception):
+    """A claim would get more devices than it may have, whichever they are."""
+
+
+def search(
+    claims: Sequence[ResourceClaim],
+    pools: list[Pool],
+    classes: Classes,
+    is_taken: Callable[[DeviceId], bool],
+    *,
+    most_steps: int = MOST_STEPS,
+) -> Found:
+    """Devices of these pools for all the claims, or none.
+
+    Raises:
+        AllocationError: something other than a lack of devices speaks against it.
+        GaveUpError: there may be a way, but it is hard to find.
+    """
+    return _Search(claims, pools, classes, is_taken, most_steps).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        pools: list[Pool],
+        classes: Classes,
+        is_taken: Callable[[DeviceId], bool],
+        most_steps: int,
+    ) -> None:
+        self._most_steps = most_steps
+        self._wanted = [alternatives(claim, classes, pools) for claim in claims]
+        for claim, requests in zip(claims, self._wanted, strict=True):
+            least = sum(min(each.number for each in request) for request in requests)
+            if least > MOST_DEVICES:
+                raise AllocationError(
+                    f"claim {claim.key}: number of requested devices {least} exceeds the claim "
+                    f"limit of {MOST_DEVICES}"
+                )
+        self._constraints = [
+            [Constraint(rule) for rule in claim.spec.devices.constraints] for claim in claims
+        ]
+        self._offers = tuple(offer for pool in pools for offer in pool.offers)
+        self._any_invalid = any(pool.invalid for pool in pools)
+        self._is_taken = is_taken
+        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        #: The claims that a device is chosen for.
+        self._users: dict[DeviceId, list[int]] = {}
+        #: (alternative, offer) → whether it is of the right kind.
+        self._selectable: dict[tuple[int, int], bool] = {}
+        self._passed_over: dict[str, None] = {}
+        self._steps = 0
+
+    def run(self) -> Found:
+        if self._claim(0):
+            return Found(self._chosen)
+        if self._any_invalid:
+            raise AllocationError("invalid resource pools were encountered")
+        return Found(None, tuple(self._passed_over))
+
+    def _claim(self, n: int) -> bool:
+        """Serve the claims from the n-th on."""
+        if n == len(self._wanted):
+            return True
+        try:
+            return self._request(n, 0)
+        except _TooManyError:
+            return False  # other alternatives for an earlier claim may leave it smaller ones
+
+    def _request(self, claim: int, n: int) -> bool:
+        """Serve a claim's requests from the n-th on, and what comes after it."""
+        if n == len(self._wanted[claim]):
+            return self._claim(claim + 1)
+        too_many = True
+        for wanted in self._wanted[claim][n]:
+            try:
+                if self._devices(claim, n, wanted, 0, 0):
+                    return True
+            except _TooManyError:
+                continue
+            too_many = False
+        if too_many:
+            raise _TooManyError
+        return False
+
+    def _devices(self, claim: int, request: int, wanted: Wanted, have: int, start: int) -> bool:
+        """Choose what a request still lacks, offers before ``start`` having been tried."""
+        self._steps += 1
+        if self._steps > self._most_steps:
+            raise GaveUpError("gave up looking for devices: there are too many combinations")
+        if wanted.number == 0:
+            return False  # all of none: it wants one at least
+        if have == wanted.number:
+            return self._request(claim, request + 1)
+        if len(self._chosen[claim]) + wanted.number - have > MOST_DEVICES:
+            raise _TooManyError
+        if wanted.every is not None:
+            # The order does not matter: if one cannot be had, there is no way.
+            offers = wanted.every[have : have + 1]
+        else:
+            offers = self._offers[start:]
+        for n, offer in enumerate(offers, start):
+            if not self._is_free(claim, wanted, offer.id):
+                continue
+            if wanted.every is None and not self._fits(wanted, n, offer):
+                continue
+            if not self._choose(claim, wanted, offer):
+                continue
+            done = False
+            try:
+                done = self._devices(claim, request, wanted, have + 1, n + 1)
+            finally:
+                if not done:
+                    self._give_back(claim, wanted, offer)
+            if done:
+                return True
+        return False
+
+    def _is_free(self, claim: int, wanted: Wanted, device: DeviceId) -> bool:
+        users = self._users.get(device)
+        if wanted.is_admin:
+            return not users or claim not in users
+        return not users and not self._is_taken(device)
+
+    def _fits(self, wanted: Wanted, n: int, offer: Offer) -> bool:
+        key = id(wanted), n
+        fits = self._selectable.get(key)
+        if fits is None:
+            fits = self._selectable[key] = is_selectable(wanted, offer)
+        return fits
+
+    def _choose(self, claim: int, wanted: Wanted, offer: Offer) -> bool:
+        if problem := unsupported(offer.device):
+            self._passed_over[problem] = None
+            return False
+        if not wanted.may_have(offer.device):
+            return False
+        constraints = self._constraints[claim]
+        for n, constraint in enumerate(constraints):
+            if not constraint.add(wanted, offer):
+                for added in reversed(constraints[:n]):
+                    added.remove(wanted)
+                if wanted.every is not None:
+                    raise AllocationError(
+                        f"claim {wanted.claim.key}, request {wanted.name}: cannot add device "
+                        f"{offer.id} because a claim constraint would not be satisfied"
+                    )
+                return False
+        self._users.setdefault(offer.id, []).append(claim)
+        self._chosen[claim].append(Chosen(wanted, offer))
+        return True
+
+    def _give_back(self, claim: int, wanted: Wanted, offer: Offer) -> None:
+        self._chosen[claim].pop()
+        self._users[offer.id].remove(claim)
+        for constraint in reversed(self._constraints[claim]):
+            constraint.remove(wanted)

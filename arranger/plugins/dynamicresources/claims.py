@@ -1,0 +1,118 @@
+"""Which resource claims a pod uses, and what may help one that cannot have its devices.
+
+Upstream: ``k8s.io/dynamic-resource-allocation/resourceclaim``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from arranger.api.types.core import Pod
+from arranger.api.types.resource_claims import ResourceClaim
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+
+
+class NotCreatedError(Exception):
+    """A pod cannot be placed for want of a claim; the text says which."""
+
+
+class _Use(NamedTuple):
+    """A claim by its name; ``own`` if it was made for the pod from a template."""
+
+    name: str
+    own: bool
+
+
+def uses_of(pod: Pod) -> Iterator[_Use]:
+    """The claims a pod names, and those that were made for it.
+
+    Raises:
+        NotCreatedError: one has yet to be made.
+    """
+    made = {
+        status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses
+    }
+    for use in pod.spec.resource_claims:
+        if use.resource_claim_name is not None:
+            yield _Use(use.resource_claim_name, own=False)
+        elif use.resource_claim_template_name is None:
+            raise NotCreatedError(
+                f'pod "{pod.key}", spec.resourceClaim "{use.name}": '
+                "none of the supported fields are set"
+            )
+        elif use.name not in made:
+            raise NotCreatedError(f'pod "{pod.key}": ResourceClaim not created yet')
+        elif (name := made[use.name]) is not None:
+            yield _Use(name, own=True)  # there may be none where none is needed
+
+
+def claims_of(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
+    """The claims a pod uses, each once.
+
+    Raises:
+        NotCreatedError: one is missing, is going, or is not the pod's.
+    """
+    claims: dict[str, ResourceClaim] = {}
+    for use in uses_of(pod):
+        claim = objects.get(ResourceClaim, pod.metadata.namespace, use.name)
+        if claim is None:
+            key = f"{pod.metadata.namespace}/{use.name}"
+            raise NotCreatedError(f'could not find ResourceClaim "{key}"')
+        if claim.metadata.deletion_timestamp is not None:
+            raise NotCreatedError(f'resourceclaim "{use.name}" is being deleted')
+        if use.own and not _was_made_for(claim, pod):
+            raise NotCreatedError(
+                f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)"
+            )
+        claims[claim.metadata.uid] = claim
+    return list(claims.values())
+
+
+def _was_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(
+        owner.controller and owner.uid == pod.metadata.uid
+        for owner in claim.metadata.owner_references
+    )
+
+
+# --- waking ------------------------------------------------------------------------------------
+
+
+def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
+    """A slice or a class has come or changed; or a claim that matters to the pod."""
+    if event.resource != "ResourceClaim":
+        return event.resource in ("ResourceSlice", "DeviceClass")
+    before, after = event.stored_before, event.stored
+    if before is None and after is None:
+        return True  # we have taken something back ourselves
+    was = before if isinstance(before, ResourceClaim) else None
+    now = after if isinstance(after, ResourceClaim) else None
+    if _is_allocated(was) and not _is_allocated(now):
+        return True  # its devices are free
+    if now is None or now.metadata.namespace != pod.pod.metadata.namespace:
+        return False
+    try:
+        used = any(use.name == now.metadata.name for use in uses_of(pod.pod))
+    except NotCreatedError:
+        return False  # its own status tells when there is more
+    return used and (was is None or was.status != now.status)
+
+
+def _is_allocated(claim: ResourceClaim | None) -> bool:
+    return claim is not None and claim.status.allocation is not None
+
+
+def _had_claims(_pod: PodInfo, event: ClusterEvent) -> bool:
+    """A pod has given up devices that it had not been given by the API yet."""
+    return event.pod is None or bool(event.pod.spec.resource_claims)
+
+
+WAKE_ON = (
+    WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS | EventKind.NODE_ALLOCATABLE),
+    WakeUp(EventKind.OWN_UPDATE),
+    WakeUp(EventKind.POD_REMOVED, _had_claims),
+    WakeUp(EventKind.OTHER, _may_have_devices),
+)

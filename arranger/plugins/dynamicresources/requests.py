@@ -1,0 +1,239 @@
+"""What a claim asks for, as the search for devices needs it; and what we cannot give yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from arranger.api.types.resource_claims import (
+    ALL,
+    EXACT_COUNT,
+    MOST_ALTERNATIVES,
+    Device,
+    DeviceAttribute,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceSelector,
+    DeviceSubRequest,
+    ResourceClaim,
+)
+from arranger.plugins.dynamicresources.cel_selectors import SelectorError, selector
+from arranger.plugins.dynamicresources.pools import Offer, Pool
+
+#: The class of a name, if there is one.
+Classes = Callable[[str], DeviceClass | None]
+
+
+class AllocationError(ValueError):
+    """A claim cannot be allocated, whatever is free: the text names the claim and the reason."""
+
+
+class Wanted(NamedTuple):
+    """A request or, with a ``parent``, one of the alternatives of a request.
+
+    ``every`` are the devices that a request for all has to get; the others want ``number``.
+    """
+
+    claim: ResourceClaim
+    parent: str
+    request: DeviceSubRequest
+    device_class: DeviceClass
+    number: int
+    every: tuple[Offer, ...] | None
+
+    @property
+    def name(self) -> str:
+        """As allocations refer to it."""
+        return f"{self.parent}/{self.request.name}" if self.parent else self.request.name
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it wants access for administration, which takes no device from anybody."""
+        return bool(self.request.admin_access)
+
+    def may_have(self, device: Device) -> bool:
+        """Whether it tolerates the device's taints."""
+        return all(
+            taint.effect not in ("NoSchedule", "NoExecute")
+            or any(toleration.tolerates(taint) for toleration in self.request.tolerations)
+            for taint in device.taints
+        )
+
+
+def alternatives(claim: ResourceClaim, classes: Classes, pools: list[Pool]) -> list[list[Wanted]]:
+    """For each request of a claim what would satisfy it, the best first.
+
+    Raises:
+        AllocationError: something about the claim, its classes or the pools makes it impossible.
+    """
+    wanted: list[list[Wanted]] = []
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            named = DeviceSubRequest(
+                name=request.name,
+                **{
+                    field: getattr(request.exactly, field)
+                    for field in DeviceSubRequest.__struct_fields__
+                    if field != "name"
+                },
+            )
+            wanted.append([_wanted(claim, "", named, classes, pools)])
+        else:
+            wanted.append(
+                [
+                    _wanted(claim, request.name, each, classes, pools)
+                    for each in request.first_available
+                ]
+            )
+    return wanted
+
+
+def refusal(claim: ResourceClaim, classes: Classes) -> str:
+    """Why a claim cannot be allocated on any node, "" if nothing speaks against it."""
+    for request in claim.spec.devices.requests:
+        requests = [(request.name, request.exactly)] if request.exactly is not None else []
+        requests += [(f"{request.name}/{each.name}", each) for each in request.first_available]
+        if not requests:
+            return f"resource claim {claim.key}, request {request.name}: unknown request type"
+        for name, each in requests:
+            if classes(each.device_class_name) is None:
+                return f"request {name}: device class {each.device_class_name} does not exist"
+            if each.capacity is not None:
+                return (
+                    f"resource claim {claim.key}, request {name}: "
+                    "capacity requests (consumable capacity) are not supported yet"
+                )
+            if each.allocation_mode not in (EXACT_COUNT, ALL):
+                return (
+                    f"resource claim {claim.key}, request {name}: "
+                    f"allocation mode {each.allocation_mode} is not supported"
+                )
+    for n, constraint in enumerate(claim.spec.devices.constraints):
+        if constraint.match_attribute is None and constraint.distinct_attribute is None:
+            return f"resource claim {claim.key}, constraint #{n}: not supported"
+    return ""
+
+
+def preference(claim: ResourceClaim, served: Set[str]) -> int:
+    """Points for the alternatives that were chosen, more for those named earlier."""
+    return sum(
+        MOST_ALTERNATIVES - n
+        for request in claim.spec.devices.requests
+        for n, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in served
+    )
+
+
+def unsupported(device: Device) -> str:
+    """What of a device we cannot honour yet, "" if we can have it."""
+    if device.consumes_counters:
+        return "devices that share counters (partitionable devices)"
+    if device.allow_multiple_allocations:
+        return "devices for multiple allocations (consumable capacity)"
+    if device.binding_conditions:
+        return "devices with binding conditions"
+    return ""
+
+
+def is_selectable(wanted: Wanted, offer: Offer) -> bool:
+    """Whether a device is of the class and the selectors agree.
+
+    Raises:
+        AllocationError: a selector is broken, or cannot judge the device.
+    """
+    meta = wanted.device_class.metadata
+    driver, device = offer.id.driver, offer.device
+    return _all_match(
+        f"class {meta.name}", wanted.device_class.spec.selectors, driver, device
+    ) and _all_match(f"claim {wanted.claim.key}", wanted.request.selectors, driver, device)
+
+
+def _all_match(whose: str, selectors: list[DeviceSelector], driver: str, device: Device) -> bool:
+    for n, each in enumerate(selectors):
+        if each.cel is None:
+            raise AllocationError(f"{whose}: selector #{n}: CEL expression empty")
+        compiled = selector(each.cel.expression)
+        try:
+            if isinstance(compiled, SelectorError):
+                raise compiled
+            if not compiled.matches(driver, device):
+                return False
+        except SelectorError as error:
+            raise AllocationError(f"{whose}: selector #{n}: {error}") from error
+    return True
+
+
+def _wanted(
+    claim: ResourceClaim,
+    parent: str,
+    request: DeviceSubRequest,
+    classes: Classes,
+    pools: list[Pool],
+) -> Wanted:
+    device_class = classes(request.device_class_name)
+    if device_class is None:
+        raise AllocationError(f"device class {request.device_class_name} does not exist")
+    wanted = Wanted(claim, parent, request, device_class, request.count, None)
+    if request.allocation_mode != ALL:
+        return wanted
+    every: list[Offer] = []
+    for pool in pools:
+        if pool.incomplete or pool.invalid:
+            state = "being updated" if pool.incomplete else "invalid"
+            raise AllocationError(
+                f"claim {claim.key}, request {wanted.name}: asks for all devices, "
+                f"but resource pool {pool.id} is currently {state}"
+            )
+        every += [offer for offer in pool.offers if is_selectable(wanted, offer)]
+    return wanted._replace(number=len(every), every=tuple(every))
+
+
+# --- constraints -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Constraint:
+    """``matchAttribute`` or ``distinctAttribute`` among the devices that are chosen.
+
+    Once it refuses a device it goes on refusing it, whatever else is chosen.
+    """
+
+    rule: DeviceConstraint
+    chosen: list[DeviceAttribute] = field(default_factory=list)
+
+    def concerns(self, wanted: Wanted) -> bool:
+        """Whether devices of the request are among those compared."""
+        named = self.rule.requests
+        return not named or wanted.name in named or wanted.parent in named
+
+    def add(self, wanted: Wanted, offer: Offer) -> bool:
+        """Choose a device; ``False`` if the constraint does not let us."""
+        if not self.concerns(wanted):
+            return True
+        name = self.rule.match_attribute or self.rule.distinct_attribute or ""
+        value = _attribute(offer.id, offer.device.attributes, name)
+        if value is None or value == DeviceAttribute():
+            return False
+        if self.rule.match_attribute is not None:
+            agrees = not self.chosen or self.chosen[0] == value
+        else:
+            agrees = value not in self.chosen
+        if agrees:
+            self.chosen.append(value)
+        return agrees
+
+    def remove(self, wanted: Wanted) -> None:
+        """Undo the last :meth:`add` that was granted."""
+        if self.concerns(wanted):
+            self.chosen.pop()
+
+
+def _attribute(
+    device: DeviceId, attributes: Mapping[str, DeviceAttribute], name: str
+) -> DeviceAttribute | None:
+    """An attribute by its full name; those without a domain are of the driver's."""
+    found = attributes.get(name)
+    domain, _, bare = name.partition("/")
+    return attributes.get(bare) if found is None and domain == device.driver else found

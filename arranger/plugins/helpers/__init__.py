@@ -1,0 +1,1 @@
+"""What plugins of several folders share."""

@@ -1,0 +1,153 @@
+"""How full nodes would be with the pod on them, and what that is worth.
+
+Exact in upstream's integer arithmetic (``noderesources/{least,most}_allocated.go``,
+``requested_to_capacity_ratio.go``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from arranger.cluster.columns import CPU, MEMORY, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.plugins.helpers.args import CPU_AND_MEMORY, ResourceSpec, Section
+
+
+class ShapePoint(Section):
+    """What a utilisation (per cent) is worth (0–10)."""
+
+    utilization: Annotated[int, Field(ge=0, le=100)]
+    score: Annotated[int, Field(ge=0, le=10)]
+
+
+class RatioParams(Section):
+    """``requestedToCapacityRatio``: a function of utilisation, linear between its points."""
+
+    shape: Annotated[tuple[ShapePoint, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _increasing(self) -> RatioParams:
+        used = [point.utilization for point in self.shape]
+        if any(a >= b for a, b in pairwise(used)):
+            raise ValueError("utilization values must be sorted in increasing order")
+        return self
+
+
+class ScoringStrategy(Section):
+    """``scoringStrategy`` of NodeResourcesFit."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)] = CPU_AND_MEMORY
+    requested_to_capacity_ratio: RatioParams | None = None
+
+    @model_validator(mode="after")
+    def _shape_if_needed(self) -> ScoringStrategy:
+        needed = self.type == "RequestedToCapacityRatio"
+        if needed != (self.requested_to_capacity_ratio is not None):
+            must = "must" if needed else "must not"
+            raise ValueError(f"requestedToCapacityRatio {must} be given when type is {self.type}")
+        return self
+
+
+class Scorer(Protocol):
+    """Scores by what pods ask for and what nodes offer, both ``[resource, row]``."""
+
+    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+        """One score 0–100 a row; a resource a node does not offer does not count there."""
+
+
+def is_scalar(resource: str) -> bool:
+    """Whether a resource counts only for pods that ask for it: extended ones, hugepages."""
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def stacked(rows: Sequence[IntArray]) -> IntArray:
+    """One row a resource."""
+    return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.int64)
+
+
+def offered(resources: list[str], nodes: NodeView) -> IntArray:
+    """``[resource, row]`` of what the nodes offer."""
+    table = nodes.table
+    if resources == ["cpu", "memory"]:
+        return table.allocatable[CPU : MEMORY + 1, nodes.rows]
+    return stacked([nodes.allocatable(table.column_of(name)) for name in resources])
+
+
+def make_scorer(strategy: ScoringStrategy) -> Scorer:
+    """The scoring function of a strategy."""
+    weights = np.array([[resource.weight] for resource in strategy.resources], dtype=np.int64)
+    if strategy.requested_to_capacity_ratio is not None:
+        return _Ratio(weights[:, 0], strategy.requested_to_capacity_ratio.shape)
+    if strategy.type == "MostAllocated":
+        return _Most(weights)
+    return _Least(weights)
+
+
+class _Least:
+    """The free share, in per cent."""
+
+    def __init__(self, weights: IntArray) -> None:
+        self._weights = weights
+
+    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+        free = np.maximum(allocatable - requested, 0)
+        return _weighted_mean(free, self._weights, allocatable)
+
+
+class _Most:
+    """The used share, in per cent."""
+
+    def __init__(self, weights: IntArray) -> None:
+        self._weights = weights
+
+    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+        used = np.minimum(requested, allocatable)
+        return _weighted_mean(used, self._weights, allocatable)
+
+
+def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
+    """The mean percentage, over the resources that the node offers, that ``parts`` make of it."""
+    mean: IntArray
+    if allocatable.min(initial=1) > 0:  # the usual case, in half the time
+        shares = parts * 100 // allocatable
+        mean = (shares * weights).sum(axis=0) // int(weights.sum())
+        return mean
+    shares = parts * 100 // np.maximum(allocatable, 1)
+    counted = (weights * (allocatable > 0)).sum(axis=0)
+    mean = (shares * weights).sum(axis=0) // np.maximum(counted, 1)
+    return mean
+
+
+class _Ratio:
+    """The configured function of the used share; resources worth nothing do not count."""
+
+    def __init__(self, weights: IntArray, shape: Sequence[ShapePoint]) -> None:
+        self._weights = weights
+        self._worth = np.array([_worth(used, shape) for used in range(101)], dtype=np.int64)
+
+    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+        used = np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)
+        worth = np.where(allocatable > 0, self._worth[used], 0)
+        total = (worth * self._weights[:, None]).sum(axis=0)
+        counted = np.maximum(((worth > 0) * self._weights[:, None]).sum(axis=0), 1)
+        rounded: IntArray = (2 * total + counted) // (2 * counted)  # halves go up
+        return rounded
+
+
+def _worth(used: int, shape: Sequence[ShapePoint]) -> int:
+    """The function at ``used`` per cent, on a scale of 0–100, rounded towards the left point."""
+    left = shape[0]
+    for point in shape:
+        if used <= point.utilization:
+            if point is left:
+                return 10 * left.score
+            rise = 10 * (point.score - left.score) * (used - left.utilization)
+            return 10 * left.score + int(rise / (point.utilization - left.utilization))
+        left = point
+    return 10 * left.score

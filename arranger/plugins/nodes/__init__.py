@@ -1,0 +1,1 @@
+"""Plugins that judge a node by what it says of itself."""

@@ -1,0 +1,60 @@
+"""ImageLocality: prefer nodes that have the pod's images already."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.status import CycleState
+
+_MIB: Final = 1024 * 1024
+#: Below this many bytes an image counts for nothing,
+LEAST: Final = 23 * _MIB
+#: and above this many, per container, for no more.
+MOST: Final = 1000 * _MIB
+
+
+class ImageLocality(SpecPlugin):
+    """Score by the size of the pod's images present, scaled by how widely each is spread.
+
+    Image volumes count as images, but not, upstream, as containers to share the maximum among.
+    """
+
+    # How widely an image is spread depends on all nodes.
+    reads = Reads.NODES
+    wake_on = ()
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """0–100, linear between the two thresholds."""
+        spec = pod.pod.spec
+        containers = [*spec.init_containers, *spec.containers]
+        images = [c.image for c in containers]
+        images += [v.image.reference for v in spec.volumes if v.image is not None]
+        table = nodes.table
+        present = np.zeros(table.size, dtype=np.int64)
+        found = False
+        for image in images:
+            holders = table.images.get(full_name(image))
+            if holders:
+                found = True
+                spread = len(holders) / table.count
+                sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
+                present[list(holders)] += (sizes * spread).astype(np.int64)
+        if not found:
+            return np.zeros(nodes.length, dtype=np.int64)
+        most = MOST * len(containers)
+        scores: IntArray = 100 * (present.clip(LEAST, most) - LEAST) // (most - LEAST)
+        return scores[nodes.rows]
+
+
+def full_name(image: str) -> str:
+    """The image's name with its tag, ``latest`` unless it states one."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

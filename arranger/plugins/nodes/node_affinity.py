@@ -1,0 +1,185 @@
+"""NodeAffinity: node selectors and node affinity, required and preferred."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+from pydantic import Field
+
+from arranger.api.types.core import NodeAffinity as NodeAffinitySpec
+from arranger.api.types.core import PreferredSchedulingTerm
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import PreFilterResult, Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.runtime.run import normalize_by_max
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.helpers.args import PluginArgs, Section
+from arranger.plugins.helpers.node_selectors import (
+    RequiredNodes,
+    Term,
+    any_of,
+    required_of,
+    terms_of,
+)
+
+OWN: Final = Rejection(("node(s) didn't match Pod's node affinity/selector",), Code.UNRESOLVABLE)
+ENFORCED: Final = Rejection(
+    ("node(s) didn't match scheduler-enforced node affinity",), Code.UNRESOLVABLE
+)
+
+
+class RequirementArg(Section):
+    """A requirement on a label or field."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+class TermArg(Section):
+    """A node selector term."""
+
+    match_expressions: tuple[RequirementArg, ...] = ()
+    match_fields: tuple[RequirementArg, ...] = ()
+
+
+class SelectorArg(Section):
+    """A node selector."""
+
+    node_selector_terms: Annotated[tuple[TermArg, ...], Field(min_length=1)]
+
+
+class PreferredArg(Section):
+    """A preferred node selector term."""
+
+    weight: Annotated[int, Field(ge=1, le=100)]
+    preference: TermArg
+
+
+class AffinityArg(Section):
+    """A node affinity."""
+
+    required_during_scheduling_ignored_during_execution: SelectorArg | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredArg, ...] = ()
+
+
+class NodeAffinityArgs(PluginArgs):
+    """``addedAffinity`` holds for every pod of the profile, beside its own."""
+
+    added_affinity: AffinityArg | None = None
+
+
+Weighted = list[tuple[int, Term]]
+
+
+class NodeAffinity(SpecPlugin):
+    """Reject nodes the pod does not select; favour those it prefers."""
+
+    reads = Reads.NODE
+    Args = NodeAffinityArgs
+
+    def __init__(self, args: NodeAffinityArgs | None = None) -> None:
+        added = NodeAffinitySpec()
+        if args is not None and args.added_affinity is not None:
+            fields: dict[str, Any] = args.added_affinity.model_dump(by_alias=True)
+            added = msgspec.convert(fields, NodeAffinitySpec)
+        required = added.required_during_scheduling_ignored_during_execution
+        self._added = None if required is None else terms_of(required.node_selector_terms)
+        self._added_preferred = _weighted(
+            added.preferred_during_scheduling_ignored_during_execution
+        )
+        self.wake_on = (  # type: ignore[misc]
+            WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS, self._now_matches),
+            WakeUp(EventKind.OWN_UPDATE),
+        )
+
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, cluster: Cluster
+    ) -> PreFilterResult | Status | None:
+        """Skip pods that select nothing; name the nodes if every term names some."""
+        required = required_of(pod.pod)
+        if required is None and self._added is None and not pod.pod.spec.node_selector:
+            return SKIP
+        names: frozenset[str] = frozenset()
+        for term in required.node_selector_terms if required is not None else ():
+            named = [
+                frozenset(field.values)
+                for field in term.match_fields
+                if field.key == "metadata.name" and field.operator == "In"
+            ]
+            if not named:
+                return None
+            names |= frozenset.intersection(*named)
+        if required is None or not required.node_selector_terms:
+            return None
+        if not names:
+            return self.reject("pod affinity terms conflict", resolvable=False)
+        return PreFilterResult(names)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes that the added affinity and the pod's own both select."""
+        own = self._required(state, pod).mask(nodes)
+        if self._added is None:
+            return Verdicts(own, OWN)
+        added = any_of(self._added, nodes)
+
+        def explain() -> Grouped:
+            return (ENFORCED, OWN), np.where(added, np.where(own, -1, 1), 0)
+
+        return Verdicts(added & own, explain)
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that prefer nothing."""
+        affinity = pod.pod.spec.affinity
+        own: list[PreferredSchedulingTerm] = []
+        if affinity is not None and affinity.node_affinity is not None:
+            own = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+        if not own and not self._added_preferred:
+            return SKIP
+        state["NodeAffinity/preferred"] = [*self._added_preferred, *_weighted(own)]
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """Add up the weights of the preferred terms that match."""
+        preferred: Weighted = state["NodeAffinity/preferred"]
+        scores = np.zeros(nodes.length, dtype=np.int64)
+        for weight, term in preferred:
+            scores += weight * term.mask(nodes)
+        return scores
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """The best gets 100."""
+        return normalize_by_max(scores, feasible)
+
+    def _required(self, state: CycleState, pod: PodInfo) -> RequiredNodes:
+        required = state.get("NodeAffinity/required")
+        if required is None:
+            required = state["NodeAffinity/required"] = RequiredNodes(pod.pod)
+        assert isinstance(required, RequiredNodes)
+        return required
+
+    def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
+        """The node matches, and did not before."""
+        if event.node is None:
+            return False
+        if self._added is not None and not any(term.matches(event.node) for term in self._added):
+            return False
+        required = RequiredNodes(pod.pod)
+        if not required.matches(event.node):
+            return False
+        return event.node_before is None or not required.matches(event.node_before)
+
+
+def _weighted(preferred: list[PreferredSchedulingTerm]) -> Weighted:
+    return [(p.weight, term) for p in preferred for term in terms_of([p.preference]) if p.weight]

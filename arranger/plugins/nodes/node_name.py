@@ -1,0 +1,37 @@
+"""NodeName: a pod that names its node runs there or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import Code, CycleState
+
+REASON: Final = Rejection(("node(s) didn't match the requested node name",), Code.UNRESOLVABLE)
+
+
+def _is_that_node(pod: PodInfo, event: ClusterEvent) -> bool:
+    return event.node is not None and event.node.metadata.name == pod.pod.spec.node_name
+
+
+class NodeName(Plugin):
+    """Reject nodes other than the one the pod names in ``spec.nodeName``."""
+
+    reads = Reads.NODE
+    wake_on = (WakeUp(EventKind.NODE_ADDED, _is_that_node),)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The name: the key of a spec leaves it out."""
+        return pod.pod.spec.node_name
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass the named node, or all if none is named."""
+        name = pod.pod.spec.node_name
+        if not name:
+            return all_pass(nodes.length)
+        return Verdicts(nodes.numbers() == nodes.table.index.get(name, -1), REASON)

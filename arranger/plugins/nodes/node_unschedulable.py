@@ -1,0 +1,49 @@
+"""NodeUnschedulable: cordoned nodes take no pods, except those that tolerate it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from arranger.api.selectors import tolerates
+from arranger.api.types.core import Taint
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.status import Code, CycleState
+
+CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+REASON: Final = Rejection(("node(s) were unschedulable",), Code.UNRESOLVABLE)
+
+
+def _tolerates_cordon(pod: PodInfo) -> bool:
+    return any(tolerates(toleration, CORDONED) for toleration in pod.pod.spec.tolerations)
+
+
+def _opens(_pod: PodInfo, event: ClusterEvent) -> bool:
+    """A schedulable node came, or one was uncordoned."""
+    if event.node is None or event.node.spec.unschedulable:
+        return False
+    return event.node_before is None or event.node_before.spec.unschedulable
+
+
+def _now_tolerates(_pod: PodInfo, event: ClusterEvent) -> bool:
+    return event.pod is None or _tolerates_cordon(PodInfo(event.pod))
+
+
+class NodeUnschedulable(SpecPlugin):
+    """Reject nodes with ``spec.unschedulable``."""
+
+    reads = Reads.NODE
+    wake_on = (
+        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_TAINTS, _opens),
+        WakeUp(EventKind.OWN_UPDATE, _now_tolerates),
+    )
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes that are not cordoned."""
+        if pod.pod.spec.tolerations and _tolerates_cordon(pod):
+            return all_pass(nodes.length)
+        return Verdicts(~nodes.unschedulable, REASON)

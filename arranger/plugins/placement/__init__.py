@@ -1,0 +1,1 @@
+"""Placement policies for jobs."""

@@ -1,0 +1,57 @@
+"""JobAffinity and JobAntiAffinity: the pods of one job together, or apart (seed 003)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.selector_counts import PodCounts
+from arranger.framework.runtime.run import normalize_by_max
+from arranger.framework.status import SKIP, CycleState, Status
+from arranger.plugins.placement.policies import PlacementPlugin, job_of
+
+
+class JobAffinity(PlacementPlugin):
+    """Prefer the nodes with the most pods of the same gang, or of the same controller."""
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The policies asked for and, where this is one of them, the job."""
+        return super().sign(pod), job_of(pod.pod) if self.wanted_by(pod) else ""
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Find the counts of the job's pods; there is no Filter to skip."""
+        if self.wanted_by(pod) and (job := job_of(pod.pod)):
+            state[self.name] = cluster.counts.get(
+                ("job", job),
+                frozenset({pod.pod.metadata.namespace}),
+                lambda other: job_of(other) == job,
+            )
+        return None
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that do not ask for it, and those that belong to no job."""
+        return None if self.name in state else SKIP
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """How many of the job's pods are there."""
+        counts: PodCounts = state[self.name]
+        return counts.by_row()[nodes.rows]
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """The node with the most gets 100, the others in proportion."""
+        return normalize_by_max(scores, feasible)
+
+
+class JobAntiAffinity(JobAffinity):
+    """Prefer the nodes with the fewest pods of the same gang, or of the same controller."""
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """The node with the most gets 0, one without gets 100."""
+        return normalize_by_max(scores, feasible, reverse=True)

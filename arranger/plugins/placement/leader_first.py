@@ -1,0 +1,54 @@
+"""LeaderFirst: the leader gets a quiet node, its workers fill busy ones (seed 003)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.status import SKIP, CycleState, Status
+from arranger.plugins.helpers.args import PluginArgs
+from arranger.plugins.placement.policies import Load, PlacementPlugin, is_leader
+
+
+class LeaderFirstArgs(PluginArgs):
+    """How much more than the rest a leader's accelerators and a worker's CPU count."""
+
+    raised_weight: Annotated[int, Field(ge=1, le=100)] = 3
+
+
+class LeaderFirst(PlacementPlugin):
+    """Prefer idle nodes for leaders and busy ones for everybody else."""
+
+    Args = LeaderFirstArgs
+
+    def __init__(self, args: LeaderFirstArgs | None = None) -> None:
+        self._raised = (args or LeaderFirstArgs()).raised_weight
+
+    def sign(self, pod: PodInfo) -> tuple[str, bool]:
+        """The policies asked for and, with them, the role."""
+        asked = str(super().sign(pod))
+        return asked, bool(asked) and is_leader(pod.pod)
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that do not ask for it."""
+        if not self.wanted_by(pod):
+            return SKIP
+        if is_leader(pod.pod):
+            state[self.name] = Load(pod, {}, extended=self._raised)
+        else:
+            state[self.name] = Load(pod, {"cpu": self._raised})
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """For a leader the free share after placement, for others the used one, in per cent."""
+        load: Load = state[self.name]
+        used = load.percent(nodes)
+        return 100 - used if is_leader(pod.pod) else used

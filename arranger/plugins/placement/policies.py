@@ -1,0 +1,120 @@
+"""What the placement policies of seed 003 have in common.
+
+Any pod may ask for them, by the annotation ``arranger.io/placement``; without it they do nothing,
+and cost a look at the pod's annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+
+import numpy as np
+
+from arranger.api.annotations import PLACEMENT, ROLE
+from arranger.api.gang_membership import claim_of
+from arranger.api.types.core import Pod
+from arranger.cluster.columns import CPU, MEMORY, IntArray
+from arranger.cluster.node_table import NodeTable
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.interface import Plugin, Reads
+from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
+from arranger.plugins.helpers.resource_scoring import Scorer, ScoringStrategy, make_scorer, stacked
+
+#: Weight of these plugins' scores: one point of theirs counts as much as all points of a plugin of
+#: weight 1. The defaults spread pods (LeastAllocated, even use, those of a Service apart), and
+#: BinPack often tells two nodes apart by a point or two; so the policy that was asked for decides,
+#: and the others choose among what it holds equal. Only wishes that the pod's owner wrote down too
+#: (node affinity, tolerations) can outweigh a few points.
+PLACEMENT_WEIGHT = 100
+
+
+class PlacementPlugin(Plugin):
+    """A score that pods ask for by the plugin's name."""
+
+    # Also for the pods of one job on a node, which are among those on the node.
+    reads = Reads.USAGE
+    wake_on = ()
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The policies asked for."""
+        return pod.pod.metadata.annotations.get(PLACEMENT, "")
+
+    def wanted_by(self, pod: PodInfo) -> bool:
+        """Whether the pod asks for this policy."""
+        text = pod.pod.metadata.annotations.get(PLACEMENT)
+        return text is not None and self.name in policies(text)
+
+
+@lru_cache(maxsize=256)
+def policies(text: str) -> frozenset[str]:
+    """The names in the annotation; those that nobody knows ask for nothing."""
+    return frozenset(part.strip() for part in text.split(","))
+
+
+def is_leader(pod: Pod) -> bool:
+    """Whether the pod leads its job: by annotation or, without one, by label."""
+    metadata = pod.metadata
+    return (metadata.annotations.get(ROLE) or metadata.labels.get(ROLE)) == "leader"
+
+
+def job_of(pod: Pod) -> str:
+    """What the pod belongs to: its gang, else its controller; "" for a pod on its own."""
+    claim = claim_of(pod)
+    if claim is not None:
+        return f"gang {claim.gang}"
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    return f"owner {owner.uid}" if owner is not None else ""
+
+
+class WeightsArgs(PluginArgs):
+    """What weighs how much; a resource that is not named has weight 1."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class Load:
+    """How full nodes are with one more of a class of pods.
+
+    CPU and memory count for every pod, by what the scores assume of containers that state nothing;
+    extended resources count for those that ask for them, as upstream.
+
+    Args:
+        weights: resource → weight; 1 where silent.
+        extended: weight of extended resources that ``weights`` does not name.
+    """
+
+    __slots__ = ("_extra", "_names", "_scorer")
+
+    def __init__(self, pod: PodInfo, weights: dict[str, int], *, extended: int = 1) -> None:
+        asked = sorted(name for name, amount in pod.requests.items() if "/" in name and amount)
+        self._names = ["cpu", "memory", *asked]
+        amounts = [*pod.non_zero, *(pod.requests[name] for name in asked)]
+        self._extra: IntArray = np.array([[amount] for amount in amounts], dtype=np.int64)
+        resources = tuple(
+            ResourceSpec(name=name, weight=weights.get(name, extended if "/" in name else 1))
+            for name in self._names
+        )
+        self._scorer: Scorer = make_scorer(
+            ScoringStrategy(type="MostAllocated", resources=resources)
+        )
+
+    def percent(self, nodes: NodeView) -> IntArray:
+        """The weighted mean of the used shares, in whole per cent, 0–100."""
+        return self._scorer(self.used(nodes), self.offered(nodes))
+
+    def used(self, nodes: NodeView) -> IntArray:
+        """``[resource, row]`` of what is requested, the pod's own requests included."""
+        cpu_and_memory = nodes.table.non_zero[CPU : MEMORY + 1, nodes.rows]
+        more = [nodes.requested(column) for column in self._columns(nodes.table)]
+        return np.concatenate([cpu_and_memory, *([stacked(more)] if more else [])]) + self._extra
+
+    def offered(self, nodes: NodeView) -> IntArray:
+        """``[resource, row]`` of what the nodes offer."""
+        cpu_and_memory = nodes.table.allocatable[CPU : MEMORY + 1, nodes.rows]
+        more = [nodes.allocatable(column) for column in self._columns(nodes.table)]
+        return np.concatenate([cpu_and_memory, *([stacked(more)] if more else [])])
+
+    def _columns(self, table: NodeTable) -> list[int]:
+        return [table.column_of(name) for name in self._names[2:]]

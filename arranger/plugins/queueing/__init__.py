@@ -1,0 +1,1 @@
+"""Plugins that decide when and in which order pods are tried."""

@@ -1,0 +1,197 @@
+"""CapacityCard: a pod gets a node only while its queue may use what it asks for (seed 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from arranger.api.annotations import VOLCANO_GROUP, VOLCANO_GROUP_LONG
+from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.quota.cards import Cards, is_card_resource
+from arranger.quota.ledger import QueueLedger, Shortage
+
+NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
+WRONG_GROUP = Rejection(
+    ("node(s) weren't of a node group that the pod's queue may use",), Code.UNRESOLVABLE
+)
+_MI = 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the class of pods asks for."""
+
+    ledger: QueueLedger
+    wanted: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+class CapacityCard(Plugin):
+    """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
+
+    reads = Reads.CLUSTER
+    wake_on = (
+        WakeUp(
+            EventKind.POD_REMOVED
+            | EventKind.POD_SHRUNK
+            | EventKind.NODE_ADDED
+            | EventKind.NODE_LABELS
+            | EventKind.NODE_ALLOCATABLE
+            | EventKind.OWN_UPDATE
+            | EventKind.OTHER
+        ),
+    )
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """The queue, the cards and the service; what a PodGroup says is told by its name."""
+        meta = pod.pod.metadata
+        notes, owners = meta.annotations, meta.owner_references
+        group = notes.get(VOLCANO_GROUP) or notes.get(VOLCANO_GROUP_LONG, "")
+        return (
+            queue_of(pod.pod),
+            wanted_cards(pod.pod),
+            f"{meta.namespace}/{group}" if group else "",
+            notes.get(SERVICE_TYPE, ""),
+            owners[0].kind if owners else "",
+        )
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Refuse pods whose queue takes nothing; skip where there are no queues."""
+        ledger = cluster.companions.get(QueueLedger)
+        if not isinstance(ledger, QueueLedger) or not ledger.active:
+            return SKIP
+        name = ledger.queue_name(pod)
+        if ledger.queue_for(pod) is None:
+            return self.reject(f"Queue <{name}> does not exist", resolvable=False)
+        if closed := ledger.closed(pod):
+            return self.reject(f"Queue <{closed}> is not open", resolvable=False)
+        wanted = wanted_cards(pod.pod)
+        resources = tuple(name for name in pod.requests if is_card_resource(name))
+        if wanted and not resources:
+            text = (
+                f"Get request resource failed, Queue <{name}>, error: "
+                f"<the pod names card {'|'.join(wanted)} and requests none>"
+            )
+            return Status(Code.UNRESOLVABLE, (text,), self.name, "GetTaskRequestResourceFailed")
+        state[self.name] = _Asked(ledger, wanted, resources)
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes of the queue's groups with a wanted card that it may still use."""
+        asked = state[self.name]
+        assert isinstance(asked, _Asked)
+        kinds = asked.ledger.column.rows()[nodes.rows]
+        passes = nodes.every()
+        found = np.unique(kinds)
+        place_of = np.full(int(found.max(initial=0)) + 1, -1, dtype=np.int64)
+        rejections: list[Rejection] = []
+        for kind in found.tolist():
+            rejection = _judge(asked, pod, asked.ledger.column.kind(kind))
+            if rejection is not None:
+                place_of[kind] = len(rejections)
+                rejections.append(rejection)
+                passes &= kinds != kind
+        if (outside := _outside(asked.ledger, pod, nodes)) is None:
+            return Verdicts(passes, lambda: (rejections, place_of[kinds]))
+
+        def explain() -> tuple[list[Rejection], IntArray]:
+            places = np.where(outside, len(rejections), place_of[kinds])
+            return [*rejections, WRONG_GROUP], places
+
+        return Verdicts(passes & ~outside, explain)
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that have no choice of cards."""
+        asked = state.get(self.name)
+        return None if isinstance(asked, _Asked) and len(asked.wanted) > 1 else SKIP
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """100 for the card named first, half as much for each one further."""
+        asked = state[self.name]
+        assert isinstance(asked, _Asked)
+        kinds = asked.ledger.column.rows()[nodes.rows]
+        scores = np.zeros(nodes.length, dtype=np.int64)
+        for kind in np.unique(kinds).tolist():
+            got = _got(asked, asked.ledger.column.kind(kind))
+            if got:
+                place = min(asked.wanted.index(card) for card in got)
+                scores[kinds == kind] = int(100 * 0.5**place)
+        return scores
+
+
+def _got(asked: _Asked, cards: Cards) -> list[str]:
+    """The wanted cards that the pod would get."""
+    got = [cards[resource] for resource in asked.resources if resource in cards]
+    return [card for card in got if card in asked.wanted]
+
+
+def _outside(ledger: QueueLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
+    """Which nodes are of groups that the pod's queues may not use; None where none name any."""
+    outside: BoolArray | None = None
+    values = nodes.table.label_values
+    for state in ledger.chain(ledger.queue_name(pod)):
+        for names, wrong in ((state.node_groups, False), (state.no_node_groups, True)):
+            if names:
+                column = nodes.label(NODE_GROUP)
+                # A name that no node has must not be taken for having none.
+                known = [number for name in names if (number := values.find(name)) >= 0]
+                there = np.isin(column, known) == wrong
+                outside = there if outside is None else outside | there
+    return outside
+
+
+def _judge(asked: _Asked, pod: PodInfo, cards: Cards) -> Rejection | None:
+    if asked.wanted and not _got(asked, cards):
+        return NO_CARD
+    ledger = asked.ledger
+    demand = ledger.demand(pod, cards)
+    if not demand and (text := _exhausted(ledger, pod)):
+        return Rejection((text,), Code.UNSCHEDULABLE, "EmptyQueueCapability")
+    short = ledger.shortage(pod, demand, cards)
+    return None if short is None else _rejection(short)
+
+
+def _exhausted(ledger: QueueLedger, pod: PodInfo) -> str:
+    """For a pod that asks for nothing: whether its queue is beyond its limits already."""
+    for state in ledger.chain(ledger.queue_name(pod)):
+        limits = {**state.capability, **(state.quota or {})}
+        if any(state.used[name] > limit for name, limit in limits.items()):
+            return f"Queue <{state.name}> capability <{limits}> is empty, deny it to preempt"
+    return ""
+
+
+def _rejection(short: Shortage) -> Rejection:
+    """The seed's text and its event reason."""
+    numbers = (short.requested, short.total, short.limit)
+    match short.resource:
+        case "cpu":
+            what, event = "CPU", "InsufficientCPUQuota"
+        case "memory":
+            what, event = "memory", "InsufficientMemoryQuota"
+        case scalar:
+            what, event = f"<{scalar}>", "InsufficientScalarQuota"
+    unit = " Mi" if short.resource == "memory" else ""
+    shown = [n // _MI if unit else n for n in numbers]
+    text = (
+        f"Queue <{short.queue}> has insufficient {what} quota: requested <{shown[0]}{unit}>, "
+        f"total would be <{shown[1]}{unit}>, but capability is <{shown[2]}{unit}>"
+    )
+    return Rejection((text,), Code.UNSCHEDULABLE, event)

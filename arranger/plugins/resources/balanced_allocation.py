@@ -1,0 +1,107 @@
+"""NodeResourcesBalancedAllocation: use the resources of a node evenly."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.interface import Reads
+from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.status import SKIP, CycleState, Status
+from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
+from arranger.plugins.helpers.resource_scoring import is_scalar, offered, stacked
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs):
+    """Which resources to balance; their weights mean nothing, as upstream."""
+
+    resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)] = CPU_AND_MEMORY
+
+
+class NodeResourcesBalancedAllocation(SpecPlugin):
+    """Prefer nodes whose resources the pod brings closer to equal use."""
+
+    reads = Reads.USAGE
+    wake_on = ()
+    Args = NodeResourcesBalancedAllocationArgs
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
+        args = args or NodeResourcesBalancedAllocationArgs()
+        self._resources = [resource.name for resource in args.resources]
+        self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that ask for none of the resources: every node would look perfect."""
+        asked = np.array([[pod.requests.get(name, 0)] for name in self._resources], dtype=np.int64)
+        if not asked.any():
+            return SKIP
+        state[self.name] = asked
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """50–100: 75 if nothing changes, more if the pod evens the node out."""
+        asked: IntArray = state[self.name]
+        allocatable = offered(self._resources, nodes)
+        for place in self._scalar:
+            if not asked[place, 0]:
+                allocatable[place] = 0
+        requested = self._requested(nodes)
+        change = _evenness(requested + asked, allocatable) - _evenness(requested, allocatable)
+        score: IntArray = 50 + (50 + change) // 2
+        return score
+
+    def _requested(self, nodes: NodeView) -> IntArray:
+        table = nodes.table
+        if self._resources == ["cpu", "memory"]:
+            return table.requested[CPU : MEMORY + 1, nodes.rows]
+        return stacked([nodes.requested(table.column_of(name)) for name in self._resources])
+
+
+def _evenness(requested: IntArray, allocatable: IntArray) -> IntArray:
+    """100 × (1 − the standard deviation of the used shares), as upstream computes it."""
+    if len(allocatable) != 2 or allocatable.min(initial=1) <= 0:
+        counted = allocatable > 0
+        used = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+        general: IntArray = ((1 - _deviation(used, counted)) * 100).astype(np.int64)
+        return general
+    # The usual case, in place because it is half the cost of a decision.
+    used = requested / allocatable
+    np.minimum(used, 1.0, out=used)
+    gap = used[0] - used[1]
+    np.abs(gap, out=gap)
+    gap /= 2
+    np.subtract(1.0, gap, out=gap)
+    gap *= 100
+    even: IntArray = gap.astype(np.int64)
+    return even
+
+
+def _deviation(used: npt.NDArray[np.float64], counted: BoolArray) -> npt.NDArray[Any]:
+    """The general case: any number of resources, of which a node may lack some."""
+    count = counted.sum(axis=0)
+    mean = _sum_in_order(np.where(counted, used, 0.0)) / np.maximum(count, 1)
+    squares = np.where(counted, (used - mean) * (used - mean), 0.0)
+    deviation = np.sqrt(_sum_in_order(squares) / np.maximum(count, 1))
+    # Of two shares upstream takes half the difference, which may differ in the last digit.
+    high = np.where(counted, used, -np.inf).max(axis=0, initial=-np.inf)
+    low = np.where(counted, used, np.inf).min(axis=0, initial=np.inf)
+    half = np.where(count == 2, high - low, 0.0) / 2  # one resource alone is even
+    return np.where(count > 2, deviation, half)
+
+
+def _sum_in_order(terms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Adding in another order than upstream could change the last digit."""
+    total = np.zeros(terms.shape[1])
+    for row in terms:
+        total = total + row
+    return total

@@ -1,0 +1,1 @@
+"""Plugins that look at the other pods of a topology domain."""

@@ -1,0 +1,305 @@
+"""InterPodAffinity: run near pods one likes, and apart from pods one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final
+
+import numpy as np
+from pydantic import Field
+
+from arranger.api.types.core import Namespace, Pod
+from arranger.cluster.affinity_terms import PodTerms, Term, TermRows, terms_of
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray, grown
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.topology_counts import DomainSums
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.helpers.args import PluginArgs
+
+AFFINITY: Final = Rejection(("node(s) didn't match pod affinity rules",), Code.UNRESOLVABLE)
+ANTI_AFFINITY: Final = Rejection(("node(s) didn't match pod anti-affinity rules",))
+OTHERS_ANTI_AFFINITY: Final = Rejection(
+    ("node(s) didn't satisfy existing pods anti-affinity rules",)
+)
+
+
+class InterPodAffinityArgs(PluginArgs):
+    """How much another pod's required affinity counts, and whether its preferences do."""
+
+    hard_pod_affinity_weight: Annotated[int, Field(ge=0, le=100)] = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+#: Topology key → domain → how often or how strongly the pods there mean this one.
+Domains = dict[str, IntArray]
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is worked out once for a class of pods, and what for its present attempt."""
+
+    cluster: Cluster
+    own: PodTerms
+    #: The keys that required affinity needs, and whether the pod may be the first of its kind.
+    wanted: Domains = field(default_factory=dict)
+    first_of_its_kind: bool = False
+    avoided: Domains = field(default_factory=dict)
+    forbidden: Domains = field(default_factory=dict)
+    liked: Domains = field(default_factory=dict)
+    _sums: dict[tuple[str, Term], DomainSums] = field(default_factory=dict)
+
+    def sums(self, role: str, term: Term, counts: IntArray | Mapping[int, int]) -> IntArray:
+        """Domain → how often the pods there are meant by, or carry, a term in that role."""
+        found = self._sums.get((role, term))
+        if found is None or not found.fits:
+            found = DomainSums(self.cluster.table, term.topology_key)
+            self._sums[role, term] = found
+        return found.of(counts)
+
+
+class InterPodAffinity(Plugin):
+    """Enforce pod (anti-)affinity both ways; score by the preferred terms of both sides."""
+
+    reads = Reads.CLUSTER
+    Args = InterPodAffinityArgs
+
+    def __init__(self, args: InterPodAffinityArgs | None = None) -> None:
+        args = args or InterPodAffinityArgs()
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignore_others = args.ignore_preferred_terms_of_existing_pods
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Other pods' terms look at namespace and labels."""
+        metadata = pod.pod.metadata
+        return metadata.namespace, frozenset(metadata.labels.items())
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Find the domains that matter; skip where no required term does."""
+        notes = state.get(self.name)
+        if notes is None:
+            notes = state[self.name] = _Notes(cluster, _resolved(pod.terms, cluster))
+        assert isinstance(notes, _Notes)
+        table, own = cluster.table, notes.own
+        forbidden: Domains = {}
+        for term, rows in _meaning(table.affinity.required_anti, pod.pod, cluster):
+            _add(forbidden, term.topology_key, notes.sums("anti", term, rows))
+        if not (forbidden or own.required or own.required_anti):
+            return SKIP
+        avoided: Domains = {}
+        for term in own.required_anti:
+            there = notes.sums("own anti", term, _count(cluster, [term]))
+            _add(avoided, term.topology_key, there, always=True)
+        wanted: Domains = {}
+        if own.required:
+            near = _count(cluster, own.required)
+            wanted = {t.topology_key: notes.sums("own required", t, near) for t in own.required}
+        notes.forbidden, notes.avoided, notes.wanted = forbidden, avoided, wanted
+        notes.first_of_its_kind = not any(
+            domains.any() for domains in notes.wanted.values()
+        ) and _means(own.required, pod.pod)
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes that are near and apart enough, also in the eyes of the pods there."""
+        notes: _Notes = state[self.name]
+        alone = nodes.none()
+        for key, domains in notes.wanted.items():
+            ids = nodes.label(key)
+            alone |= ids == ABSENT
+            if not notes.first_of_its_kind:
+                alone |= domains.take(ids) <= 0
+        too_near = _in_any(notes.avoided, nodes)
+        unwelcome = _in_any(notes.forbidden, nodes)
+
+        def explain() -> Grouped:
+            kinds = np.where(alone, 0, np.where(too_near, 1, np.where(unwelcome, 2, -1)))
+            return (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY), kinds
+
+        return Verdicts(~(alone | too_near | unwelcome), explain)
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Add up preferences by domain; skip where none applies."""
+        notes: _Notes = state[self.name]
+        own, cluster = notes.own, notes.cluster
+        index = cluster.table.affinity
+        if not (own.preferred or own.preferred_anti) and (self._ignore_others or not index):
+            return SKIP
+        liked: Domains = {}
+        for sign, preferences in ((1, own.preferred), (-1, own.preferred_anti)):
+            for weight, term in preferences:
+                there = notes.sums("own preferred", term, _count(cluster, [term]))
+                _add(liked, term.topology_key, there, sign * weight)
+        for name, weight, terms in (
+            ("required", self._hard_weight, index.required),
+            ("preferred", 1, index.preferred),
+            ("preferred anti", -1, index.preferred_anti),
+        ):
+            for term, rows in _meaning(terms, pod.pod, cluster) if weight else ():
+                _add(liked, term.topology_key, notes.sums(name, term, rows), weight)
+        notes.liked = liked
+        return None if liked else SKIP
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """Add up the preferences for the node's domains."""
+        notes: _Notes = state[self.name]
+        scores = np.zeros(nodes.length, dtype=np.int64)
+        for key, domains in notes.liked.items():
+            scores += domains.take(nodes.label(key))
+        return scores
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """From 0 for the least liked to 100 for the most; 0 for all if none differs."""
+        liked = scores[feasible]
+        if not len(liked) or liked.min() == liked.max():
+            return np.zeros_like(scores)
+        least = int(liked.min())
+        share = (scores - least) / (int(liked.max()) - least)
+        return (100 * share).astype(np.int64)
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _company_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+        """A pod it likes came, or one it does not like, or that does not like it, went."""
+        other, before, own = event.pod, event.pod_before, pod.terms
+        if other is None:
+            return True
+        if event.kind is EventKind.POD_ADDED:
+            return bool(own.required) and all(_might_mean(term, other) for term in own.required)
+        if event.kind is EventKind.POD_LABELS and before is not None:
+            return any(
+                _might_mean(term, before) != _might_mean(term, other)
+                for term in (*own.required, *own.required_anti)
+            )
+        return any(_might_mean(term, other) for term in own.required_anti) or any(
+            _might_mean(term, pod.pod) for term in terms_of(other).required_anti
+        )
+
+    @staticmethod
+    def _domain_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+        """A node came into a domain that required affinity needs, or left one to be avoided."""
+        node, before, own = event.node, event.node_before, pod.terms
+        if node is None:
+            return True
+        labels = node.metadata.labels
+        if before is None:
+            return bool(own.required_anti) or any(t.topology_key in labels for t in own.required)
+        old = before.metadata.labels
+        moved = {
+            term: labels.get(term.topology_key) != old.get(term.topology_key)
+            for term in (*own.required, *own.required_anti)
+        }
+        return any(moved[t] and t.topology_key in labels for t in own.required) or any(
+            moved[t] and t.topology_key in old for t in own.required_anti
+        )
+
+    wake_on = (
+        WakeUp(
+            EventKind.POD_ADDED | EventKind.POD_REMOVED | EventKind.POD_LABELS, _company_changed
+        ),
+        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS, _domain_changed),
+        WakeUp(EventKind.OWN_UPDATE),
+        WakeUp(EventKind.OTHER, lambda _, event: event.resource == "Namespace"),
+    )
+
+
+def _resolved(terms: PodTerms, cluster: Cluster) -> PodTerms:
+    """A newcomer's terms with their namespace selectors turned into names."""
+    namespaces = [n.metadata for n in cluster.objects.of(Namespace, "")]
+
+    def resolve(term: Term) -> Term:
+        if _everywhere(term):
+            return term
+        named = {n.name for n in namespaces if term.namespace_selector.matches(n.labels)}
+        return replace(term, namespaces=term.namespaces | named)
+
+    return PodTerms(
+        required=[resolve(term) for term in terms.required],
+        required_anti=[resolve(term) for term in terms.required_anti],
+        preferred=[(weight, resolve(term)) for weight, term in terms.preferred],
+        preferred_anti=[(weight, resolve(term)) for weight, term in terms.preferred_anti],
+    )
+
+
+def _means(terms: Sequence[Term], pod: Pod) -> bool:
+    """Whether there are terms and all mean ``pod``, whose namespace labels are not looked at."""
+    return bool(terms) and all(_by_name(term)(pod) for term in terms)
+
+
+def _everywhere(term: Term) -> bool:
+    """Whether a newcomer's term looks in all namespaces.
+
+    So does one whose selector only denies labels (NotIn, DoesNotExist): upstream keeps the selector
+    beside the names it found by it, and holds it against no labels.
+    """
+    return term.namespace_selector.matches({})
+
+
+def _by_name(term: Term) -> Callable[[Pod], bool]:
+    """The term, for resolved namespaces."""
+    everywhere, namespaces, selector = _everywhere(term), term.namespaces, term.selector
+    return lambda pod: (
+        (everywhere or pod.metadata.namespace in namespaces)
+        and selector.matches(pod.metadata.labels)
+    )
+
+
+def _might_mean(term: Term, pod: Pod) -> bool:
+    """Whether the term means ``pod`` in one namespace or another; for hints, which cannot look."""
+    somewhere = not term.names_only or pod.metadata.namespace in term.namespaces
+    return somewhere and term.selector.matches(pod.metadata.labels)
+
+
+def _count(cluster: Cluster, terms: Sequence[Term]) -> IntArray:
+    """Row → how many pods there all terms mean."""
+    namespaces = None
+    if not any(_everywhere(term) for term in terms):
+        namespaces = frozenset.intersection(*(term.namespaces for term in terms))
+    tests = [_by_name(term) for term in terms]
+    counts = cluster.counts.get(
+        ("affinity", tuple(terms)), namespaces, lambda pod: all(test(pod) for test in tests)
+    )
+    return counts.by_row()
+
+
+def _meaning(index: TermRows, pod: Pod, cluster: Cluster) -> Iterable[tuple[Term, dict[int, int]]]:
+    """The placed pods' terms that mean ``pod``, with their rows."""
+    if not index:
+        return ()
+    labels = cluster.objects.namespace_labels(pod.metadata.namespace)
+    return [(term, rows) for term, rows in index.items() if term.matches(pod, labels)]
+
+
+def _add(
+    domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
+) -> None:
+    """Add what is counted by a term, weighted, if it is anything at all."""
+    if always or more.any():
+        more = more if weight == 1 else weight * more
+        if key in domains:
+            # The numbering of labels may have grown since; what is behind its old end is 0.
+            size = max(len(domains[key]), len(more))
+            more = grown(domains[key], size, 0) + grown(more, size, 0)
+        domains[key] = more
+
+
+def _in_any(domains: Domains, nodes: NodeView) -> BoolArray:
+    """Which nodes are in a domain that counts at least one."""
+    inside = nodes.none()
+    for key, counts in domains.items():
+        inside |= counts.take(nodes.label(key)) > 0
+    return inside

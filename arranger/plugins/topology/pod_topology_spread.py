@@ -1,0 +1,294 @@
+"""PodTopologySpread: keep a workload's pods even over zones, hosts or other domains."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import log
+from typing import Annotated, Final, Literal
+
+import msgspec
+import numpy as np
+from pydantic import Field, model_validator
+
+from arranger.api.types.core import Pod, TopologySpreadConstraint
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.topology_counts import DomainSums
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.helpers.args import PluginArgs, Section
+from arranger.plugins.topology.spread_constraints import (
+    HOSTNAME,
+    ZONE,
+    Constraint,
+    compile_constraint,
+    default_selector,
+    has_all_keys,
+    node_has_all_keys,
+    sum_by_domain,
+    with_selector,
+)
+
+TOO_SKEWED: Final = Rejection(("node(s) didn't match pod topology spread constraints",))
+NO_LABEL: Final = Rejection(
+    ("node(s) didn't match pod topology spread constraints (missing required label)",),
+    Code.UNRESOLVABLE,
+)
+
+
+class DefaultConstraint(Section):
+    """A constraint for pods that state none; its selector comes from their workload."""
+
+    max_skew: Annotated[int, Field(ge=1)]
+    topology_key: Annotated[str, Field(min_length=1)]
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+
+
+class PodTopologySpreadArgs(PluginArgs):
+    """``List`` applies ``defaultConstraints``, ``System`` those built in."""
+
+    default_constraints: tuple[DefaultConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> PodTopologySpreadArgs:
+        if self.defaulting_type == "System" and self.default_constraints:
+            raise ValueError("defaultConstraints must be empty when defaultingType is System")
+        return self
+
+
+SYSTEM_DEFAULTS: Final = (
+    DefaultConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"),
+    DefaultConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
+)
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is worked out once for a class of pods, and what for its present attempt."""
+
+    cluster: Cluster
+    hard: list[Constraint]
+    soft: list[Constraint]
+    #: Whether a node without one of the soft keys gets no points.
+    need_all_keys: bool
+    #: Per hard constraint: how many pods are in each domain,
+    sums: list[DomainSums] = field(default_factory=list)
+    #: and domain → how many more pods fit before it is too skewed.
+    room: list[IntArray] = field(default_factory=list)
+    #: Per soft constraint: domain → pods, and the weight of a pod.
+    crowding: list[tuple[IntArray, float]] = field(default_factory=list)
+    unscored: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+
+class PodTopologySpread(Plugin):
+    """Reject nodes in domains that have too many of these pods; favour those with few."""
+
+    reads = Reads.CLUSTER
+    Args = PodTopologySpreadArgs
+
+    def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
+        args = args or PodTopologySpreadArgs()
+        self._system = args.defaulting_type == "System"
+        defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints
+        self._defaults = [
+            msgspec.convert(constraint.model_dump(by_alias=True), TopologySpreadConstraint)
+            for constraint in defaults
+        ]
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Namespace, labels and controller tell what a pod is counted with."""
+        metadata = pod.pod.metadata
+        owners = tuple((o.kind, o.name) for o in metadata.owner_references if o.controller)
+        return metadata.namespace, frozenset(metadata.labels.items()), owners
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Count the pods of every domain; skip pods without hard constraints."""
+        notes = state.get(self.name)
+        if notes is None:
+            notes = state[self.name] = self._take_notes(pod.pod, cluster)
+        assert isinstance(notes, _Notes)
+        if not notes.hard:
+            return SKIP
+        if not all(sums.fits for sums in notes.sums) or not notes.sums:
+            nodes = NodeView(cluster.table)
+            complete = has_all_keys(notes.hard, nodes)
+            notes.sums = [
+                DomainSums(cluster.table, c.key, complete & c.included(pod.pod, nodes))
+                for c in notes.hard
+            ]
+        notes.room = [
+            _room(constraint, pod.pod, cluster, sums)
+            for constraint, sums in zip(notes.hard, notes.sums, strict=True)
+        ]
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes whose domains can all take one more."""
+        notes: _Notes = state[self.name]
+        passes = nodes.every()
+        for constraint, room in zip(notes.hard, notes.room, strict=True):
+            passes &= (room >= 0).take(nodes.label(constraint.key))
+
+        def explain() -> Grouped:
+            kinds = np.full(nodes.length, -1, dtype=np.int64)
+            for constraint, room in zip(notes.hard, notes.room, strict=True):
+                ids = nodes.label(constraint.key)
+                kind = np.where(ids == ABSENT, 1, np.where(room.take(ids) < 0, 0, -1))
+                kinds = np.where(kinds < 0, kind, kinds)
+            return (TOO_SKEWED, NO_LABEL), kinds
+
+        return Verdicts(passes, explain)
+
+    # --- scoring ---------------------------------------------------------------------------
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Count the pods of the domains that feasible nodes are in; skip without soft ones."""
+        notes: _Notes = state[self.name]
+        if not notes.soft or not nodes.length:
+            return SKIP
+        complete = nodes.alive
+        if notes.need_all_keys:
+            complete = has_all_keys(notes.soft, nodes)
+        notes.unscored = ~complete
+        candidates = feasible & complete
+        notes.crowding = [
+            _crowding(c, pod.pod, nodes, notes.cluster, complete, candidates) for c in notes.soft
+        ]
+        return None
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> IntArray:
+        """The weighted number of pods in the node's domains; -1 for nodes not to be scored."""
+        notes: _Notes = state[self.name]
+        crowd = np.zeros(nodes.length)
+        for constraint, (pods, weight) in zip(notes.soft, notes.crowding, strict=True):
+            ids = nodes.label(constraint.key)
+            here = pods[nodes.rows] if constraint.key == HOSTNAME else pods.take(ids)
+            crowd += np.where(ids == ABSENT, 0.0, here * weight + (constraint.max_skew - 1))
+        scores = np.floor(crowd + 0.5).astype(np.int64)
+        scores[notes.unscored[nodes.rows]] = -1
+        return scores
+
+    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+        """The emptiest gets 100, the others in proportion; nodes not scored get 0."""
+        scored = feasible & (scores >= 0)
+        most = int(scores.max(where=scored, initial=0))
+        if most == 0:
+            return np.where(scores >= 0, 100, 0)
+        least = int(scores.min(where=scored, initial=most))
+        return np.where(scored, 100 * (most + least - scores) // most, 0)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _take_notes(self, pod: Pod, cluster: Cluster) -> _Notes:
+        own = pod.spec.topology_spread_constraints
+        constraints = own or self._default_constraints(pod, cluster)
+        labels = pod.metadata.labels
+        hard, soft = (
+            [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
+            for when in ("DoNotSchedule", "ScheduleAnyway")
+        )
+        return _Notes(cluster, hard, soft, need_all_keys=bool(own) or not self._system)
+
+    def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
+        selectors = default_selector(pod, cluster.objects)
+        return [with_selector(c, selectors) for c in self._defaults] if selectors else []
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _hard(pod: PodInfo) -> list[Constraint]:
+        """The pod's own hard constraints; defaults are known only with the cluster at hand."""
+        return [
+            compile_constraint(c, pod.pod.metadata.labels)
+            for c in pod.pod.spec.topology_spread_constraints
+            if c.when_unsatisfiable == "DoNotSchedule"
+        ]
+
+    @staticmethod
+    def _counts_now(pod: PodInfo, event: ClusterEvent) -> bool:
+        """A pod that counts came, went, or began or ceased to count."""
+        constraints = PodTopologySpread._hard(pod)
+        if event.pod is None or not constraints:
+            return True
+        if event.pod.metadata.namespace != pod.pod.metadata.namespace:
+            return False
+        after = event.pod.metadata.labels
+        if event.pod_before is None:
+            return any(c.selector.matches(after) for c in constraints)
+        before = event.pod_before.metadata.labels
+        return any(c.selector.matches(before) != c.selector.matches(after) for c in constraints)
+
+    @staticmethod
+    def _domains_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+        """A node with the topology keys came or went, or changed its domain or taints."""
+        constraints = PodTopologySpread._hard(pod)
+        node, before = event.node, event.node_before
+        if not constraints or (node is None and before is None):
+            return True
+        had = before is not None and node_has_all_keys(constraints, before)
+        has = node is not None and node_has_all_keys(constraints, node)
+        if node is None or before is None or had != has:
+            return had or has
+        labels, old = node.metadata.labels, before.metadata.labels
+        moved = any(labels.get(c.key) != old.get(c.key) for c in constraints)
+        return has and (moved or node.spec.taints != before.spec.taints)
+
+    wake_on = (
+        WakeUp(EventKind.POD_ADDED | EventKind.POD_REMOVED | EventKind.POD_LABELS, _counts_now),
+        WakeUp(
+            EventKind.NODE_ADDED
+            | EventKind.NODE_REMOVED
+            | EventKind.NODE_LABELS
+            | EventKind.NODE_TAINTS,
+            _domains_changed,
+        ),
+        WakeUp(EventKind.OWN_UPDATE),
+        WakeUp(EventKind.OTHER, lambda _, event: event.resource != "Namespace"),
+    )
+
+
+def _room(constraint: Constraint, pod: Pod, cluster: Cluster, sums: DomainSums) -> IntArray:
+    """Domain → how many more pods it can take beyond this one; negative: not even this one.
+
+    So it is for nodes without the label, in the last place.
+    """
+    pods = sums.of(constraint.pods(cluster.counts, pod.metadata.namespace).by_row())
+    least = 0
+    if len(sums.present) and len(sums.present) >= constraint.min_domains:
+        least = int(pods[sums.present].min())
+    itself = int(constraint.selector.matches(pod.metadata.labels))
+    room: IntArray = constraint.max_skew + least - itself - pods
+    room[-1] = -1
+    return room
+
+
+def _crowding(
+    constraint: Constraint,
+    pod: Pod,
+    nodes: NodeView,
+    cluster: Cluster,
+    complete: BoolArray,
+    candidates: BoolArray,
+) -> tuple[IntArray, float]:
+    """(domain → pods, weight of a pod); for hosts, row → pods."""
+    counts = constraint.pods(cluster.counts, pod.metadata.namespace).by_row()
+    if constraint.key == HOSTNAME:
+        # Upstream counts a host's own pods whatever the inclusion policies say.
+        return counts, log(np.count_nonzero(candidates) + 2)
+    ids = nodes.label(constraint.key)
+    size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
+    among = complete & constraint.included(pod, nodes) & (ids != ABSENT)
+    pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values))
+    return np.append(pods, 0), log(size + 2)

@@ -1,0 +1,155 @@
+"""Topology spread constraints, compiled for one class of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from arranger.api.selectors import Selector, untolerated
+from arranger.api.types.core import (
+    LabelSelector,
+    Node,
+    Pod,
+    Requirement,
+    TopologySpreadConstraint,
+)
+from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.selector_counts import CountCache, PodCounts
+from arranger.plugins.helpers.node_selectors import RequiredNodes
+from arranger.plugins.nodes.taint_toleration import HARD
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A constraint with its selector compiled."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+    selector: Selector
+    selector_key: bytes
+
+    def pods(self, counts: CountCache, namespace: str) -> PodCounts:
+        """How many pods on each node count: of the namespace, selected, not terminating."""
+        selector = self.selector
+
+        def matches(pod: Pod) -> bool:
+            metadata = pod.metadata
+            return metadata.deletion_timestamp is None and selector.matches(metadata.labels)
+
+        if selector.empty:  # upstream counts nothing for a selector that selects everything
+            return counts.get("no pods", frozenset(), matches)
+        return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
+
+    def included(self, pod: Pod, nodes: NodeView) -> BoolArray:
+        """Which nodes count by the two inclusion policies."""
+        included = nodes.alive.copy()
+        if self.honor_affinity:
+            included &= RequiredNodes(pod).mask(nodes)
+        if self.honor_taints:
+            included &= _tolerated(pod, nodes)
+        return included
+
+
+def compile_constraint(
+    constraint: TopologySpreadConstraint, labels: Mapping[str, str]
+) -> Constraint:
+    """Fill in defaults, and ``matchLabelKeys`` from the pod's labels."""
+    also = [
+        Requirement(key, "In", [labels[key]])
+        for key in constraint.match_label_keys
+        if key in labels
+    ]
+    return Constraint(
+        key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        min_domains=constraint.min_domains or 1,
+        honor_affinity=constraint.node_affinity_policy == "Honor",
+        honor_taints=constraint.node_taints_policy == "Honor",
+        selector=Selector(constraint.label_selector, also=also),
+        selector_key=_encode((constraint.label_selector, also)),
+    )
+
+
+def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...]:
+    """What the Services and the controller of a pod select by: all must match.
+
+    Upstream: ``helper.DefaultSelector``.
+    """
+    namespace, labels = pod.metadata.namespace, pod.metadata.labels
+    merged: dict[str, str] = {}
+    for service in objects.of(Service, namespace):
+        wanted = service.spec.selector
+        if wanted and wanted.items() <= labels.items():
+            merged.update(wanted)
+    selectors: list[LabelSelector] = []
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    match (owner.api_version, owner.kind) if owner is not None else None:
+        case ("v1", "ReplicationController"):
+            assert owner is not None
+            replication = objects.get(ReplicationController, namespace, owner.name)
+            merged.update(replication.spec.selector if replication is not None else {})
+        case ("apps/v1", "ReplicaSet" | "StatefulSet" as kind):
+            assert owner is not None
+            workload: ReplicaSet | StatefulSet | None
+            if kind == "ReplicaSet":
+                workload = objects.get(ReplicaSet, namespace, owner.name)
+            else:
+                workload = objects.get(StatefulSet, namespace, owner.name)
+            if workload is not None and workload.spec.selector is not None:
+                selectors.append(workload.spec.selector)
+    return (LabelSelector(match_labels=merged), *selectors) if merged else tuple(selectors)
+
+
+def with_selector(
+    constraint: TopologySpreadConstraint, selectors: Sequence[LabelSelector]
+) -> TopologySpreadConstraint:
+    """A default constraint for the pods that all of ``selectors`` select."""
+    expressions = [
+        *(Requirement(k, "In", [v]) for s in selectors for k, v in s.match_labels.items()),
+        *(expression for s in selectors for expression in s.match_expressions),
+    ]
+    selector = LabelSelector(match_expressions=expressions)
+    return msgspec.structs.replace(constraint, label_selector=selector)
+
+
+def has_all_keys(constraints: Sequence[Constraint], nodes: NodeView) -> BoolArray:
+    """Which nodes carry every topology key."""
+    present = nodes.alive.copy()
+    for constraint in constraints:
+        present &= nodes.label(constraint.key) != ABSENT
+    return present
+
+
+def node_has_all_keys(constraints: Sequence[Constraint], node: Node) -> bool:
+    """Whether one node carries every topology key."""
+    return all(constraint.key in node.metadata.labels for constraint in constraints)
+
+
+def sum_by_domain(ids: IdArray, counts: IntArray, among: BoolArray, domains: int) -> IntArray:
+    """Domain id → sum of ``counts`` over the rows ``among``; absent ids must not be among them."""
+    sums = np.bincount(ids[among], weights=counts[among], minlength=domains)
+    return sums.astype(np.int64)
+
+
+def _tolerated(pod: Pod, nodes: NodeView) -> BoolArray:
+    tolerations = pod.spec.tolerations
+    passes = np.zeros(len(nodes.table.taint_lists), dtype=np.bool_)
+    for number in np.unique(nodes.taints).tolist():
+        taints = nodes.table.taints_of(number)
+        passes[number] = not untolerated(taints, tolerations, HARD)
+    return passes.take(nodes.taints)

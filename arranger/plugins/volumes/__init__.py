@@ -1,0 +1,1 @@
+"""Plugins that judge nodes by a pod's volumes."""

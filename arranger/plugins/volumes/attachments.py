@@ -1,0 +1,240 @@
+"""Which volumes are attached to each node, and how many its drivers allow.
+
+Kept current: a row is counted again only when its pods have changed, or an object has that was
+looked up when it was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from arranger.api.types.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import IntArray, grown
+from arranger.cluster.object_store import T
+from arranger.cluster.pod_info import PodInfo
+from arranger.plugins.volumes.claims import made_for, uses_of
+from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
+
+#: A driver, and what it calls the volume; "" for the volume that a claim will have.
+Attached = tuple[str, str, str]
+#: The limit where there is none.
+UNLIMITED: Final = 2**62
+_NOTHING_READ: Final = frozenset[Any]()
+
+_Key = tuple[type[Any], str, str]
+
+
+class Reader:
+    """Looks objects up, and remembers which."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._objects = cluster.objects
+        self.read: set[_Key] = set()
+
+    def get(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """The object of that name, if there is one."""
+        self.read.add((kind, namespace, name))
+        return self._objects.get(kind, namespace, name)
+
+
+def volumes_of(pod: PodInfo, reader: Reader) -> Iterator[Attached]:
+    """The volumes that have to be attached for a pod, where CSI drivers serve the old plugins.
+
+    Volumes without a driver are passed over, and so are claims that do not exist or are not the
+    pod's: other plugins deal with these.
+    """
+    namespace = pod.pod.metadata.namespace
+    for use in uses_of(pod):
+        claim = reader.get(PersistentVolumeClaim, namespace, use.name)
+        if claim is None or (use.ephemeral and not made_for(claim, pod.pod)):
+            continue
+        attached = _of_claim(claim, reader)
+        if attached is not None:
+            yield attached
+    for volume in pod.volumes:
+        if (migrated := migration_of(volume)) is not None:
+            migration, source = migrated
+            yield migration.driver, migration.handle(source, {}), ""
+
+
+def _of_claim(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
+    volume = None
+    if claim.spec.volume_name:
+        volume = reader.get(PersistentVolume, "", claim.spec.volume_name)
+    if volume is None:
+        return _of_class(claim, reader)
+    if volume.spec.csi is not None:
+        found = volume.spec.csi.driver, volume.spec.csi.volume_handle, ""
+    elif (migrated := migration_of(volume)) is not None:
+        migration, source = migrated
+        found = migration.driver, migration.handle(source, volume.metadata.labels), ""
+    else:
+        return None
+    return found if found[0] and found[1] else None
+
+
+def _of_class(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
+    if not claim.class_name:
+        return None
+    storage_class = reader.get(StorageClass, "", claim.class_name)
+    if storage_class is None:
+        return None
+    provisioner = storage_class.provisioner
+    return DRIVERS.get(provisioner, provisioner), "", claim.key
+
+
+class _Row(NamedTuple):
+    """What was counted for a row, and what it rests on."""
+
+    by_pods: frozenset[Attached]
+    counts: dict[str, int]
+    limits: dict[str, int]
+    read: frozenset[_Key]
+
+
+_EMPTY: Final = _Row(frozenset(), {}, {}, _NOTHING_READ)
+
+
+class VolumeUse:
+    """Attached volumes by row and driver."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._table, self._objects = cluster.table, cluster.objects
+        self._table_version = self._objects_version = -1
+        self._rows: list[_Row] = []
+        self._counts: dict[str, IntArray] = {}
+        self._limits: dict[str, IntArray] = {}
+        self._holders: dict[Attached, set[int]] = {}
+        self._readers: dict[_Key, set[int]] = {}
+        self._attachments: dict[str, set[str]] = {}
+
+    def limits(self, driver: str) -> IntArray | None:
+        """Row → how many of the driver's volumes may be attached; ``None`` if nowhere limited."""
+        return self._limits.get(driver)
+
+    def counts(self, driver: str) -> IntArray:
+        """Row → how many of the driver's volumes are attached, where they are limited."""
+        return self._counts[driver]
+
+    def holders(self, volume: Attached) -> Iterable[int]:
+        """The rows where pods use a volume already."""
+        return self._holders.get(volume, ())
+
+    def refresh(self, cluster: Cluster) -> None:
+        """Count the rows again that may have changed."""
+        table, objects = self._table, self._objects
+        dirty: set[int] | None = None
+        placed = table.changed_since(self._table_version) if self._table_version >= 0 else None
+        stored = (
+            objects.storage_changed_since(self._objects_version)
+            if self._objects_version >= 0
+            else None
+        )
+        self._table_version, self._objects_version = table.version, objects.storage_version
+        if placed is not None and stored is not None:
+            dirty = {row for _, row in placed}
+            for changed in stored:
+                meta = changed.metadata
+                dirty |= self._readers.get((type(changed), meta.namespace, meta.name), set())
+                if isinstance(changed, VolumeAttachment):
+                    self._see_attachment(changed)
+                    row = table.index.get(changed.spec.node_name)
+                    dirty |= set() if row is None else {row}
+        else:
+            self._attachments.clear()
+            for attachment in objects.of(VolumeAttachment, ""):
+                self._see_attachment(attachment)
+            dirty = set(range(table.size))
+        self._make_room()
+        for row in dirty:
+            self._count(row, cluster)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _see_attachment(self, attachment: VolumeAttachment) -> None:
+        name, node = attachment.metadata.name, attachment.spec.node_name
+        names = self._attachments.setdefault(node, set())
+        if self._objects.get(VolumeAttachment, "", name) is not None:
+            names.add(name)
+            return
+        names.discard(name)
+        if not names:
+            del self._attachments[node]
+
+    def _make_room(self) -> None:
+        self._rows += [_EMPTY] * (self._table.size - len(self._rows))
+        capacity = len(self._table.alive)
+        for arrays, filler in ((self._counts, 0), (self._limits, UNLIMITED)):
+            for driver, array in arrays.items():
+                if len(array) < capacity:
+                    arrays[driver] = grown(array, capacity, filler)
+
+    def _count(self, row: int, cluster: Cluster) -> None:
+        before, after = self._rows[row], self._sum_up(row, cluster)
+        if before == after:
+            return
+        self._rows[row] = after
+        for volume in before.by_pods - after.by_pods:
+            self._holders[volume].discard(row)
+            if not self._holders[volume]:
+                del self._holders[volume]
+        for volume in after.by_pods - before.by_pods:
+            self._holders.setdefault(volume, set()).add(row)
+        for key in before.read - after.read:
+            self._readers[key].discard(row)
+            if not self._readers[key]:
+                del self._readers[key]
+        for key in after.read - before.read:
+            self._readers.setdefault(key, set()).add(row)
+        for driver in before.limits.keys() | after.limits.keys():
+            self._column(self._limits, driver, UNLIMITED)[row] = after.limits.get(driver, UNLIMITED)
+            self._column(self._counts, driver, 0)[row] = after.counts.get(driver, 0)
+
+    def _column(self, arrays: dict[str, IntArray], driver: str, filler: int) -> IntArray:
+        if driver not in arrays:
+            arrays[driver] = np.full(len(self._table.alive), filler, dtype=np.int64)
+        return arrays[driver]
+
+    def _sum_up(self, row: int, cluster: Cluster) -> _Row:
+        node = self._table.nodes[row]
+        if node is None:
+            return _EMPTY
+        name = node.metadata.name
+        reader = Reader(cluster)
+        csi_node = reader.get(CSINode, "", name)
+        limits = csi_node.limits if csi_node is not None else {}
+        if not limits:
+            return _Row(frozenset(), {}, {}, frozenset(reader.read))
+        by_pods = frozenset(
+            volume
+            for pod in self._table.pods[row].values()
+            if pod.volumes
+            for volume in volumes_of(pod, reader)
+        )
+        counts: dict[str, int] = {}
+        for driver, *_ in by_pods | self._attached(name, reader):
+            counts[driver] = counts.get(driver, 0) + 1
+        return _Row(by_pods, counts, limits, frozenset(reader.read))
+
+    def _attached(self, node: str, reader: Reader) -> set[Attached]:
+        """What is attached to a node by the word of VolumeAttachments."""
+        found: set[Attached] = set()
+        for name in self._attachments.get(node, ()):
+            attachment = reader.get(VolumeAttachment, "", name)
+            if attachment is None or not attachment.spec.attacher:
+                continue
+            of = attachment.spec.source.persistent_volume_name
+            volume = None if of is None else reader.get(PersistentVolume, "", of)
+            if volume is not None and volume.spec.csi is not None:
+                found.add((attachment.spec.attacher, volume.spec.csi.volume_handle, ""))
+        return found

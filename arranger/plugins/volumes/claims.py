@@ -1,0 +1,104 @@
+"""What the volume plugins have in common: which claims a pod uses, and what they are told by.
+
+Upstream: ``k8s.io/component-helpers/storage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
+
+from arranger.api.types.core import Pod
+from arranger.api.types.storage import PersistentVolumeClaim
+from arranger.cluster.object_store import Storage
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+
+
+class Use(NamedTuple):
+    """A claim that a pod uses; ``ephemeral`` if it is made for this pod alone."""
+
+    name: str
+    ephemeral: bool
+
+
+def uses_of(pod: PodInfo) -> Iterator[Use]:
+    """The claims a pod uses, in the order of its volumes.
+
+    One that it names twice counts once; upstream may bind it to two volumes.
+    """
+    named: set[str] = set()
+    for volume in pod.volumes:
+        if volume.persistent_volume_claim is not None:
+            name = volume.persistent_volume_claim.claim_name
+            if name not in named:
+                named.add(name)
+                yield Use(name, ephemeral=False)
+        elif volume.ephemeral is not None:
+            yield Use(f"{pod.pod.metadata.name}-{volume.name}", ephemeral=True)
+
+
+def made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether an ephemeral claim belongs to this pod, not to one that had its name before."""
+    return any(
+        owner.controller and owner.uid == pod.metadata.uid
+        for owner in claim.metadata.owner_references
+    )
+
+
+def not_made_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
+    """The reason to refuse an ephemeral claim that is not the pod's."""
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def not_found(kind: str, name: str) -> str:
+    """The API's text for a missing object."""
+    return f'{kind} "{name}" not found'
+
+
+def volume_sign(pod: PodInfo) -> Hashable:
+    """What beyond the spec tells which claims a pod uses."""
+    if not pod.volumes:
+        return ()
+    metadata = pod.pod.metadata
+    if any(use.ephemeral for use in uses_of(pod)):
+        return metadata.namespace, metadata.name, metadata.uid
+    return metadata.namespace
+
+
+# --- waking ------------------------------------------------------------------------------------
+
+#: Whether an object that is now in its first state and was in its second may help the pod.
+Helps = Callable[[PodInfo, Storage, Storage | None], bool]
+
+
+def when_stored(**helps: Helps) -> WakeUp:
+    """Wake when an object of one of these kinds comes or changes, and the kind's hint agrees."""
+
+    def hint(pod: PodInfo, event: ClusterEvent) -> bool:
+        helpful, after, before = helps.get(event.resource), event.stored, event.stored_before
+        if helpful is None or after is None:
+            return False
+        assert isinstance(after, Storage), f"{event.resource} is not storage"
+        assert before is None or isinstance(before, Storage)
+        return helpful(pod, after, before)
+
+    return WakeUp(EventKind.OTHER, hint)
+
+
+def is_used(pod: PodInfo, after: Storage, _before: Storage | None) -> bool:
+    """The pod uses the claim."""
+    metadata = after.metadata
+    return metadata.namespace == pod.pod.metadata.namespace and any(
+        use.name == metadata.name for use in uses_of(pod)
+    )
+
+
+def is_new_and_used(pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    """The pod uses the claim, which has not been there before."""
+    return before is None and is_used(pod, after, before)
+
+
+def is_new(_pod: PodInfo, _after: Storage, before: Storage | None) -> bool:
+    """The object has not been there before."""
+    return before is None

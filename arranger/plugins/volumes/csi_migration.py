@@ -1,0 +1,142 @@
+"""Volumes of plugins that left Kubernetes' own tree: CSI drivers serve them under other names.
+
+Upstream: ``k8s.io/csi-translation-lib``, for the five plugins whose volumes the scheduler
+translates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from arranger.api.types.core import Requirement, Volume
+from arranger.api.types.storage import PersistentVolume
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+_UNSPECIFIED: Final = "UNSPECIFIED"
+
+Source = Mapping[str, Any]
+#: Node selector terms, any of which must hold; each a list of expressions.
+Terms = list[list[Requirement]]
+
+
+def _ebs_handle(source: Source, _labels: Mapping[str, str]) -> str:
+    volume = str(source.get("volumeID", ""))
+    return volume.rpartition("/")[2] if volume.startswith("aws://") else volume
+
+
+def _gce_handle(source: Source, labels: Mapping[str, str]) -> str:
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or _UNSPECIFIED).split("__")
+    place = f"zones/{zones[0]}"
+    if len(zones) > 1:
+        place = f"regions/{zones[0].rpartition('-')[0]}"
+    return f"projects/{_UNSPECIFIED}/{place}/disks/{source.get('pdName', '')}"
+
+
+def _field(name: str) -> Callable[[Source, Mapping[str, str]], str]:
+    return lambda source, _labels: str(source.get(name, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A former in-tree plugin.
+
+    Attributes:
+        field: of the volume's spec, in our spelling.
+        plugin: its name, which also was that of its provisioner.
+        driver: the CSI driver that serves its volumes.
+        topology_key: the label by which the driver's nodes tell their zone, "" for none.
+        handle: how the driver calls a volume, by its source and the volume's labels.
+    """
+
+    field: str
+    plugin: str
+    driver: str
+    topology_key: str
+    handle: Callable[[Source, Mapping[str, str]], str]
+
+    def source(self, volume: Volume | PersistentVolume) -> Source | None:
+        """What the volume says about itself, if it is of this plugin."""
+        spec = volume.spec if isinstance(volume, PersistentVolume) else volume
+        found: Source | None = getattr(spec, self.field)
+        return found
+
+
+MIGRATIONS: Final = (
+    Migration(
+        "aws_elastic_block_store",
+        "kubernetes.io/aws-ebs",
+        "ebs.csi.aws.com",
+        "topology.ebs.csi.aws.com/zone",
+        _ebs_handle,
+    ),
+    Migration(
+        "gce_persistent_disk",
+        "kubernetes.io/gce-pd",
+        "pd.csi.storage.gke.io",
+        "topology.gke.io/zone",
+        _gce_handle,
+    ),
+    Migration(
+        "azure_disk",
+        "kubernetes.io/azure-disk",
+        "disk.csi.azure.com",
+        "",
+        _field("diskURI"),
+    ),
+    Migration(
+        "cinder",
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "topology.cinder.csi.openstack.org/zone",
+        _field("volumeID"),
+    ),
+    Migration(
+        "portworx_volume",
+        "kubernetes.io/portworx-volume",
+        "pxd.portworx.com",
+        "",
+        _field("volumeID"),
+    ),
+)
+#: Provisioner of the old days → the driver that provisions now.
+DRIVERS: Final[Mapping[str, str]] = {m.plugin: m.driver for m in MIGRATIONS}
+
+
+def migration_of(volume: Volume | PersistentVolume) -> tuple[Migration, Source] | None:
+    """Which former plugin a volume is of, if it is of one."""
+    for migration in MIGRATIONS:
+        source = migration.source(volume)
+        if source is not None:
+            return migration, source
+    return None
+
+
+def translated(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms | None:
+    """Where a volume can be used, in the words of its driver's nodes: ``key`` names the zone."""
+    labels = volume.metadata.labels
+    stated = {expression.key for term in terms or () for expression in term}
+    names = [(ZONE, REGION), (BETA_ZONE, BETA_REGION)]
+    by_terms = [pair for pair in names if pair[0] in stated]
+    by_labels = [pair for pair in names if pair[0] in labels]
+    zone, region = (by_terms or by_labels or names)[0]
+    renamed = {zone: key} if zone in stated else {}
+    if region == BETA_REGION:
+        renamed[region] = REGION
+    result = None
+    if terms is not None:
+        result = [[_named(e, renamed.get(e.key, e.key)) for e in term] for term in terms]
+    if zone not in stated and zone in labels:
+        zones = sorted({part.strip() for part in labels[zone].split("__")} - {""})
+        if zones:
+            inside = Requirement(key, "In", zones)
+            result = [[*term, inside] for term in result or [[]]]
+    return result
+
+
+def _named(requirement: Requirement, key: str) -> Requirement:
+    return Requirement(key, requirement.operator, requirement.values)

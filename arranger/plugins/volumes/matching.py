@@ -1,0 +1,307 @@
+"""Which volumes a pod's unbound claims would get, on every node of a view.
+
+Upstream: ``FindPodVolumes`` of the VolumeBinding plugin and ``FindMatchingVolume`` of
+``k8s.io/component-helpers/storage/volume``. Of volumes of one size the first by name is chosen;
+upstream leaves that to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from arranger.api.selectors import Selector
+from arranger.api.types.core import Requirement
+from arranger.api.types.storage import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
+from arranger.framework.filter_result import Grouped, Rejection
+from arranger.framework.status import Code
+from arranger.plugins.volumes.topology import Places, terms_of
+
+#: Why a node will not do, as bits: there may be several reasons at once, told in this order.
+ELSEWHERE: Final = 1
+NO_VOLUME: Final = 2
+NO_SPACE: Final = 4
+MISSING: Final = 8
+REASONS: Final = {
+    ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
+    NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
+    NO_SPACE: "node(s) did not have enough free storage",
+    MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+_NONE: Final = -1
+
+
+class Wanted:
+    """An unbound claim, and the volumes that would do for it, the best first."""
+
+    def __init__(self, claim: PersistentVolumeClaim, volumes: tuple[PersistentVolume, ...]) -> None:
+        self.claim = claim
+        self.volumes = volumes
+
+    @cached_property
+    def ids(self) -> dict[int, int]:
+        """Volume → its place among :attr:`volumes`."""
+        return {id(volume): number for number, volume in enumerate(self.volumes)}
+
+    def best(self, places: Places) -> IntArray:
+        """The best volume on each node, as an index; as many as there are where none is."""
+        best = np.full(places.nodes.length, len(self.volumes), dtype=np.int64)
+        by_value, others = self._index
+        values = places.nodes.table.label_values
+        for key, numbers in by_value.items():
+            column = places.nodes.label(key)  # asked for first: a new column numbers its values
+            # The last place is that of nodes without the label.
+            of_value = np.full(len(values) + 1, len(self.volumes), dtype=np.int64)
+            for value, number in numbers.items():
+                of_value[values.find(value)] = number
+            of_value[ABSENT] = len(self.volumes)
+            np.minimum(best, of_value[column], out=best)
+        for number in others:
+            rows = places.of_volume(self.volumes[number])
+            best[rows] = np.minimum(best[rows], number)
+        return best
+
+    @cached_property
+    def _index(self) -> tuple[dict[str, dict[str, int]], list[int]]:
+        """Label → value → the best volume usable where a node has it; and all other volumes."""
+        by_value: dict[str, dict[str, int]] = {}
+        others: list[int] = []
+        for number, volume in enumerate(self.volumes):
+            terms = terms_of(volume)
+            if terms is not None and len(terms) == 1 and _asks_for_values(terms[0]):
+                first = by_value.setdefault(terms[0][0].key, {})
+                for value in terms[0][0].values:
+                    first.setdefault(value, number)
+            else:
+                others.append(number)
+            if terms is None:
+                break  # it can be used anywhere, and those behind it are no better
+        return by_value, others
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found, one entry per row of the view.
+
+    Attributes:
+        conflicts: the reasons against the node, as bits; 0 for none.
+        chosen: claim → the volume it would get there, as an index into ``Wanted.volumes``.
+        made: the claims that would be provisioned, and where.
+    """
+
+    conflicts: IntArray
+    chosen: list[tuple[Wanted, IntArray]] = field(default_factory=list)
+    made: list[tuple[PersistentVolumeClaim, BoolArray]] = field(default_factory=list)
+
+    def grouped(self) -> Grouped:
+        """The reasons, in the form that Filter explains itself in."""
+        codes, kinds = np.unique(self.conflicts, return_inverse=True)
+        rejections = [
+            Rejection(tuple(r for bit, r in REASONS.items() if code & bit), Code.UNRESOLVABLE)
+            for code in codes.tolist()
+        ]
+        return rejections, np.where(self.conflicts > 0, kinds, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a class of pods.
+
+    Attributes:
+        bound: the volumes they are bound to; ``None`` for one that does not exist.
+        promised: unbound, and to be provisioned for a node that has been selected.
+        wanted: unbound, the smallest first.
+    """
+
+    objects: ObjectStore
+    bound: tuple[PersistentVolume | None, ...]
+    promised: tuple[PersistentVolumeClaim, ...]
+    wanted: tuple[Wanted, ...]
+
+    @classmethod
+    def of(
+        cls,
+        objects: ObjectStore,
+        bound: Iterable[PersistentVolumeClaim],
+        unbound: Sequence[PersistentVolumeClaim],
+    ) -> Claims:
+        """Look up what the claims need; the unbound ones wait for their first pod."""
+        promised = [c for c in unbound if SELECTED_NODE in c.metadata.annotations]
+        waiting = [c for c in unbound if SELECTED_NODE not in c.metadata.annotations]
+        volumes: dict[str, list[PersistentVolume]] = {claim.class_name: [] for claim in waiting}
+        for volume in objects.of(PersistentVolume, "") if waiting else ():
+            if (of_class := volumes.get(volume.class_name)) is not None:
+                of_class.append(volume)
+        return cls(
+            objects,
+            tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
+            tuple(promised),
+            tuple(
+                Wanted(claim, _suitable(claim, volumes[claim.class_name]))
+                for claim in sorted(waiting, key=lambda claim: claim.size or 0)
+            ),
+        )
+
+    @property
+    def unbound(self) -> bool:
+        """Whether something has to be bound before the pod can be."""
+        return bool(self.promised or self.wanted)
+
+    def find(self, nodes: NodeView) -> Found:
+        """Judge the nodes of a view, and say which volumes the claims would get on each."""
+        places = Places(nodes)
+        found = Found(np.zeros(nodes.length, dtype=np.int64))
+        self._judge_bound(places, found)
+        undecided = self._judge_promised(places, found)
+        provision = [(claim, undecided) for claim in self.promised]
+        for wanted in self.wanted:
+            chosen = _choose(wanted, undecided, found.chosen, places)
+            found.chosen.append((wanted, chosen))
+            provision.append((wanted.claim, undecided & (chosen == _NONE)))
+        self._judge_provisions(provision, places, found)
+        return found
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _judge_bound(self, places: Places, found: Found) -> None:
+        """The first bound volume that rules a node out tells the reason."""
+        undecided = places.nodes.every()
+        for volume in self.bound:
+            if volume is None:
+                found.conflicts[undecided] |= MISSING
+                return
+            usable = places.of_bound(volume, self.objects)
+            found.conflicts[undecided & ~usable] |= ELSEWHERE
+            undecided &= usable
+
+    def _judge_promised(self, places: Places, found: Found) -> BoolArray:
+        """Rule out all nodes but the selected one; returns where there is more to look at."""
+        undecided = places.nodes.every()
+        rows = places.nodes.numbers()
+        for claim in self.promised:
+            selected = claim.metadata.annotations[SELECTED_NODE]
+            undecided &= rows == places.nodes.table.index.get(selected, _NONE)
+        found.conflicts[~undecided] |= NO_VOLUME
+        return undecided
+
+    def _judge_provisions(
+        self,
+        provision: Iterable[tuple[PersistentVolumeClaim, BoolArray]],
+        places: Places,
+        found: Found,
+    ) -> None:
+        """Whether what no volume was found for can be made; the first that cannot tells why."""
+        failed = places.nodes.none()
+        for claim, where in provision:
+            needed = where & ~failed
+            if needed.any():
+                against = self._against_making(claim, places)
+                conflicts = np.where(needed, against, 0)
+                found.conflicts |= conflicts
+                failed |= conflicts > 0
+            found.made.append((claim, needed))
+
+    def _against_making(self, claim: PersistentVolumeClaim, places: Places) -> IntArray:
+        """Why a claim's volume cannot be made on the nodes, as bits."""
+        against = np.full(places.nodes.length, NO_VOLUME, dtype=np.int64)
+        storage_class = self.objects.get(StorageClass, "", claim.class_name)
+        if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+            return against
+        against[places.of_class(storage_class)] = 0
+        space = self._with_space(claim, storage_class, places)
+        if space is not None:
+            against[(against == 0) & ~space] = NO_SPACE
+        return against
+
+    def _with_space(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, places: Places
+    ) -> BoolArray | None:
+        """Where the driver says there is space enough; ``None`` if it does not tell."""
+        driver = self.objects.get(CSIDriver, "", storage_class.provisioner)
+        size = claim.size
+        if driver is None or not driver.spec.storage_capacity or size is None:
+            return None
+        space = places.nodes.none()
+        for capacity in self.objects.everywhere(CSIStorageCapacity):
+            if (
+                capacity.storage_class_name == storage_class.metadata.name
+                and capacity.node_topology is not None
+                and (largest := capacity.largest) is not None
+                and largest >= size
+            ):
+                space[places.of_selector(capacity.node_topology)] = True
+        return space
+
+
+def _choose(
+    wanted: Wanted,
+    undecided: BoolArray,
+    before: Sequence[tuple[Wanted, IntArray]],
+    places: Places,
+) -> IntArray:
+    """The best volume on each node that no earlier claim of the pod has chosen there."""
+    taken = [(other.ids, at) for other, at in before if not wanted.ids.keys().isdisjoint(other.ids)]
+    if not taken:
+        best = wanted.best(places)
+        return np.where(undecided & (best < len(wanted.volumes)), best, _NONE)
+    chosen = np.full(places.nodes.length, _NONE, dtype=np.int64)
+    left = int(undecided.sum())
+    for number, volume in enumerate(wanted.volumes):
+        if not left:
+            break
+        rows = places.of_volume(volume)
+        rows = rows[undecided[rows] & (chosen[rows] == _NONE)]
+        for numbers, theirs in taken:
+            if (as_theirs := numbers.get(id(volume))) is not None:
+                rows = rows[theirs[rows] != as_theirs]
+        chosen[rows] = number
+        left -= len(rows)
+    return chosen
+
+
+def _asks_for_values(term: Sequence[Requirement]) -> bool:
+    return len(term) == 1 and term[0].operator == "In"
+
+
+def _suitable(
+    claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
+) -> tuple[PersistentVolume, ...]:
+    """The volumes that would do, wherever they are: the one kept for the claim, or the smallest."""
+    spec, size = claim.spec, claim.size or 0
+    selector = None if spec.selector is None else Selector(spec.selector)
+    free: list[PersistentVolume] = []
+    for volume in volumes:
+        theirs = volume.spec
+        if (
+            (theirs.claim_ref is not None and not volume.meant_for(claim))
+            or volume.metadata.deletion_timestamp is not None
+            or theirs.volume_mode != spec.volume_mode
+            or (theirs.volume_attributes_class_name or "")
+            != (spec.volume_attributes_class_name or "")
+            or volume.size < size
+        ):
+            continue
+        if volume.meant_for(claim):
+            return (volume,)
+        if (
+            volume.status.phase == "Available"
+            and (selector is None or selector.matches(volume.metadata.labels))
+            and set(spec.access_modes) <= set(theirs.access_modes)
+        ):
+            free.append(volume)
+    return tuple(sorted(free, key=lambda volume: (volume.size, volume.metadata.name)))

@@ -1,0 +1,112 @@
+"""NodeVolumeLimits: no more volumes on a node than its CSI drivers can attach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from arranger.api.types.storage import CSINode, PersistentVolumeClaim
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import Storage
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts, all_pass
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.volumes.attachments import Reader, VolumeUse, volumes_of
+from arranger.plugins.volumes.claims import (
+    is_new_and_used,
+    not_found,
+    uses_of,
+    volume_sign,
+    when_stored,
+)
+from arranger.plugins.volumes.csi_migration import migration_of
+
+TOO_MANY: Final = Rejection(("node(s) exceed max volume count",))
+
+
+class NodeVolumeLimits(Plugin):
+    """Reject nodes that could not attach the pod's volumes as well."""
+
+    reads = Reads.USAGE
+
+    def __init__(self) -> None:
+        self._use: WeakKeyDictionary[Cluster, VolumeUse] = WeakKeyDictionary()
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims are named within a namespace, and ephemeral ones after the pod."""
+        return volume_sign(pod)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Skip pods without volumes that drivers attach."""
+        if not any(
+            volume.persistent_volume_claim or volume.ephemeral is not None or migration_of(volume)
+            for volume in pod.volumes
+        ):
+            return SKIP
+        state[self.name] = cluster
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes where what is attached and what the pod adds stay within the limits."""
+        cluster: Cluster = state[self.name]
+        namespace = pod.pod.metadata.namespace
+        for use in uses_of(pod):
+            if cluster.objects.get(PersistentVolumeClaim, namespace, use.name) is None:
+                reason = not_found("persistentvolumeclaim", use.name)
+                reason = f"looking up PVC {namespace}/{use.name}: {reason}"
+                return Verdicts(nodes.none(), Rejection((reason,), Code.UNRESOLVABLE))
+        wanted = set(volumes_of(pod, Reader(cluster)))
+        if not wanted:
+            return all_pass(nodes.length)
+        attached = self._use.get(cluster)
+        if attached is None:
+            attached = self._use[cluster] = VolumeUse(cluster)
+        attached.refresh(cluster)
+        passes = nodes.every()
+        for driver, number in Counter(volume[0] for volume in wanted).items():
+            limits = attached.limits(driver)
+            if limits is not None:
+                added = np.full(len(limits), number, dtype=np.int64)
+                for volume in wanted:
+                    if volume[0] == driver:
+                        added[list(attached.holders(volume))] -= 1
+                fits = (added == 0) | (attached.counts(driver) + added <= limits)
+                passes &= fits[nodes.rows]
+        return Verdicts(passes, TOO_MANY)
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _freed(_pod: PodInfo, event: ClusterEvent) -> bool:
+        """The pod that went had volumes attached."""
+        return event.pod is None or any(
+            volume.persistent_volume_claim or volume.ephemeral is not None or migration_of(volume)
+            for volume in event.pod.spec.volumes
+        )
+
+    @staticmethod
+    def _raised(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A node's drivers came, or one can attach more."""
+        assert isinstance(after, CSINode)
+        assert before is None or isinstance(before, CSINode)
+        return before is None or any(
+            limit > before.limits.get(driver, 0) for driver, limit in after.limits.items()
+        )
+
+    @staticmethod
+    def _detached(_pod: PodInfo, event: ClusterEvent) -> bool:
+        """A volume has been detached from a node."""
+        return event.resource == "VolumeAttachment" and event.stored is None
+
+    wake_on = (
+        WakeUp(EventKind.POD_REMOVED, _freed),
+        when_stored(CSINode=_raised, PersistentVolumeClaim=is_new_and_used),
+        WakeUp(EventKind.OTHER, _detached),
+    )

@@ -1,0 +1,133 @@
+"""Where volumes can be used and where they can be made: over all nodes of a view at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from arranger.api.selectors import is_valid
+from arranger.api.types.core import LabelSelector, NodeSelectorTerm, Requirement
+from arranger.api.types.storage import CSINode, PersistentVolume, StorageClass
+from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore
+from arranger.plugins.helpers.node_selectors import Term
+from arranger.plugins.volumes.csi_migration import Migration, Terms, migration_of, translated
+
+
+def terms_of(volume: PersistentVolume) -> Terms | None:
+    """The terms of a volume's node affinity that can match; ``None`` if it can be used anywhere.
+
+    Upstream shows only the labels of a node to a volume: what it says about names is passed over.
+    """
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    terms: Iterable[NodeSelectorTerm] = affinity.required.node_selector_terms
+    return [
+        term.match_expressions
+        for term in terms
+        if (term.match_expressions or term.match_fields)
+        and all(map(is_valid, term.match_expressions))
+    ]
+
+
+class Places:
+    """Answers many questions about the labels of a view's nodes.
+
+    A volume on a node's own disk names one node of thousands, and there are thousands of such
+    volumes: for these, entries are looked up by label value and not compared one by one.
+    """
+
+    def __init__(self, nodes: NodeView) -> None:
+        self.nodes = nodes
+        self._sorted: dict[str, tuple[IntArray, IdArray]] = {}
+
+    @cached_property
+    def all(self) -> IntArray:
+        """Every entry."""
+        return np.arange(self.nodes.length, dtype=np.int64)
+
+    def anywhere_in(self, terms: Terms | None) -> IntArray:
+        """The entries that meet one of the terms; ``None`` is met everywhere."""
+        if terms is None:
+            return self.all
+        if len(terms) == 1:
+            return self._meeting(terms[0])
+        found = [self._meeting(term) for term in terms]
+        return np.unique(np.concatenate(found)) if found else self.all[:0]
+
+    def of_volume(self, volume: PersistentVolume) -> IntArray:
+        """The entries where a volume can be used, by its own words."""
+        return self.anywhere_in(terms_of(volume))
+
+    def of_bound(self, volume: PersistentVolume, objects: ObjectStore) -> BoolArray:
+        """The same of a volume in use: nodes where a CSI driver serves it are told in its words."""
+        own = self._mask(terms_of(volume))
+        migrated = migration_of(volume)
+        if migrated is None:
+            return own
+        migration, _ = migrated
+        served = self._served(migration, objects)
+        if not migration.topology_key or not served.any():
+            return own
+        there = translated(terms_of(volume), volume, migration.topology_key)
+        return np.where(served, self._mask(there), own)
+
+    def of_class(self, storage_class: StorageClass) -> IntArray:
+        """The entries where a class allows volumes to be made."""
+        if not storage_class.allowed_topologies:
+            return self.all
+        terms = [
+            [Requirement(e.key, "In", e.values) for e in term.match_label_expressions]
+            for term in storage_class.allowed_topologies
+            if term.match_label_expressions
+        ]
+        return self.anywhere_in([term for term in terms if all(map(is_valid, term))])
+
+    def of_selector(self, selector: LabelSelector) -> IntArray:
+        """The entries that a label selector means; an empty one means all."""
+        wanted = [Requirement(key, "In", [value]) for key, value in selector.match_labels.items()]
+        wanted += selector.match_expressions
+        if not all(map(is_valid, wanted)):
+            return self.all[:0]
+        return self._meeting(wanted)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _mask(self, terms: Terms | None) -> BoolArray:
+        mask = self.nodes.none()
+        mask[self.anywhere_in(terms)] = True
+        return mask
+
+    def _meeting(self, wanted: Sequence[Requirement]) -> IntArray:
+        """The entries that meet all requirements."""
+        if len(wanted) == 1 and wanted[0].operator == "In":
+            return self._with_label(wanted[0].key, wanted[0].values)
+        return np.flatnonzero(Term(wanted, ()).mask(self.nodes))
+
+    def _with_label(self, key: str, values: Sequence[str]) -> IntArray:
+        if key not in self._sorted:
+            column = self.nodes.label(key)
+            order = np.argsort(column, kind="stable")
+            self._sorted[key] = order, column[order]
+        order, ordered = self._sorted[key]
+        found: list[IntArray] = []
+        for value in values:
+            number = self.nodes.table.label_values.find(value)
+            if number != ABSENT:
+                first, last = np.searchsorted(ordered, (number, number + 1))
+                found.append(order[first:last])
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found) if found else self.all[:0]
+
+    def _served(self, migration: Migration, objects: ObjectStore) -> BoolArray:
+        """Where a CSI driver has taken the plugin over."""
+        served = self.nodes.none()
+        for place, node in self.nodes.nodes():
+            csi_node = objects.get(CSINode, "", node.name)
+            served[place] = csi_node is not None and migration.plugin in csi_node.migrated
+        return served

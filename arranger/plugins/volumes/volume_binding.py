@@ -1,0 +1,389 @@
+"""VolumeBinding: a pod runs where its volumes can be used, and has them bound before it is.
+
+The decisions are :mod:`arranger.plugins.volumes.matching`'s; here is what becomes of them: a volume
+or claim is assumed as we are going to write it, written in PreBind, and the Binding waits until the
+volume controller and the provisioner have done their part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from arranger.api.effects import Effect, PatchObject
+from arranger.api.types.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    ClaimRef,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import ObjectStore, Storage
+from arranger.cluster.pod_info import PodInfo, binds_to_place
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Verdicts
+from arranger.framework.interface import Plugin, Reads, Wait
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.helpers.args import PluginArgs
+from arranger.plugins.volumes.claims import (
+    is_used,
+    made_for,
+    not_found,
+    not_made_for,
+    uses_of,
+    volume_sign,
+    when_stored,
+)
+from arranger.plugins.volumes.matching import Claims
+from arranger.plugins.volumes.topology import Places
+
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
+
+
+class VolumeBindingArgs(PluginArgs):
+    """How long a pod with a node waits for its volumes, in seconds."""
+
+    bind_timeout_seconds: Annotated[int, Field(ge=0)] = 600
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What is worked out once for a class of pods."""
+
+    cluster: Cluster
+    claims: Claims
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What has to become true before the pod is bound.
+
+    Attributes:
+        bindings: claims and the volumes they are to be bound to.
+        provisions: claims for which a volume is to be made.
+        assumed: the objects as we are going to write them.
+        writes: the writes.
+    """
+
+    bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+    assumed: list[Storage] = field(default_factory=list)
+    writes: list[PatchObject] = field(default_factory=list)
+
+
+class VolumeBinding(Plugin):
+    """Reject nodes where a pod's volumes cannot be used, found or made; bind them."""
+
+    reads = Reads.NODE
+    Args = VolumeBindingArgs
+
+    def __init__(self, args: VolumeBindingArgs | None = None) -> None:
+        self._timeout = float((args or VolumeBindingArgs()).bind_timeout_seconds)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims are named within a namespace, and ephemeral ones after the pod."""
+        return volume_sign(pod)
+
+    # --- filtering -------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Look the claims up; refuse pods that have to wait for one, skip those without any."""
+        if not pod.volumes:
+            return SKIP
+        claims: list[PersistentVolumeClaim] = []
+        for claim in _claims_of(pod, cluster.objects):
+            if isinstance(claim, str):
+                return self.reject(claim, resolvable=False)
+            claims.append(claim)
+        if not claims:
+            return SKIP
+        unbound: list[PersistentVolumeClaim] = []
+        immediate = False
+        for claim in claims:
+            if claim.bound:
+                continue
+            storage_class = cluster.objects.get(StorageClass, "", claim.class_name)
+            if storage_class is not None and storage_class.volume_binding_mode is None:
+                reason = f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
+                return Status(Code.ERROR, (reason,), self.name)
+            if (
+                storage_class is None
+                or storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+                or claim.spec.volume_name
+            ):
+                immediate = True
+            unbound.append(claim)
+        if immediate:
+            return self.reject(UNBOUND, resolvable=False)
+        bound = [claim for claim in claims if claim.bound]
+        state[self.name] = _Notes(cluster, Claims.of(cluster.objects, bound, unbound))
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes where bound volumes can be used and the others found or made."""
+        notes: _Notes = state[self.name]
+        found = notes.claims.find(nodes)
+        return Verdicts(found.conflicts == 0, found.grouped)
+
+    # --- placing ---------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Decide about the unbound claims, and count on it from now on."""
+        notes: _Notes | None = state.get(self.name)
+        if notes is None or not notes.claims.unbound:
+            return None
+        row = notes.cluster.table.index[node]
+        found = notes.claims.find(NodeView(notes.cluster.table, slice(row, row + 1)))
+        state[_plan_key(self)] = plan = _Plan()
+        objects = notes.cluster.objects
+        for wanted, chosen in found.chosen:
+            if chosen[0] >= 0:
+                _bind(plan, wanted.claim, wanted.volumes[chosen[0]], objects)
+        for claim, here in found.made:
+            if here[0]:
+                _provision(plan, claim, node, objects)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Count on nothing any more that has not happened."""
+        plan: _Plan | None = state.pop(_plan_key(self), None)
+        if plan is not None:
+            notes: _Notes = state[self.name]
+            for assumed in reversed(plan.assumed):
+                notes.cluster.objects.give_up(assumed)
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node: str
+    ) -> Sequence[Effect] | Status | None:
+        """Write the decisions."""
+        plan: _Plan | None = state.get(_plan_key(self))
+        return None if plan is None else plan.writes
+
+    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+        """Wait until every claim is bound, or somebody takes a decision back."""
+        plan: _Plan | None = state.get(_plan_key(self))
+        if plan is None:
+            return None
+        notes: _Notes = state[self.name]
+        cluster = notes.cluster
+        row = cluster.table.index.get(node)
+        if row is None:
+            return None  # the Binding will be refused for it
+        place = Places(NodeView(cluster.table, slice(row, row + 1)))
+        problem = _progress(plan, cluster.objects, place, node)
+        if problem is None:
+            return None
+        if problem:
+            return Status(Code.ERROR, (f"binding volumes: {problem}",), self.name)
+        return Wait(self._timeout, "binding volumes: context deadline exceeded")
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _allows_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A class came, or other places are allowed."""
+        assert isinstance(after, StorageClass)
+        assert before is None or isinstance(before, StorageClass)
+        return before is None or before.allowed_topologies != after.allowed_topologies
+
+    @staticmethod
+    def _may_serve(pod: PodInfo, after: Storage, _before: Storage | None) -> bool:
+        """A volume is free, or for one of the pod's claims."""
+        assert isinstance(after, PersistentVolume)
+        ref = after.spec.claim_ref
+        if ref is None:
+            return True
+        names = {use.name for use in uses_of(pod)}
+        return ref.namespace == pod.pod.metadata.namespace and ref.name in names
+
+    @staticmethod
+    def _serves_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A node's drivers came, or have taken over other plugins."""
+        assert isinstance(after, CSINode)
+        assert before is None or isinstance(before, CSINode)
+        return before is None or before.migrated != after.migrated
+
+    @staticmethod
+    def _stopped_counting(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A driver does not say any more where there is space."""
+        assert isinstance(after, CSIDriver)
+        assert before is None or isinstance(before, CSIDriver)
+        return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
+
+    @staticmethod
+    def _has_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """There is more space."""
+        assert isinstance(after, CSIStorageCapacity)
+        assert before is None or isinstance(before, CSIStorageCapacity)
+        return before is None or (after.largest or 0) > (before.largest or 0)
+
+    @staticmethod
+    def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
+        """A pod has gone that may have counted on volumes it did not get."""
+        return event.pod is None or any(map(binds_to_place, event.pod.spec.volumes))
+
+    wake_on = (
+        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS),
+        WakeUp(EventKind.POD_REMOVED, _had_volumes),
+        when_stored(
+            StorageClass=_allows_more,
+            PersistentVolumeClaim=is_used,
+            PersistentVolume=_may_serve,
+            CSINode=_serves_more,
+            CSIDriver=_stopped_counting,
+            CSIStorageCapacity=_has_more,
+        ),
+    )
+
+
+def _plan_key(plugin: VolumeBinding) -> str:
+    return f"{plugin.name}/plan"
+
+
+def _claims_of(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolumeClaim | str]:
+    """The claims the pod uses, and why it cannot use one."""
+    for use in uses_of(pod):
+        claim = objects.get(PersistentVolumeClaim, pod.pod.metadata.namespace, use.name)
+        if claim is None:
+            yield (
+                "waiting for ephemeral volume controller to create the "
+                f'persistentvolumeclaim "{use.name}"'
+                if use.ephemeral
+                else not_found("persistentvolumeclaim", use.name)
+            )
+        elif claim.status.phase == "Lost":
+            yield (
+                f'persistentvolumeclaim "{use.name}" bound to non-existent '
+                f'persistentvolume "{claim.spec.volume_name}"'
+            )
+        elif claim.metadata.deletion_timestamp is not None:
+            yield f'persistentvolumeclaim "{use.name}" is being deleted'
+        elif use.ephemeral and not made_for(claim, pod.pod):
+            yield not_made_for(claim, pod.pod)
+        else:
+            yield claim
+
+
+def _bind(
+    plan: _Plan, claim: PersistentVolumeClaim, volume: PersistentVolume, objects: ObjectStore
+) -> None:
+    """Bind a volume to a claim, as the volume controller would."""
+    plan.bindings.append((claim, volume))
+    ref, meta = volume.spec.claim_ref, volume.metadata
+    if ref is not None and ref.uid:
+        return  # it is for this claim already
+    own = claim.metadata
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": own.namespace,
+        "name": own.name,
+        "uid": own.uid,
+        "resourceVersion": own.resource_version,
+    }
+    # Without the mark it is a volume whose owner has chosen the claim.
+    marks = {} if volume.meant_for(claim) else {BOUND_BY_CONTROLLER: "yes"}
+    bound = ClaimRef("PersistentVolumeClaim", own.namespace, own.name, own.uid)
+    after = replace(
+        volume,
+        metadata=replace(meta, annotations={**meta.annotations, **marks}),
+        spec=replace(volume.spec, claim_ref=bound),
+    )
+    _write(plan, after, marks, {"spec": {"claimRef": reference}}, objects)
+
+
+def _provision(plan: _Plan, claim: PersistentVolumeClaim, node: str, objects: ObjectStore) -> None:
+    """Have the provisioner make a volume for a claim that the node can use."""
+    plan.provisions.append(claim)
+    meta = claim.metadata
+    if meta.annotations.get(SELECTED_NODE) != node:
+        mark = {SELECTED_NODE: node}
+        after = replace(claim, metadata=replace(meta, annotations={**meta.annotations, **mark}))
+        _write(plan, after, mark, {}, objects)
+
+
+def _write(
+    plan: _Plan,
+    after: PersistentVolume | PersistentVolumeClaim,
+    annotations: dict[str, str],
+    change: dict[str, Any],
+    objects: ObjectStore,
+) -> None:
+    meta = after.metadata
+    path = f"/api/v1/persistentvolumes/{meta.name}"
+    if isinstance(after, PersistentVolumeClaim):
+        path = f"/api/v1/namespaces/{meta.namespace}/persistentvolumeclaims/{meta.name}"
+    metadata: dict[str, Any] = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    if annotations:
+        metadata["annotations"] = annotations
+    objects.assume(after)
+    plan.assumed.append(after)
+    plan.writes.append(PatchObject(path, {"metadata": metadata, **change}))
+
+
+def _progress(plan: _Plan, objects: ObjectStore, place: Places, node: str) -> str | None:
+    """What has gone wrong, "" if there is nothing to do but wait, ``None`` if all is bound."""
+    for claim, chosen in plan.bindings:
+        volume = objects.get(PersistentVolume, "", chosen.metadata.name)
+        if volume is None:
+            return (
+                f"failed to check binding: {not_found('persistentvolumes', chosen.metadata.name)}"
+            )
+        current = _now(claim, objects)
+        if current is None:
+            return f"failed to check binding: {not_found('persistentvolumeclaims', claim.key)}"
+        if objects.is_assumed(volume):
+            return ""
+        if elsewhere := _elsewhere(volume, objects, place, node):
+            return elsewhere
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            return f'ClaimRef got reset for pv "{volume.metadata.name}"'
+        if not current.bound:
+            return ""
+    for claim in plan.provisions:
+        current = _now(claim, objects)
+        if current is None:
+            missing = not_found("persistentvolumeclaims", claim.key)
+            return f"failed to check provisioning pvc: {missing}"
+        if objects.is_assumed(current):
+            return ""
+        if not current.metadata.annotations:
+            return f'selectedNode annotation reset for PVC "{claim.metadata.name}"'
+        if current.metadata.annotations.get(SELECTED_NODE) != node:
+            return f'provisioning failed for PVC "{claim.metadata.name}"'
+        if current.spec.volume_name:
+            volume = objects.get(PersistentVolume, "", current.spec.volume_name)
+            if volume is None:
+                return ""
+            if elsewhere := _elsewhere(volume, objects, place, node):
+                return elsewhere
+        if not current.bound:
+            return ""
+    return None
+
+
+def _now(claim: PersistentVolumeClaim, objects: ObjectStore) -> PersistentVolumeClaim | None:
+    meta = claim.metadata
+    return objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
+
+
+def _elsewhere(
+    volume: PersistentVolume, objects: ObjectStore, place: Places, node: str
+) -> str | None:
+    if place.of_bound(volume, objects)[0]:
+        return None
+    return (
+        f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node}": '
+        "no matching NodeSelectorTerms"
+    )

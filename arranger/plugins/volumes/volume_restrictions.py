@@ -1,0 +1,141 @@
+"""VolumeRestrictions: some disks and claims are used by one pod at a time.
+
+Upstream, evicting a pod counts as freeing the claims of the same names in all namespaces; here a
+claim is its namespace and its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from arranger.api.types.core import Volume
+from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.pod_info import Claim, PodInfo
+from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, CycleState, Status
+from arranger.plugins.volumes.claims import is_new_and_used, not_found, volume_sign, when_stored
+
+DISK: Final = Rejection(("node(s) had no available disk",))
+ONE_POD: Final = Rejection(
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+        "already in-use by another pod",
+    )
+)
+
+Source = Mapping[str, Any]
+
+
+class VolumeRestrictions(Plugin):
+    """Keep pods off disks that another pod on the node writes to, and off claims for one pod."""
+
+    # The claims in use anywhere are part of what a class with claims depends on, see Evaluation.
+    reads = Reads.USAGE
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims are named within a namespace."""
+        return volume_sign(pod)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Skip pods that can meet no conflict; refuse those whose claim is missing."""
+        if not pod.volumes:
+            return SKIP
+        exclusive: list[Claim] = []
+        for namespace, name in pod.claims:
+            claim = cluster.objects.get(PersistentVolumeClaim, namespace, name)
+            if claim is None:
+                return self.reject(not_found("persistentvolumeclaim", name), resolvable=False)
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                exclusive.append((namespace, name))
+        if not any(map(_is_disk, pod.volumes)) and not _in_use(exclusive, cluster.table.claims):
+            return SKIP
+        state[self.name] = exclusive
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes where no pod is in the way."""
+        exclusive: list[Claim] = state[self.name]
+        taken = nodes.none()
+        disks = [volume for volume in pod.volumes if _is_disk(volume)]
+        if disks:
+            here = nodes.table.pods
+            for place, row in enumerate(nodes.numbers().tolist()):
+                taken[place] = any(_conflict(disks, other.volumes) for other in here[row].values())
+        used = _in_use(exclusive, nodes.table.claims)
+
+        def explain() -> Grouped:
+            return (DISK, ONE_POD), np.where(taken, 0, 1 if used else -1)
+
+        return Verdicts(nodes.none() if used else ~taken, explain)
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _lets_go(pod: PodInfo, event: ClusterEvent) -> bool:
+        """The pod that went was in the way, or may have been."""
+        if event.pod is None:
+            return True
+        namespace, volumes = event.pod.metadata.namespace, event.pod.spec.volumes
+        claims = {
+            (namespace, volume.persistent_volume_claim.claim_name)
+            for volume in volumes
+            if volume.persistent_volume_claim is not None
+        }
+        return _conflict(pod.volumes, volumes) or not claims.isdisjoint(pod.claims)
+
+    wake_on = (
+        WakeUp(EventKind.POD_REMOVED, _lets_go),
+        WakeUp(EventKind.NODE_ADDED),
+        when_stored(PersistentVolumeClaim=is_new_and_used),
+    )
+
+
+def _in_use(claims: Iterable[Claim], in_use: Mapping[Claim, int]) -> bool:
+    return any(claim in in_use for claim in claims)
+
+
+def _is_disk(volume: Volume) -> bool:
+    return (
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+    )
+
+
+def _conflict(wanted: Iterable[Volume], others: Iterable[Volume]) -> bool:
+    """Whether two pods cannot use their disks on one node."""
+    return any(_same_disk(one, other) for other in others for one in wanted)
+
+
+def _same_disk(one: Volume, other: Volume) -> bool:
+    if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
+        mine, theirs = one.gce_persistent_disk, other.gce_persistent_disk
+        if mine.get("pdName") == theirs.get("pdName") and not _both_read(mine, theirs):
+            return True
+    if one.aws_elastic_block_store is not None and other.aws_elastic_block_store is not None:
+        mine, theirs = one.aws_elastic_block_store, other.aws_elastic_block_store
+        if mine.get("volumeID") == theirs.get("volumeID"):
+            return True
+    if one.iscsi is not None and other.iscsi is not None:
+        mine, theirs = one.iscsi, other.iscsi
+        if mine.get("iqn") == theirs.get("iqn") and not _both_read(mine, theirs):
+            return True
+    if one.rbd is not None and other.rbd is not None:
+        mine, theirs = one.rbd, other.rbd
+        monitors = set(mine.get("monitors") or ()) & set(theirs.get("monitors") or ())
+        image = (mine.get("pool", "rbd"), mine.get("image"))
+        same = image == (theirs.get("pool", "rbd"), theirs.get("image"))
+        return bool(monitors) and same and not _both_read(mine, theirs)
+    return False
+
+
+def _both_read(one: Source, other: Source) -> bool:
+    return bool(one.get("readOnly")) and bool(other.get("readOnly"))

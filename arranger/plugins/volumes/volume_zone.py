@@ -1,0 +1,139 @@
+"""VolumeZone: a volume labelled with a zone or region is used there only."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from arranger.api.types.core import Requirement
+from arranger.api.types.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import ABSENT, BoolArray
+from arranger.cluster.node_view import NodeView
+from arranger.cluster.object_store import Storage
+from arranger.cluster.pod_info import PodInfo
+from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.filter_result import Rejection, Verdicts
+from arranger.framework.interface import Plugin, Reads
+from arranger.framework.status import SKIP, Code, CycleState, Status
+from arranger.plugins.helpers.node_selectors import Term
+from arranger.plugins.volumes.claims import is_used, not_found, volume_sign, when_stored
+from arranger.plugins.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
+
+CONFLICT: Final = Rejection(("node(s) had no available volume zone",), Code.UNRESOLVABLE)
+
+#: The labels that count, and how each is called today.
+_KEYS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+
+#: Label and the values of which the node must have one.
+Topology = tuple[str, list[str]]
+
+
+class VolumeZone(Plugin):
+    """Reject nodes outside the zones of the pod's bound volumes."""
+
+    reads = Reads.NODE
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims are named within a namespace."""
+        return volume_sign(pod)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
+        """Find the volumes' zones; skip pods whose volumes have none."""
+        if not pod.volumes:
+            return SKIP
+        topologies: list[Topology] = []
+        for namespace, name in pod.claims:
+            volume = self._volume(cluster, namespace, name)
+            if isinstance(volume, str):
+                return self.reject(volume, resolvable=False)
+            if volume is not None:
+                topologies += _topologies(volume)
+        if not topologies:
+            return SKIP
+        state[self.name] = topologies
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+        """Pass nodes in all the zones, and those that are in none at all."""
+        topologies: list[Topology] = state[self.name]
+        placed = nodes.none()
+        for key in _KEYS:
+            placed |= nodes.label(key) != ABSENT
+        fits = nodes.every()
+        for key, values in topologies:
+            inside = _inside(nodes, key, values)
+            today = _KEYS[key]
+            if today != key:
+                unlabelled = nodes.label(key) == ABSENT
+                inside |= unlabelled & _inside(nodes, today, values)
+            fits &= inside
+        return Verdicts(fits | ~placed, CONFLICT)
+
+    def _volume(self, cluster: Cluster, namespace: str, name: str) -> PersistentVolume | str | None:
+        """The volume of a claim, ``None`` if it comes with its first pod; else why not."""
+        objects = cluster.objects
+        if not name:
+            return "PersistentVolumeClaim had no name"
+        claim = objects.get(PersistentVolumeClaim, namespace, name)
+        if claim is None:
+            return not_found("persistentvolumeclaim", name)
+        if claim.spec.volume_name:
+            volume = objects.get(PersistentVolume, "", claim.spec.volume_name)
+            return volume or not_found("persistentvolume", claim.spec.volume_name)
+        if not claim.class_name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = objects.get(StorageClass, "", claim.class_name)
+        if storage_class is None:
+            return not_found("storageclass.storage.k8s.io", claim.class_name)
+        if storage_class.volume_binding_mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
+        if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return "PersistentVolume had no name"
+
+    # --- waking ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _waits(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A class came whose volumes come with their first pod."""
+        assert isinstance(after, StorageClass)
+        return before is None and after.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    @staticmethod
+    def _moved(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+        """A volume came, or its zones changed."""
+        assert isinstance(after, PersistentVolume)
+        if before is None:
+            return True
+        assert isinstance(before, PersistentVolume)
+        return _topologies(before) != _topologies(after)
+
+    wake_on = (
+        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS),
+        when_stored(
+            StorageClass=_waits,
+            PersistentVolumeClaim=is_used,
+            PersistentVolume=_moved,
+        ),
+    )
+
+
+def _inside(nodes: NodeView, key: str, values: list[str]) -> BoolArray:
+    return Term([Requirement(key, "In", values)], ()).mask(nodes)
+
+
+def _topologies(volume: PersistentVolume) -> list[Topology]:
+    """The zones and regions a volume is labelled with; what cannot be read is left out."""
+    found: list[Topology] = []
+    for key in _KEYS:
+        if key in volume.metadata.labels:
+            values = [part.strip() for part in volume.metadata.labels[key].split("__")]
+            if all(values):
+                found.append((key, values))
+    return found

@@ -1,0 +1,43 @@
+"""Row → which cards the node has, as a number that few nodes do not share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arranger.cluster.cluster import Cluster
+from arranger.cluster.columns import IdArray, Interner
+from arranger.cluster.node_table import Change
+from arranger.quota.cards import Cards, cards_of
+
+
+class CardColumn:
+    """Kept current from the table's log of changes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._table = cluster.table
+        self._kinds: Interner[tuple[tuple[str, str], ...]] = Interner()
+        self._kinds.id(())
+        self._column: IdArray = np.zeros(0, dtype=np.int32)
+        self._version = -1
+
+    def rows(self) -> IdArray:
+        """Row → number of its kind of cards; 0 for none."""
+        table = self._table
+        if table.version == self._version:
+            return self._column
+        changes = table.changed_since(self._version) if self._version >= 0 else None
+        if changes is None or len(self._column) != table.size:
+            rows = list(range(table.size))
+            self._column = np.zeros(table.size, dtype=np.int32)
+        else:
+            rows = sorted({row for change, row in changes if change is Change.NODE})
+        for row in rows:
+            node = table.node(row) if table.alive[row] else None
+            cards = cards_of(node) if node is not None else {}
+            self._column[row] = self._kinds.id(tuple(sorted(cards.items())))
+        self._version = table.version
+        return self._column
+
+    def kind(self, number: int) -> Cards:
+        """The cards of a kind by resource."""
+        return dict(self._kinds.values[number])

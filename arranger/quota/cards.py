@@ -1,0 +1,72 @@
+"""Cards: accelerator models, as nodes offer them and pods ask for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from arranger.api.quantity import QuantityError, value
+from arranger.api.types.core import Node
+
+#: ``nvidia.com/gpu.product``: the label that names a node's card.
+_PRODUCT: Final = re.compile(r"(?P<vendor>.+?)/(?P<kind>\w+)\.product")
+#: ``nvidia.com/mig-1g.18gb``: the resource of a slice.
+_MIG: Final = "/mig-"
+
+#: Resource → the card that one unit of it is.
+Cards = Mapping[str, str]
+
+NO_CARDS: Final[Cards] = {}
+
+
+def cards_of(node: Node) -> Cards:
+    """The cards of a node by the resource that stands for them.
+
+    Whole cards are named by the product label, shared ones
+    ``<product>/mps-<memory>g*1/<replicas>``, slices ``<product>/mig-<profile>-mixed``. The first
+    product label in alphabetical order counts.
+    """
+    labels = node.metadata.labels
+    for label in sorted(labels):
+        found = _PRODUCT.fullmatch(label)
+        if found is not None and _MIG not in label:
+            prefix = f"{found['vendor']}/{found['kind']}"
+            return dict(_offered(node, found["vendor"], prefix, labels[label]))
+    return NO_CARDS
+
+
+def _offered(node: Node, vendor: str, prefix: str, product: str) -> list[tuple[str, str]]:
+    cards = []
+    for resource, amount in node.status.allocatable.items():
+        if not resource.startswith(f"{vendor}/") or not _positive(amount):
+            continue
+        if resource == f"{prefix}.shared":
+            cards.append((resource, f"{product}/{_share(node.metadata.labels, prefix)}"))
+        elif resource.startswith(vendor + _MIG):
+            profile = resource.removeprefix(vendor + _MIG)
+            cards.append((resource, f"{product}/mig-{profile}-mixed"))
+        elif resource == prefix:
+            cards.append((resource, product))
+    return cards
+
+
+def _share(labels: Mapping[str, str], prefix: str) -> str:
+    memory = labels.get(f"{prefix}.memory", "")
+    size = round(int(memory) / 1024) if memory.isdigit() else 0
+    return f"mps-{size}g*1/{labels.get(f'{prefix}.replicas', '1')}"
+
+
+def _positive(amount: str | int | float) -> bool:
+    try:
+        return value(amount) > 0
+    except QuantityError:
+        return False
+
+
+@lru_cache(maxsize=1024)
+def is_card_resource(resource: str) -> bool:
+    """Whether a resource looks like an accelerator's: of a vendor, and no device of Kubernetes."""
+    vendor, slash, _ = resource.partition("/")
+    return bool(slash) and not vendor.endswith("kubernetes.io") and "." in vendor

@@ -1,0 +1,54 @@
+"""Drives a core without a server: whatever it wants written succeeds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from arranger.api.effects import Applied, Bind
+from arranger.engine.engine import Engine
+from arranger.engine.queue.scheduling_queue import QueueSettings
+from arranger.replay.objects import key_of, node_of, pod_of
+from arranger.replay.policies import Policy
+from arranger.replay.trace import TraceNode, TracePod
+
+
+class Driver:
+    """An engine with a trace's nodes, whose pods all want the same policy.
+
+    Ends of pods are the only events that can help a waiting pod here, and they wake it; so nobody
+    is tried again after a time without one.
+    """
+
+    def __init__(self, nodes: Sequence[TraceNode], policy: Policy) -> None:
+        self._engine = Engine([policy.profile()], settings=QueueSettings(flush_after=float("inf")))
+        self._annotations = policy.annotations()
+        self._pods: dict[str, TracePod] = {}
+        for node in nodes:
+            self._engine.node_set(node_of(node), 0.0)
+
+    def arrive(self, pod: TracePod, now: float) -> None:
+        """The pod is created."""
+        self._pods[pod.name] = pod
+        self._engine.pod_set(pod_of(pod, self._annotations), now)
+
+    def leave(self, pod: TracePod, now: float) -> None:
+        """The pod is gone, wherever it was."""
+        del self._pods[pod.name]
+        self._engine.pod_gone(key_of(pod), now)
+
+    def decide(self, now: float) -> list[tuple[TracePod, str]]:
+        """Try what is to be tried now; returns who was bound, and where."""
+        bound: list[tuple[TracePod, str]] = []
+        ready = True  # the first run also ends the back-offs that are over
+        while ready:
+            for effect in self._engine.run(now):
+                if isinstance(effect, Bind):
+                    self._engine.settle(effect, Applied(), now)
+                    bound.append((self._pods[effect.pod.name], effect.node))
+            ready = self._engine.ready
+        return bound
+
+    def next_timer(self) -> float | None:
+        """When somebody's back-off ends."""
+        due = self._engine.next_timer()
+        return None if due == float("inf") else due
