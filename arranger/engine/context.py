@@ -30,11 +30,13 @@ class Stats:
         attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
         waits: seconds from queued to bound, one per bound pod.
         tries: attempts it took, one per bound pod.
+        durations: seconds spent deciding, one per attempt of a pod or of a whole gang.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)
     tries: list[int] = field(default_factory=list)
+    durations: list[float] = field(default_factory=list)
 
 
 class Desk:

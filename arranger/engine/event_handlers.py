@@ -65,8 +65,12 @@ class Intake:
         calendar: Callable[[float], float] = float,
         extenders: Sequence[Extender] = (),
         parallel_consultations: int = 1,
+        perf_counter: Callable[[], float] | None = None,
     ) -> None:
         """``calendar`` turns the engine's clock into seconds since 1970.
+
+        ``perf_counter`` measures, in seconds, how long attempts take; no decision depends on it.
+        Without one they are not measured.
 
         ``parallel_consultations``: see :class:`~arranger.engine.extenders.coordinator.Consulting`.
         """
@@ -113,6 +117,7 @@ class Intake:
         cycle.company, cycle.may_take = self._gangs.company, policy.may_take
         cycle.in_gang = lambda pod: self.registry.gang_of(pod.uid) is not None
         cycle.weight, cycle.allows, cycle.quota = policy.weight, policy.allows, policy
+        self._perf_counter = perf_counter
         self._uid_of: dict[str, str] = {}
         self._started = False
 
