@@ -97,8 +97,3 @@ def is_used(pod: PodInfo, after: Storage, _before: Storage | None) -> bool:
 def is_new_and_used(pod: PodInfo, after: Storage, before: Storage | None) -> bool:
     """The pod uses the claim, which has not been there before."""
     return before is None and is_used(pod, after, before)
-
-
-def is_new(_pod: PodInfo, _after: Storage, before: Storage | None) -> bool:
-    """The object has not been there before."""
-    return before is None
