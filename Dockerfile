@@ -9,6 +9,8 @@ RUN python -m venv --without-pip /opt/arranger \
     && /opt/tools/bin/pip --python /opt/arranger install --no-cache-dir --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY arranger arranger
+COPY crds crds
+COPY examples examples
 RUN /opt/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/tools/bin/pip --python /opt/arranger install --no-cache-dir --no-deps --no-index dist/*.whl \
     && /opt/arranger/bin/python -m compileall -q /opt/arranger/lib

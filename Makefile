@@ -72,6 +72,10 @@ N ?= 1000
 differential: $(STAMP) oracle ## Compare N=1000 fresh random snapshots with kube-scheduler's plugins
 	$(BIN)/python -m tests.differential -n $(N)
 
+.PHONY: corpus
+corpus: $(STAMP) oracle ## Ask kube-scheduler's plugins again about the conformance corpora
+	$(BIN)/python -m tests.differential.corpus
+
 .PHONY: bench
 bench: $(STAMP) controlplane ## Measure against kube-scheduler on the real control plane (10 minutes)
 	$(BIN)/python -m tests.benchmarks.bench_throughput --nodes 1000 --gangs 250 10 5000

@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from arranger import __version__
+from arranger.bundled import bundled_folder
 from arranger.cli.commands.controllers import controllers
 from arranger.cli.commands.queue import queue
+from arranger.cli.paths import InputPath
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = InputPath(dir_okay=False)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,13 +68,13 @@ def run(
     "-f",
     "--filename",
     "files",
-    type=click.Path(exists=True, path_type=Path),
+    type=InputPath(),
     multiple=True,
     help="Manifests: YAML or JSON files, or folders of them. May be repeated.",
 )
 @click.option(
     "--trace",
-    type=click.Path(exists=True, path_type=Path),
+    type=InputPath(),
     help="Instead of manifests: a trace to replay, a folder or its pod list.",
 )
 @click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
@@ -178,7 +180,7 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
     "-f",
     "--filename",
     "files",
-    type=click.Path(exists=True, path_type=Path),
+    type=InputPath(),
     multiple=True,
     help="Manifests instead of examples/demo.",
 )
@@ -194,11 +196,8 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
-    examples = Path(__file__).parents[2] / "examples" / "demo"
-    if not files and not examples.is_dir():
-        raise click.ClickException("examples/demo is not here; name manifests with -f")
     try:
-        manifests = read_manifests(files or (examples,))
+        manifests = read_manifests(files or (bundled_folder("examples") / "demo",))
         with LiveProgress() as live:
             outcome = asyncio.run(
                 run_demo(manifests, port=port, keep=keep, progress=live.show, serving=live.serving)

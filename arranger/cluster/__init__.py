@@ -1,1 +1,1 @@
-"""The state a decision is made on: nodes as NumPy columns, pods, and transactions over them."""
+"""The state a decision is made on: nodes as NumPy columns, and the pods on them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -171,10 +170,6 @@ class Cluster:
         """Inside :meth:`without`: undo :meth:`put_back`."""
         self._detach(pod.uid)
 
-    def transaction(self) -> Transaction:
-        """Assume many pods together, or none; see :class:`Transaction`."""
-        return Transaction(self)
-
     def check_consistent(self) -> None:
         """Check the table and the maps against each other.
 
@@ -247,51 +242,3 @@ def _same_footprint(before: PodInfo, after: PodInfo) -> bool:
 
 def _terminating(pod: PodInfo) -> bool:
     return pod.pod.metadata.deletion_timestamp is not None
-
-
-class Transaction:
-    """Placements that count at once and are taken back unless committed.
-
-    ::
-
-        with cluster.transaction() as placing:
-            for pod, node in plan:
-                placing.assume(pod, node)
-            placing.commit()
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._placed: list[PodInfo] = []
-        self._committed = False
-
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._committed:
-            self.roll_back()
-
-    def assume(self, pod: PodInfo, node: str) -> None:
-        """Place one more pod.
-
-        Raises:
-            ValueError: the pod has a place already.
-        """
-        self._cluster.assume_pod(pod, node)
-        self._placed.append(pod)
-
-    def commit(self) -> tuple[PodInfo, ...]:
-        """Keep every placement; returns the pods placed."""
-        self._committed = True
-        return tuple(self._placed)
-
-    def roll_back(self) -> None:
-        """Take back every placement, newest first."""
-        while self._placed:
-            self._cluster.remove_pod(self._placed.pop().uid)

@@ -58,7 +58,7 @@ class Metrics:
         )
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
-            "Time spent deciding, per attempt",
+            "Time spent deciding, per attempt of a pod or of a whole gang",
             buckets=_ALGORITHM_BUCKETS,
             registry=self.registry,
         )
@@ -75,18 +75,16 @@ class Metrics:
 
     # --- from the core ---------------------------------------------------------------------
 
-    def collect(self, engine: Engine, *, seconds: float) -> None:
-        """Take the engine's statistics after a run that spent ``seconds`` on deciding."""
+    def collect(self, engine: Engine) -> None:
+        """Take the engine's statistics since the last call."""
         stats = engine.take_stats()
-        attempts = 0
         for (profile, result), times in stats.attempts.items():
             self._attempts.labels(result, profile).inc(times)
-            attempts += times
         for waited, tries in zip(stats.queue_seconds, stats.attempts_until_bound, strict=True):
             self._sli.labels(str(min(tries, 15))).observe(waited)
             self._attempts_per_pod.observe(tries)
-        for _ in range(attempts):
-            self._algorithm.observe(seconds / attempts)
+        for seconds in stats.attempt_seconds:
+            self._algorithm.observe(seconds)
 
     def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""

@@ -30,11 +30,13 @@ class Stats:
         attempts: (profile, ``scheduled`` | ``unschedulable`` | ``error``) → how often.
         queue_seconds: seconds from queued to bound, one per bound pod.
         attempts_until_bound: attempts it took, one per bound pod.
+        attempt_seconds: seconds spent deciding, one per attempt of a pod or of a whole gang.
     """
 
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     queue_seconds: list[float] = field(default_factory=list)
     attempts_until_bound: list[int] = field(default_factory=list)
+    attempt_seconds: list[float] = field(default_factory=list)
 
 
 class EngineContext:

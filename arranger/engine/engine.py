@@ -97,6 +97,14 @@ class Engine(EventHandlers):
             self._run_cycle(entity, now)
 
     def _run_cycle(self, entity: QueuedEntity, now: float) -> None:
+        if self._perf_counter is None:
+            self._decide(entity, now)
+            return
+        before = self._perf_counter()
+        self._decide(entity, now)
+        self._context.stats.attempt_seconds.append(self._perf_counter() - before)
+
+    def _decide(self, entity: QueuedEntity, now: float) -> None:
         if entity.group is not None:
             self._gangs.attempt(entity, now)
         else:

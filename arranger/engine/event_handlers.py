@@ -65,8 +65,12 @@ class EventHandlers:
         to_unix_time: Callable[[float], float] = float,
         extenders: Sequence[Extender] = (),
         parallel_extender_calls: int = 1,
+        perf_counter: Callable[[], float] | None = None,
     ) -> None:
         """``to_unix_time`` turns the engine's clock into seconds since 1970.
+
+        ``perf_counter`` measures, in seconds, how long attempts take; no decision depends on it.
+        Without one they are not measured.
 
         ``parallel_extender_calls``: see
         :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`.
@@ -129,6 +133,7 @@ class EventHandlers:
         cycle.expand_to_gang, cycle.can_preempt = self._gangs.expand_to_gang, policy.can_preempt
         cycle.in_gang = lambda pod: self.registry.gang_of(pod.uid) is not None
         cycle.importance, cycle.allows, cycle.quota = policy.importance, policy.allows, policy
+        self._perf_counter = perf_counter
         self._uid_of: dict[str, str] = {}
         self._started = False
 

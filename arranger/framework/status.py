@@ -8,13 +8,14 @@ from typing import Any
 
 
 class Code(Enum):
-    """The codes of kube-scheduler's framework; the values are the names it prints."""
+    """Those codes of kube-scheduler's framework that a :class:`Status` has, by the names it prints.
 
-    SUCCESS = "Success"
+    Success is told by None, and Wait by a plugin's answer of its own.
+    """
+
     ERROR = "Error"
     UNSCHEDULABLE = "Unschedulable"
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
-    WAIT = "Wait"
     SKIP = "Skip"
 
 
@@ -41,7 +42,6 @@ class Status:
         return ", ".join(self.reasons)
 
 
-SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 
 

@@ -43,11 +43,6 @@ class GpuUsage:
         """The GPUs that no pod has."""
         return int(self._free[2].sum())
 
-    @property
-    def allocated_gpus(self) -> int:
-        """The GPUs that pods have."""
-        return self.gpus - self.free_gpus
-
     def allocate(self, pod: TracePod, node: str) -> None:
         """The pod runs on the node now."""
         self._free[:, self._row[node]] -= (pod.cpu, pod.memory, pod.gpus)

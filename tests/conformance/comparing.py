@@ -7,8 +7,8 @@ from typing import Any
 
 Verdict = Mapping[str, Any]
 
-#: Its scores are all 0, and we leave them out.
-UNSCORED_PLUGIN = "DynamicResources"
+#: Its scores are 0 for pods without claims, and we leave those out.
+SILENT = "DynamicResources"
 
 
 def differences(wanted: Verdict, got: Verdict) -> list[str]:
@@ -26,10 +26,14 @@ def differences(wanted: Verdict, got: Verdict) -> list[str]:
     ]
 
 
-def _comparable(verdict: Verdict, other: Verdict) -> dict[str, Any]:
-    scores = {
-        node: {plugin: n for plugin, n in points.items() if plugin != UNSCORED_PLUGIN}
+def scores_told(verdict: Verdict) -> dict[str, dict[str, int]]:
+    """The scores by node and plugin, without those that may be left out."""
+    return {
+        node: {plugin: n for plugin, n in points.items() if plugin != SILENT or n}
         for node, points in verdict["scores"].items()
     }
+
+
+def _comparable(verdict: Verdict, other: Verdict) -> dict[str, Any]:
     kept = {k: v for k, v in verdict.items() if k != "preemption" or k in other}
-    return {**kept, "scores": scores}
+    return {**kept, "scores": scores_told(verdict)}

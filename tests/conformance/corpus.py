@@ -1,31 +1,21 @@
-"""The conformance corpora: snapshots with kube-scheduler 1.36's verdicts on them.
-
-They are shared beside the repository; ``ARRANGER_SHARED`` names another place.
-"""
+"""The conformance corpora: snapshots with kube-scheduler's verdicts on them. See ``corpora``."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from arranger.plugins import DEFAULT_PLUGINS
 
-SHARED = Path(
-    os.environ.get("ARRANGER_SHARED") or Path(__file__).resolve().parents[2].parent / "shared"
-)
-#: Who may be named in a verdict we are to equal. All of DynamicResources' scores are 0.
-KNOWN_PLUGINS = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {
-    "PreFilterResult",
-    "DynamicResources",
-}
+FOLDER = Path(__file__).parent / "corpora"
+FILES = tuple(sorted(path.name for path in FOLDER.glob("*.jsonl.gz")))
+#: Who may be named in a verdict we are to equal.
+BUILT = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {"PreFilterResult"}
 
 
 @dataclass(frozen=True)
@@ -41,37 +31,29 @@ class Case:
         return f"line {self.line} {self.expected['pod']}"
 
     @property
-    def needs_unknown_plugin(self) -> bool:
+    def left_to_later(self) -> bool:
         """Whether the verdict rests on a plugin that is not built."""
-        return not self._named_plugins() <= KNOWN_PLUGINS
+        return not self._named() <= BUILT
 
-    def _named_plugins(self) -> set[str]:
+    def _named(self) -> set[str]:
         named = {why["plugin"] for why in self.expected["rejected"].values()}
         named.update(plugin for scores in self.expected["scores"].values() for plugin in scores)
         if "preFilter" in self.expected:
             named.add(self.expected["preFilter"]["plugin"])
         return named
 
-    def comparable_verdict(self) -> dict[str, Any]:
-        """The verdict without scores that are all 0."""
-        scores = {
-            node: {p: n for p, n in points.items() if p != "DynamicResources"}
-            for node, points in self.expected["scores"].items()
-        }
-        return {**self.expected, "scores": scores}
 
-
+@lru_cache(maxsize=3)
 def lines(file: str) -> list[str]:
-    """The lines of a corpus; skips the test where there is none."""
-    path = SHARED / "conformance" / file
-    if not path.exists():
-        pytest.skip(f"no corpus at {path}; set ARRANGER_SHARED to the shared folder")
-    return _lines(path)
+    """The lines of a corpus."""
+    return gzip.decompress((FOLDER / file).read_bytes()).decode().splitlines()
 
 
-@lru_cache(maxsize=2)
-def _lines(path: Path) -> list[str]:
-    return gzip.decompress(path.read_bytes()).decode().splitlines()
+def write(file: str, lines_of_it: Iterable[str]) -> None:
+    """Write a corpus; equal lines give an equal file."""
+    text = "".join(f"{line}\n" for line in lines_of_it)
+    (FOLDER / file).write_bytes(gzip.compress(text.encode(), mtime=0))
+    lines.cache_clear()
 
 
 def cases(line: int, entry: dict[str, Any]) -> Iterator[Case]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.comparing import differences
-from tests.conformance.corpus import entries
+from tests.conformance.corpus import FILES, entries
 from tests.conformance.test_named_cases import CASES, load
 from tests.differential.generating import random_snapshot
 from tests.differential.oracle import Oracle, oracle_path
@@ -26,7 +26,7 @@ def oracle() -> Iterator[Oracle]:
         yield running
 
 
-@pytest.mark.parametrize("file", ["filter.jsonl.gz", "preempt.jsonl.gz"])
+@pytest.mark.parametrize("file", FILES)
 def test_oracle_says_what_the_corpus_says(file: str, oracle: Oracle) -> None:
     different = [
         f"line {line}: {difference}"

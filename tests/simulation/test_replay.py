@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,8 @@ from arranger.cli.main import main
 from arranger.replay import read_trace
 from arranger.replay.packing import run_packing
 from arranger.replay.policies import POLICIES
+from tests.paths import TRACES
 from tests.unit.replay.tiny import write_mixed_trace
-
-SHARED = Path(
-    os.environ.get("ARRANGER_SHARED") or Path(__file__).resolve().parents[2].parent / "shared"
-)
 
 
 @pytest.fixture
@@ -84,9 +80,9 @@ def test_what_would_be_ignored_or_cannot_be_is_refused(
 
 
 def test_the_openb_trace_tells_the_policies_apart() -> None:
-    if not (SHARED / "traces").is_dir():
-        pytest.skip(f"no traces in {SHARED}; set ARRANGER_SHARED to the shared folder")
-    trace = read_trace(SHARED / "traces")
+    if not TRACES.is_dir():
+        pytest.skip(f"no traces at {TRACES}; set ARRANGER_SHARED to the folder that holds them")
+    trace = read_trace(TRACES)
     assert (len(trace.nodes), len(trace.pods), trace.gpus) == (1213, 8152, 6212)
     # Every second node and pod: what sets the policies apart shows there too, in half the time.
     nodes, pods = trace.nodes[::2], trace.pods[::2]

@@ -48,3 +48,13 @@ async def test_memory_is_given_back_when_everything_is_gone(stage: SimulationHar
         assert not len(scheduler.engine.cluster)
         assert not scheduler.engine.pods()
         assert not len(scheduler.engine.queue)
+
+
+async def test_the_time_of_every_attempt_is_measured(stage: SimulationHarness) -> None:
+    stage.create(a_node("n1").offers(cpu=10), *(a_pod(f"p{n}").needs(cpu=1) for n in range(5)))
+    async with stage.scheduler() as scheduler:
+        await stage.until_settled(5)
+        metrics = scheduler.metrics.registry
+    duration = "scheduler_scheduling_algorithm_duration_seconds"
+    assert metrics.get_sample_value(f"{duration}_count") == 5
+    assert (metrics.get_sample_value(f"{duration}_sum") or 0) > 0

@@ -97,7 +97,6 @@ class PodAffinityTerm(Struct):
     namespaces: list[str] = []
     namespace_selector: LabelSelector | None = None
     match_label_keys: list[str] = []
-    mismatch_label_keys: list[str] = []
 
 
 class WeightedPodAffinityTerm(Struct):
@@ -129,7 +128,6 @@ class Toleration(Struct):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class TopologySpreadConstraint(Struct):
@@ -148,7 +146,6 @@ class TopologySpreadConstraint(Struct):
 class ContainerPort(Struct):
     """``containers[].ports[]``; only ``hostPort`` matters for placement."""
 
-    container_port: int = 0
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(name="hostIP", default="")
@@ -189,7 +186,6 @@ class ClaimVolumeSource(Struct):
     """``volumes[].persistentVolumeClaim``."""
 
     claim_name: str = ""
-    read_only: bool = False
 
 
 class ImageVolumeSource(Struct):
@@ -256,7 +252,6 @@ class PodSpec(Struct):
     host_users: bool | None = None
     resource_claims: list[PodResourceClaim] = []
     scheduling_group: SchedulingGroup | None = None
-    termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
 
 
@@ -294,7 +289,6 @@ class PodStatus(Struct):
     start_time: datetime | None = None
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
-    resize: str = ""
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None
     resource_claim_statuses: list[PodResourceClaimStatus] = []

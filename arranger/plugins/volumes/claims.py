@@ -99,8 +99,3 @@ def is_new_and_used_by_pod(
 ) -> bool:
     """The pod uses the claim, which has not been there before."""
     return before is None and is_used_by_pod(pod, after, before)
-
-
-def is_new(_pod: PodInfo, _after: StorageObject, before: StorageObject | None) -> bool:
-    """The object has not been there before."""
-    return before is None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from arranger.api.quantity import QuantityError
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import CPU, PODS
+from arranger.cluster.pod_info import PodInfo
 from tests.builders import NodeBuilder, a_cluster, a_node, a_pod
 
 N1, N2 = a_node("n1"), a_node("n2")
@@ -159,33 +160,34 @@ def test_images_are_forgotten_with_their_node(cluster: Cluster) -> None:
     assert cluster.table.images == {}
 
 
-def test_a_transaction_that_is_not_committed_leaves_no_trace(cluster: Cluster) -> None:
+def test_what_was_assumed_and_is_removed_leaves_no_trace(cluster: Cluster) -> None:
     before = _state(cluster)
-    with cluster.transaction() as placing:
-        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
-        placing.assume(a_pod("b").host_port(80).info(), "n2")
-        assert in_use(cluster, "n1") == (1000, 1)
+    cluster.assume_pod(a_pod("a").needs(cpu=1).info(), "n1")
+    cluster.assume_pod(a_pod("b").host_port(80).info(), "n2")
+    assert in_use(cluster, "n1") == (1000, 1)
+    cluster.remove_pod("uid-default-b")
+    cluster.remove_pod("uid-default-a")
     assert _state(cluster) == before
 
 
-def _fail_in(cluster: Cluster) -> None:
-    with cluster.transaction() as placing:
-        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
+def _fail_without(cluster: Cluster, pod: PodInfo) -> None:
+    with cluster.simulate_without([pod]):
+        assert in_use(cluster, "n1") == (0, 0)
         raise RuntimeError
 
 
-def test_nor_does_one_that_fails(cluster: Cluster) -> None:
+def test_a_pod_is_back_when_what_was_done_without_it_fails(cluster: Cluster) -> None:
+    pod = a_pod("a").needs(cpu=1).host_port(80).info()
+    cluster.assume_pod(pod, "n1")
     before = _state(cluster)
     with pytest.raises(RuntimeError):
-        _fail_in(cluster)
+        _fail_without(cluster, pod)
     assert _state(cluster) == before
 
 
-def test_a_committed_transaction_stays(cluster: Cluster) -> None:
-    with cluster.transaction() as placing:
-        placing.assume(a_pod("a").needs(cpu=1).info(), "n1")
-        placed = placing.commit()
-    assert [pod.key for pod in placed] == ["default/a"]
+def test_what_was_assumed_stays(cluster: Cluster) -> None:
+    cluster.assume_pod(a_pod("a").needs(cpu=1).info(), "n1")
+    assert [pod.key for pod, _ in cluster.placed_pods()] == ["default/a"]
     assert cluster.assumed == {"uid-default-a"}
 
 
@@ -210,17 +212,22 @@ def _maybe(pod: Any, *, port: bool, apart: bool) -> Any:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(small_pods, max_size=8), st.lists(small_pods, max_size=8))
-def test_rolling_back_restores_everything(standing: list[Any], tried: list[Any]) -> None:
+def test_removing_the_newest_first_restores_everything(
+    standing: list[Any], tried: list[Any]
+) -> None:
     cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
     for pod, node in standing:
         if pod.uid not in cluster:
             cluster.assume_pod(pod, node)
     before = _state(cluster)
-    with cluster.transaction() as placing:
-        for pod, node in tried:
-            if pod.uid not in cluster:
-                placing.assume(pod, node)
-        cluster.check_consistent()
+    placed: list[str] = []
+    for pod, node in tried:
+        if pod.uid not in cluster:
+            cluster.assume_pod(pod, node)
+            placed.append(pod.uid)
+    cluster.check_consistent()
+    for uid in reversed(placed):
+        cluster.remove_pod(uid)
     cluster.check_consistent()
     assert _state(cluster) == before
 

@@ -1,0 +1,19 @@
+"""Folders that come with Arranger: packed into the wheel, or beside the package in a checkout."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+
+def bundled_folder(name: str) -> Path:
+    """The folder ``crds`` or ``examples``, wherever Arranger is installed.
+
+    Raises:
+        FileNotFoundError: the installation is incomplete.
+    """
+    package = Path(str(resources.files("arranger")))
+    for folder in (package / "data" / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"the folder {name} did not come with this installation of Arranger")

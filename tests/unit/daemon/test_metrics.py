@@ -1,0 +1,70 @@
+"""What Prometheus is told of attempts, and that it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from arranger.daemon.metrics import Metrics
+from arranger.engine.engine import Engine
+from arranger.plugins import default_profile
+from tests.builders import PodBuilder, a_node, a_pod
+
+DURATION = "scheduler_scheduling_algorithm_duration_seconds"
+
+
+def durations_of(metrics: Metrics) -> tuple[list[float], float]:
+    """The upper bound of the bucket of every observation, in order, and the sum of all."""
+    (histogram,) = (m for m in metrics.registry.collect() if m.name == DURATION)
+    buckets = [s for s in histogram.samples if s.name.endswith("_bucket")]
+    empty = [(0.0, 0.0), *((float(s.labels["le"]), s.value) for s in buckets)]
+    found = [le for (_, less), (le, all_) in pairwise(empty) for _ in range(int(all_ - less))]
+    (total,) = (s.value for s in histogram.samples if s.name.endswith("_sum"))
+    return found, total
+
+
+def run(*pods: PodBuilder, ticks: Iterable[float]) -> tuple[Metrics, float | None]:
+    """The metrics after one run over all pods, with a clock that shows ``ticks``."""
+    left = iter(ticks)
+    engine = Engine([default_profile()], perf_counter=lambda: next(left))
+    engine.on_node_updated(a_node("n1").build(), 0.0)
+    for pod in pods:
+        engine.on_pod_updated(pod.build(), 0.0)
+    engine.run(0.0)
+    metrics = Metrics()
+    metrics.collect(engine)
+    return metrics, next(left, None)
+
+
+def test_attempts_of_different_length_are_different_observations() -> None:
+    metrics, _ = run(a_pod("quick"), a_pod("slow"), ticks=(1.0, 1.0001, 2.0, 2.2))
+    (quick, slow), total = durations_of(metrics)
+    assert 0.0001 <= quick < 0.001 < 0.2 <= slow < 1
+    assert round(total, 6) == 0.2001
+
+
+def test_a_gang_is_one_attempt_and_one_observation() -> None:
+    pods = (a_pod(f"p{n}").in_gang("g", least=3) for n in range(3))
+    metrics, left = run(*pods, ticks=(1.0, 1.25, 9.0))
+    assert durations_of(metrics) == ([0.32768], 0.25)
+    assert left == 9.0
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    engine, metrics = Engine([default_profile()], perf_counter=iter((1.0, 1.5)).__next__), Metrics()
+    engine.on_node_updated(a_node("n1").build(), 0.0)
+    engine.on_pod_updated(a_pod("p").build(), 0.0)
+    engine.run(0.0)
+    for _ in range(2):
+        metrics.collect(engine)
+        engine.run(0.0)
+    assert durations_of(metrics)[1] == 0.5
+
+
+def test_nothing_is_told_where_nothing_was_measured() -> None:
+    engine, metrics = Engine([default_profile()]), Metrics()
+    engine.on_node_updated(a_node("n1").build(), 0.0)
+    engine.on_pod_updated(a_pod("p").build(), 0.0)
+    assert engine.run(0.0)
+    metrics.collect(engine)
+    assert durations_of(metrics) == ([], 0)
