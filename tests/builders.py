@@ -415,7 +415,7 @@ def a_cluster(*members: Member) -> Cluster:
         if isinstance(member, NodeBuilder):
             cluster.set_node(member.build())
         elif isinstance(member, PodBuilder):
-            cluster.observe(member.info())
+            cluster.observe_pod(member.info())
         else:
             cluster.objects.set(member.build())
     return cluster

@@ -6,14 +6,14 @@ from collections.abc import Container
 
 from arranger.api.annotations import PLACEMENT
 from arranger.api.types.core import Pod
-from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, wanted_cards
+from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, requested_cards
 
 
-def misread(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
+def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     """What is ignored of a pod's annotations about queues, cards and placement, as sentences.
 
     ``policies`` are the placement policies there are. What is said about gangs is read, and its
-    problems told, by :func:`~arranger.api.gang_membership.claim_of`.
+    problems told, by :func:`~arranger.api.gang_membership.gang_membership`.
     """
     notes = pod.metadata.annotations
     if not notes:
@@ -29,7 +29,7 @@ def misread(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     service = notes.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
         problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
-    if notes.get(CARD_NAME) and not wanted_cards(pod):
+    if notes.get(CARD_NAME) and not requested_cards(pod):
         problems.append(f"{CARD_NAME}: {notes[CARD_NAME]!r} names no card")
     stays = notes.get(PREEMPTABLE, "")
     if stays and stays.lower() not in ("true", "1", "t", "false", "0", "f"):

@@ -13,7 +13,7 @@ GANG_TOTAL: Final = _KOORDINATOR + "total-number"
 GANG_MODE: Final = _KOORDINATOR + "mode"
 GANG_GROUPS: Final = _KOORDINATOR + "groups"
 #: The seed spells it both ways.
-GANG_GROUPS_OLD: Final = _KOORDINATOR + "gang-groups"
+GANG_GROUPS_ALIAS: Final = _KOORDINATOR + "gang-groups"
 GANG_MATCH: Final = _KOORDINATOR + "match-policy"
 GANG_TIMEOUT: Final = _KOORDINATOR + "timeout"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from celpy import celtypes
 
-from arranger.api.quantity import QuantityError, exact
+from arranger.api.quantity import QuantityError, parse_quantity
 
 _INT64: Final = 2**63
 
@@ -25,7 +25,7 @@ class Quantity:
     amount: Decimal
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether it is a whole number of 64 bits."""
         return self.amount == self.amount.to_integral_value() and (-_INT64 <= self.amount < _INT64)
 
@@ -34,7 +34,7 @@ def _quantity(text: Any) -> Quantity:
     """Raises ValueError, which fails the rule, for what is none."""
     if not isinstance(text, str):
         raise TypeError("quantity() takes a string")
-    return Quantity(exact(str(text)))
+    return Quantity(parse_quantity(str(text)))
 
 
 def _is_quantity(text: Any) -> Any:
@@ -50,12 +50,12 @@ def compare(one: Quantity, other: Quantity) -> int:
     return (one.amount > other.amount) - (one.amount < other.amount)
 
 
-def _other(given: Any) -> Decimal:
+def _operand(given: Any) -> Decimal:
     return given.amount if isinstance(given, Quantity) else Decimal(int(given))
 
 
 def _as_integer(quantity: Quantity) -> Any:
-    if not quantity.whole:
+    if not quantity.is_integer:
         raise ValueError("cannot convert value to integer")
     return celtypes.IntType(int(quantity.amount))
 
@@ -68,9 +68,9 @@ QUANTITIES: Final[Mapping[str, Callable[..., Any]]] = {
     "isGreaterThan": lambda one, other: celtypes.BoolType(compare(one, other) > 0),
     "isLessThan": lambda one, other: celtypes.BoolType(compare(one, other) < 0),
     "sign": lambda one: celtypes.IntType(compare(one, Quantity(Decimal(0)))),
-    "add": lambda one, other: Quantity(one.amount + _other(other)),
-    "sub": lambda one, other: Quantity(one.amount - _other(other)),
-    "isInteger": lambda one: celtypes.BoolType(one.whole),
+    "add": lambda one, other: Quantity(one.amount + _operand(other)),
+    "sub": lambda one, other: Quantity(one.amount - _operand(other)),
+    "isInteger": lambda one: celtypes.BoolType(one.is_integer),
     "asInteger": _as_integer,
     "asApproximateFloat": lambda one: celtypes.DoubleType(float(one.amount)),
 }

@@ -1,8 +1,8 @@
 """What the core asks the edge to do, and the ways it can end.
 
 The engine returns effects and never awaits. The edge carries them out and reports an
-:data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions to
-extenders are effects, too: their outcome is the answer.
+:data:`SimulationResult` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions
+to extenders are effects, too: their outcome is the answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from arranger.api.extenders import Extender
 
 
 @dataclass(frozen=True, slots=True)
-class PodRef:
+class ObjectKey:
     """One incarnation of a pod: a recreated pod of the same name has another ``uid``."""
 
     namespace: str
@@ -52,13 +52,13 @@ class PodCondition:
 class Bind:
     """Post a Binding with the pod's uid as precondition; annotations merge into the pod.
 
-    ``by`` is the extender that binds the pod in our place.
+    ``extender`` is the extender that binds the pod in our place.
     """
 
-    pod: PodRef
+    pod: ObjectKey
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
-    by: Extender | None = None
+    extender: Extender | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PatchPodStatus:
     ``nominated_node`` is ``None`` to leave it alone and ``""`` to clear it.
     """
 
-    pod: PodRef
+    pod: ObjectKey
     condition: PodCondition | None = None
     nominated_node: str | None = None
 
@@ -81,7 +81,7 @@ class DeletePod:
     victims), so that controllers can tell an eviction from a failure.
     """
 
-    pod: PodRef
+    pod: ObjectKey
     condition: PodCondition | None = None
     grace_seconds: int | None = None
 
@@ -90,7 +90,7 @@ class DeletePod:
 class AnnotatePod:
     """Merge annotations into one incarnation of a pod; ``None`` removes one."""
 
-    pod: PodRef
+    pod: ObjectKey
     annotations: Mapping[str, str | None]
 
 
@@ -127,7 +127,7 @@ class ReserveClaim:
     """
 
     claim: ClaimRef
-    pod: PodRef
+    pod: ObjectKey
     allocation: Mapping[str, Any] | None = None
 
 
@@ -139,7 +139,7 @@ class ReleaseClaim:
     """
 
     claim: ClaimRef
-    pod: PodRef
+    pod: ObjectKey
     deallocate: bool
 
 
@@ -157,10 +157,10 @@ class PublishEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Consult:
+class QueryExtenders:
     """Ask extenders, in this order, which of the nodes a pod may have; ends with an Advice."""
 
-    pod: PodRef
+    pod: ObjectKey
     extenders: tuple[Extender, ...]
     nodes: tuple[str, ...]
 
@@ -174,16 +174,16 @@ class NodeVictims:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsultVictims:
+class QueryExtenderPreemption:
     """Ask extenders whom a pod may have evicted, by node; ends with a VictimAdvice.
 
     ``pods`` are all the pods that are named, by uid.
     """
 
-    pod: PodRef
+    pod: ObjectKey
     extenders: tuple[Extender, ...]
     victims: Mapping[str, NodeVictims]
-    pods: Mapping[str, PodRef]
+    pods: Mapping[str, ObjectKey]
 
 
 #: What is written to the API server, or by an extender in our place.
@@ -198,8 +198,8 @@ Write = (
     | PublishEvent
 )
 #: What is asked of extenders; nothing is written.
-Question = Consult | ConsultVictims
-Effect = Write | Question
+ExtenderQuery = QueryExtenders | QueryExtenderPreemption
+Effect = Write | ExtenderQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Ambiguous:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class ExtenderDecision:
     """What extenders say of the nodes they were asked about.
 
     Attributes:
@@ -241,11 +241,11 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class VictimAdvice:
+class ExtenderPreemptionDecision:
     """Whom extenders let a pod have evicted, by node."""
 
     victims: Mapping[str, NodeVictims]
 
 
 #: Questions end with an advice, or are Refused; everything else ends in one of the other ways.
-Outcome = Applied | Refused | Ambiguous | Advice | VictimAdvice
+Outcome = Applied | Refused | Ambiguous | ExtenderDecision | ExtenderPreemptionDecision

@@ -32,7 +32,8 @@ class Extender:
         weight: multiplies its scores, which are from 0 to 10.
         timeout: seconds for one call.
         node_cache_capable: it knows the nodes, so that it is sent names only.
-        managed: it is asked about pods only that ask for one of these resources; all if empty.
+        managed_resources: it is asked about pods only that ask for one of these resources; all if
+            empty.
         ignorable: pods are scheduled without it while it fails.
         tls: None for plain HTTP, or HTTPS by the usual authorities.
     """
@@ -45,21 +46,21 @@ class Extender:
     weight: int = 1
     timeout: float = 5.0
     node_cache_capable: bool = False
-    managed: frozenset[str] = frozenset()
+    managed_resources: frozenset[str] = frozenset()
     ignorable: bool = False
     tls: ExtenderTls | None = None
 
     @property
-    def judges_nodes(self) -> bool:
+    def filters_or_scores(self) -> bool:
         """Whether it has a say in where a pod goes."""
         return bool(self.filter_verb or self.prioritize_verb)
 
-    def minds(self, pod: Pod) -> bool:
+    def is_interested(self, pod: Pod) -> bool:
         """Whether the pod is its business (``IsInterested``)."""
-        if not self.managed:
+        if not self.managed_resources:
             return True
         for container in chain(pod.spec.containers, pod.spec.init_containers):
             resources = container.resources
-            if not self.managed.isdisjoint(chain(resources.requests, resources.limits)):
+            if not self.managed_resources.isdisjoint(chain(resources.requests, resources.limits)):
                 return True
         return False

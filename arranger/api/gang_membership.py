@@ -25,7 +25,7 @@ from arranger.api.annotations import (
     BUNDLE_TIMEOUT,
     BUNDLE_WAIT,
     GANG_GROUPS,
-    GANG_GROUPS_OLD,
+    GANG_GROUPS_ALIAS,
     GANG_MATCH,
     GANG_MIN,
     GANG_MODE,
@@ -57,17 +57,17 @@ E = TypeVar("E", bound=Enum)
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 #: Seconds that Go's durations can hold, which is about 292 years.
-_LONGEST: Final = 290 * 365.25 * 86400
+_MAX_DURATION: Final = 290 * 365.25 * 86400
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 #: The annotations with settings.
-_READ: Final = (
+_SETTINGS_ANNOTATIONS: Final = (
     GANG_MIN,
     POD_GROUP_MIN,
     GANG_MODE,
     GANG_WAIT,
     GANG_GROUPS,
-    GANG_GROUPS_OLD,
+    GANG_GROUPS_ALIAS,
     GANG_MATCH,
     POD_GROUP_MATCH,
     TOPOLOGY,
@@ -88,9 +88,11 @@ class Mode(Enum):
 class MatchPolicy(Enum):
     """Which members count towards the minimum."""
 
-    ONCE = "once-satisfied"  # all; and when it has been reached once, it does not matter any more
-    WAITING = "only-waiting"  # those placed and not yet bound
-    RUNNING = "waiting-and-running"  # those and the bound, running and succeeded
+    ONCE_SATISFIED = (
+        "once-satisfied"  # all; and when it has been reached once, it does not matter any more
+    )
+    ONLY_WAITING = "only-waiting"  # those placed and not yet bound
+    WAITING_AND_RUNNING = "waiting-and-running"  # those and the bound, running and succeeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,56 +109,58 @@ class GangSettings:
 
     Attributes:
         minimum: members that must run together, whatever their bundles.
-        wait: seconds that members may hold nodes for the others.
+        wait_time: seconds that members may hold nodes for the others.
         groups: the names of the gangs to be placed together with this one.
-        minima: (bundle, minimum) for the bundles the source defines.
-        leaves_whole: whether no member may be evicted without all the others.
+        bundle_minimums: (bundle, minimum) for the bundles the source defines.
+        evict_together: whether no member may be evicted without all the others.
         priority: of all members, whatever they say themselves.
-        preempts: whether others may be evicted for it.
+        may_preempt: whether others may be evicted for it.
     """
 
     minimum: int | None = None
     mode: Mode | None = None
-    wait: float | None = None
+    wait_time: float | None = None
     groups: tuple[str, ...] | None = None
-    match: MatchPolicy | None = None
+    match_policy: MatchPolicy | None = None
     topology: Topology | None = None
-    minima: tuple[tuple[str, int], ...] = ()
-    leaves_whole: bool | None = None
+    bundle_minimums: tuple[tuple[str, int], ...] = ()
+    evict_together: bool | None = None
     priority: int | None = None
-    preempts: bool | None = None
+    may_preempt: bool | None = None
 
-    def over(self, other: GangSettings) -> GangSettings:
+    def with_fallback(self, other: GangSettings) -> GangSettings:
         """What this says, and what ``other`` says where this is silent."""
         mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
         said = {name: value for name, value in mine.items() if value is not None}
-        minima = tuple(sorted({**dict(other.minima), **dict(self.minima)}.items()))
-        return replace(other, **{**said, "minima": minima})
+        minima = tuple(
+            sorted({**dict(other.bundle_minimums), **dict(self.bundle_minimums)}.items())
+        )
+        return replace(other, **{**said, "bundle_minimums": minima})
 
 
 @dataclass(frozen=True, slots=True)
-class GangClaim:
+class GangMembership:
     """What a pod says about its gang.
 
     Attributes:
         gang: ``namespace/name``.
         bundle: the role within the gang, ``""`` for the only one.
-        definition: the kind of PodGroup that defines the gang; None where annotations do.
+        pod_group_type: the kind of PodGroup that defines the gang; None where annotations do.
         timed_out: whether the pod is marked as having waited too long.
-        mark: the annotation with which the seed of its dialect marks such a pod.
+        timeout_annotation: the annotation with which the seed of its dialect marks such a pod.
         problems: what could not be read, as sentences for the pod's owner.
     """
 
     gang: str
     bundle: str = ""
-    definition: type[AnyPodGroup] | None = None
+    pod_group_type: type[AnyPodGroup] | None = None
     settings: GangSettings = GangSettings()
     timed_out: bool = False
-    mark: str = GANG_TIMEOUT
+    timeout_annotation: str = GANG_TIMEOUT
     problems: tuple[str, ...] = ()
 
 
-def claim_of(pod: Pod) -> GangClaim | None:
+def gang_membership(pod: Pod) -> GangMembership | None:
     """The gang that a pod says it belongs to; None for a pod on its own.
 
     Sources, in the order of precedence: ``spec.schedulingGroup``, the labels of the PodGroup
@@ -174,8 +178,8 @@ def claim_of(pod: Pod) -> GangClaim | None:
         bundle = notes.get(BUNDLE_NAME, "")
     elif definition is VolcanoPodGroup:
         bundle = notes.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
-    said = tuple(map(notes.get, _READ))
-    settings, problems = _said(said, bundle, labels.get(POD_GROUP_MIN, ""))
+    said = tuple(map(notes.get, _SETTINGS_ANNOTATIONS))
+    settings, problems = _pod_settings(said, bundle, labels.get(POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
@@ -184,52 +188,54 @@ def claim_of(pod: Pod) -> GangClaim | None:
     gang = f"{pod.metadata.namespace}/{name}"
     in_bundle = BUNDLE_GANG in notes and GANG_NAME not in notes
     mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
-    return GangClaim(gang, bundle, definition, settings, timed_out, mark, problems)
+    return GangMembership(gang, bundle, definition, settings, timed_out, mark, problems)
 
 
 @lru_cache(maxsize=4096)
-def _said(
+def _pod_settings(
     values: tuple[str | None, ...], bundle: str, label: str
 ) -> tuple[GangSettings, tuple[str, ...]]:
     """The settings in a pod's annotations, and what is wrong; members mostly say the same."""
-    notes = {key: value for key, value in zip(_READ, values, strict=True) if value}
+    notes = {key: value for key, value in zip(_SETTINGS_ANNOTATIONS, values, strict=True) if value}
     problems: list[str] = []
-    settings = _koordinator(notes, problems)
+    settings = _koordinator_settings(notes, problems)
     if BUNDLE_GANG in notes:
-        settings = settings.over(_bundles(notes, bundle, problems))
+        settings = settings.with_fallback(_bundle_settings(notes, bundle, problems))
     if settings.minimum is None:
         # The deprecated label of the community's dialect.
-        least = _read({POD_GROUP_MIN: label}, POD_GROUP_MIN, _count, problems)
+        least = _read_annotation({POD_GROUP_MIN: label}, POD_GROUP_MIN, _parse_pod_count, problems)
         settings = replace(settings, minimum=least)
     return settings, tuple(problems)
 
 
-def settings_of(group: AnyPodGroup, problems: list[str]) -> GangSettings:
+def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     """What a PodGroup says; appends to ``problems`` what could not be read of its annotations."""
-    notes = _koordinator(group.metadata.annotations, problems)
+    notes = _koordinator_settings(group.metadata.annotations, problems)
     if isinstance(group, NativePodGroup):
         policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
         key = constraints.topology[0].key if constraints and constraints.topology else ""
-        return notes.over(
+        return notes.with_fallback(
             GangSettings(
                 # The basic policy: one by one, so that any one of them is enough.
                 minimum=policy.gang.min_count if policy.gang else 0,
                 topology=Topology(key, required=True) if key else None,
-                leaves_whole=group.spec.leaves_whole or None,
+                evict_together=group.spec.evict_together or None,
                 priority=group.spec.priority,
-                preempts=False if group.spec.preemption_policy == "Never" else None,
+                may_preempt=False if group.spec.preemption_policy == "Never" else None,
             )
         )
     spec = group.spec
-    wait = _from_zero("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
+    wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # The upstream types are written in Go with "omitempty": a field left out is a zero.
-    least = _from_zero("minMember", spec.min_member, problems)
+    least = _non_negative("minMember", spec.min_member, problems)
     tasks = spec.min_task_member.items()
-    minima = ((task, _from_zero("minTaskMember", n, problems)) for task, n in sorted(tasks))
-    return notes.over(GangSettings(minimum=least, wait=float(wait) or None, minima=tuple(minima)))
+    minima = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    return notes.with_fallback(
+        GangSettings(minimum=least, wait_time=float(wait) or None, bundle_minimums=tuple(minima))
+    )
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds of a Go duration such as ``1h30m``; a bare number counts as seconds.
 
     Raises:
@@ -241,7 +247,7 @@ def duration(text: str) -> float:
         raise ValueError(f"{text!r} is not a duration such as 90s or 1h30m")
     else:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-    if seconds > _LONGEST:
+    if seconds > _MAX_DURATION:
         raise ValueError(f"{text[:20]!r} is longer than 290 years")
     return seconds
 
@@ -266,31 +272,34 @@ def _membership(
     return "", None
 
 
-def _koordinator(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
+def _koordinator_settings(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
     def first(read: Callable[[str], T], *names: str) -> T | None:
-        return next((v for n in names if (v := _read(notes, n, read, problems)) is not None), None)
+        return next(
+            (v for n in names if (v := _read_annotation(notes, n, read, problems)) is not None),
+            None,
+        )
 
     return GangSettings(
-        minimum=first(_count, GANG_MIN, POD_GROUP_MIN),
-        mode=first(_one_of(Mode), GANG_MODE),
-        wait=first(duration, GANG_WAIT) or None,
-        groups=first(_groups, GANG_GROUPS, GANG_GROUPS_OLD),
-        match=first(_one_of(MatchPolicy), GANG_MATCH, POD_GROUP_MATCH),
-        topology=first(_topology, TOPOLOGY),
+        minimum=first(_parse_pod_count, GANG_MIN, POD_GROUP_MIN),
+        mode=first(_enum_parser(Mode), GANG_MODE),
+        wait_time=first(parse_duration, GANG_WAIT) or None,
+        groups=first(_parse_gang_names, GANG_GROUPS, GANG_GROUPS_ALIAS),
+        match_policy=first(_enum_parser(MatchPolicy), GANG_MATCH, POD_GROUP_MATCH),
+        topology=first(_parse_topology, TOPOLOGY),
     )
 
 
-def _bundles(notes: Mapping[str, str], bundle: str, problems: list[str]) -> GangSettings:
-    strict = _read(notes, BUNDLE_STRICT, _boolean, problems)
-    least = _read(notes, BUNDLE_MIN, _count, problems)
+def _bundle_settings(notes: Mapping[str, str], bundle: str, problems: list[str]) -> GangSettings:
+    strict = _read_annotation(notes, BUNDLE_STRICT, _parse_bool, problems)
+    least = _read_annotation(notes, BUNDLE_MIN, _parse_pod_count, problems)
     return GangSettings(
-        minima=() if least is None else ((bundle, least),),
+        bundle_minimums=() if least is None else ((bundle, least),),
         mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
-        wait=_read(notes, BUNDLE_WAIT, duration, problems) or None,
+        wait_time=_read_annotation(notes, BUNDLE_WAIT, parse_duration, problems) or None,
     )
 
 
-def _read(
+def _read_annotation(
     notes: Mapping[str, str], key: str, read: Callable[[str], T], problems: list[str]
 ) -> T | None:
     text = notes.get(key, "")
@@ -303,13 +312,13 @@ def _read(
         return None
 
 
-def _from_zero(field: str, number: int | None, problems: list[str]) -> int:
+def _non_negative(field: str, number: int | None, problems: list[str]) -> int:
     if number is not None and number < 0:
         problems.append(f"spec.{field}: {number} is less than zero")
     return max(number or 0, 0)
 
 
-def _one_of(kind: type[E]) -> Callable[[str], E]:
+def _enum_parser(kind: type[E]) -> Callable[[str], E]:
     def read(text: str) -> E:
         try:
             return kind(text)
@@ -320,36 +329,36 @@ def _one_of(kind: type[E]) -> Callable[[str], E]:
     return read
 
 
-def _count(text: str) -> int:
+def _parse_pod_count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise ValueError(f"{text!r} is not a number of pods")
     return int(text)
 
 
-def _boolean(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
 
 
-def _groups(text: str) -> tuple[str, ...]:
+def _parse_gang_names(text: str) -> tuple[str, ...]:
     try:
         names = json.loads(text)
     except (ValueError, RecursionError):
         names = None
-    if not isinstance(names, list) or not all(_is_gang(name) for name in names):
+    if not isinstance(names, list) or not all(_is_gang_name(name) for name in names):
         raise ValueError(f'{text[:200]!r} is not a list such as ["namespace/gang", ...]')
     return tuple(sorted(set(names)))
 
 
-def _is_gang(name: object) -> bool:
+def _is_gang_name(name: object) -> bool:
     if not isinstance(name, str):
         return False
     namespace, slash, gang = name.partition("/")
     return bool(namespace and slash and _NAME.fullmatch(gang))
 
 
-def _topology(text: str) -> Topology:
+def _parse_topology(text: str) -> Topology:
     how, equals, key = text.partition("=")
     if how not in ("required", "preferred") or not equals or not key:
         raise ValueError(f"{text!r} is neither required=<node label> nor preferred=<node label>")

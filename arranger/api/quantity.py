@@ -1,7 +1,7 @@
 """Kubernetes quantities as exact integers.
 
 Upstream: ``k8s.io/apimachinery/pkg/api/resource``. ``Value()`` and ``MilliValue()`` round up, and
-so do :func:`value` and :func:`milli`.
+so do :func:`value` and :func:`milli_value`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def value(quantity: RawQuantity) -> int:
     return quantity if type(quantity) is int else _scaled(str(quantity), 1)
 
 
-def milli(quantity: RawQuantity) -> int:
+def milli_value(quantity: RawQuantity) -> int:
     """The quantity in thousandths (millicores), rounded up.
 
     Raises:
@@ -49,7 +49,7 @@ def milli(quantity: RawQuantity) -> int:
     return quantity * 1000 if type(quantity) is int else _scaled(str(quantity), 1000)
 
 
-def exact(text: str) -> Decimal:
+def parse_quantity(text: str) -> Decimal:
     """The quantity as it is, in billionths where it is finer (``ParseQuantity``).
 
     Raises:

@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from arranger.api.quantity import milli, value
+from arranger.api.quantity import milli_value, value
 from arranger.api.types.core import Container, ContainerStatus, Pod, ResourceList
 
 Amounts = dict[str, int]
 
 #: What the scoring plugins assume for a container that states nothing (100m, 200Mi).
-NON_ZERO_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024}
+NONZERO_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
 
-def amounts(resources: ResourceList) -> Amounts:
+def parse_resource_list(resources: ResourceList) -> Amounts:
     """A resource list in integers.
 
     Raises:
         QuantityError: an amount is not a quantity.
     """
-    return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
+    return {
+        name: milli_value(raw) if name == "cpu" else value(raw) for name, raw in resources.items()
+    }
 
 
 def pod_requests(
@@ -34,7 +36,7 @@ def pod_requests(
 
     ``max(containers + sidecars, each init container + the sidecars started before it)``, replaced
     by pod-level requests where set, plus overhead. ``defaults`` fills in resources a container
-    does not mention (see :data:`NON_ZERO_DEFAULTS`); ``pod_level=False`` passes over the pod-level
+    does not mention (see :data:`NONZERO_DEFAULTS`); ``pod_level=False`` passes over the pod-level
     requests. For a running pod that is being resized the larger of spec and status counts, unless
     the resize is infeasible.
 
@@ -42,21 +44,21 @@ def pod_requests(
         QuantityError: an amount is not a quantity.
     """
     spec = pod.spec
-    statuses = _statuses(pod)
+    statuses = _resource_statuses(pod)
     infeasible = any(
         c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
     )
 
     def effective(wanted: Amounts, actuated: ResourceList, allocated: ResourceList) -> Amounts:
         held: Amounts = {}
-        _raise_to(held, amounts(actuated))
-        _raise_to(held, amounts(allocated))
+        _raise_to(held, parse_resource_list(actuated))
+        _raise_to(held, parse_resource_list(allocated))
         if not infeasible:
             _raise_to(held, wanted)
         return held
 
     def ask(container: Container, *, resizable: bool = True) -> Amounts:
-        wanted = amounts(container.resources.requests)
+        wanted = parse_resource_list(container.resources.requests)
         if resizable and (status := statuses.get(container.name)) is not None:
             assert status.resources is not None, "_statuses picked those that have some"
             wanted = effective(wanted, status.resources.requests, status.allocated_resources)
@@ -67,7 +69,7 @@ def pod_requests(
 
     total: Amounts = {}
     for container in spec.containers:
-        _add(total, ask(container))
+        _add_to(total, ask(container))
     if spec.init_containers:
         sidecars: Amounts = {}
         peak: Amounts = {}
@@ -75,31 +77,31 @@ def pod_requests(
             sidecar = container.restart_policy == "Always"
             wanted = ask(container, resizable=sidecar)
             if sidecar:
-                _add(total, wanted)
-                _add(sidecars, wanted)
+                _add_to(total, wanted)
+                _add_to(sidecars, wanted)
                 wanted = sidecars
             else:
-                _add(wanted, sidecars)
+                _add_to(wanted, sidecars)
             _raise_to(peak, wanted)
         _raise_to(total, peak)
     if pod_level and spec.resources is not None:
-        whole = amounts(spec.resources.requests)
+        whole = parse_resource_list(spec.resources.requests)
         names = [name for name in whole if _may_be_pod_level(name)]
         if pod.status.resources is not None:
             held = pod.status.resources.requests
             whole = effective(whole, held, pod.status.allocated_resources)
         total.update({name: whole.get(name, 0) for name in names})
     if spec.overhead:
-        _add(total, amounts(spec.overhead))
+        _add_to(total, parse_resource_list(spec.overhead))
     return total
 
 
-def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
+def nonzero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
     """(cpu, memory) as a node's load is scored, with what containers leave open filled in.
 
     ``requests`` is what :func:`pod_requests` says. A pod-level request leaves nothing open.
     """
-    defaults = NON_ZERO_DEFAULTS
+    defaults = NONZERO_DEFAULTS
     resources = pod.spec.resources
     if resources is not None and any(map(_may_be_pod_level, resources.requests)):
         defaults = {name: n for name, n in defaults.items() if name not in requests}
@@ -111,7 +113,7 @@ def _may_be_pod_level(name: str) -> bool:
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
-def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+def _resource_statuses(pod: Pod) -> dict[str, ContainerStatus]:
     reported: Iterable[ContainerStatus] = (
         *pod.status.container_statuses,
         *pod.status.init_container_statuses,
@@ -119,7 +121,7 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
     return {s.name: s for s in reported if s.resources is not None}
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
+def _add_to(total: Amounts, more: Mapping[str, int]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 

@@ -15,7 +15,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _INT64: Final = range(-(2**63), 2**63)
 #: How many values each operator takes: (least, most), ``None`` for any number.
-_VALUES: Final[Mapping[str, tuple[int, int | None]]] = {
+_VALUE_COUNTS: Final[Mapping[str, tuple[int, int | None]]] = {
     "In": (1, None),
     "NotIn": (1, None),
     "Exists": (0, 0),
@@ -25,20 +25,20 @@ _VALUES: Final[Mapping[str, tuple[int, int | None]]] = {
 }
 
 
-def is_valid(requirement: Requirement) -> bool:
+def is_valid_requirement(requirement: Requirement) -> bool:
     """Whether a requirement can match anything; the API server lets some through that cannot."""
-    if requirement.operator not in _VALUES:
+    if requirement.operator not in _VALUE_COUNTS:
         return False
-    least, most = _VALUES[requirement.operator]
+    least, most = _VALUE_COUNTS[requirement.operator]
     count = len(requirement.values)
     if count < least or (most is not None and count > most):
         return False
-    if requirement.operator in ("Gt", "Lt") and integer(requirement.values[0]) is None:
+    if requirement.operator in ("Gt", "Lt") and parse_int64(requirement.values[0]) is None:
         return False
     return all(len(v) <= 63 and _LABEL_VALUE.fullmatch(v) for v in requirement.values)
 
 
-def accepts(requirement: Requirement, value: str | None) -> bool:
+def requirement_matches(requirement: Requirement, value: str | None) -> bool:
     """Whether a label of this value (``None``: no such label) meets a valid requirement."""
     match requirement.operator:
         case "In":
@@ -50,14 +50,14 @@ def accepts(requirement: Requirement, value: str | None) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            number, bound = integer(value), integer(requirement.values[0])
+            number, bound = parse_int64(value), parse_int64(requirement.values[0])
             if number is None or bound is None:
                 return False
             return number > bound if requirement.operator == "Gt" else number < bound
     return False
 
 
-def integer(text: str | None) -> int | None:
+def parse_int64(text: str | None) -> int | None:
     """The integer that ``text`` spells, if it is one of 64 bits."""
     if text is None or _INTEGER.fullmatch(text) is None:
         return None
@@ -70,11 +70,18 @@ class Selector:
 
     __slots__ = ("_equal", "_impossible", "_requirements", "empty")
 
-    def __init__(self, selector: LabelSelector | None, *, also: Iterable[Requirement] = ()) -> None:
-        """``also`` are further requirements (``matchLabelKeys``)."""
+    def __init__(
+        self, selector: LabelSelector | None, *, extra_requirements: Iterable[Requirement] = ()
+    ) -> None:
+        """``extra_requirements`` are further requirements (``matchLabelKeys``)."""
         self._equal: Mapping[str, str] = selector.match_labels if selector else {}
-        self._requirements = (*(selector.match_expressions if selector else ()), *also)
-        self._impossible = selector is None or not all(map(is_valid, self._requirements))
+        self._requirements = (
+            *(selector.match_expressions if selector else ()),
+            *extra_requirements,
+        )
+        self._impossible = selector is None or not all(
+            map(is_valid_requirement, self._requirements)
+        )
         #: It asks for nothing, and so matches everything.
         self.empty = not (self._equal or self._requirements or self._impossible)
 
@@ -85,7 +92,7 @@ class Selector:
         for key, value in self._equal.items():
             if labels.get(key) != value:
                 return False
-        return all(accepts(r, labels.get(r.key)) for r in self._requirements)
+        return all(requirement_matches(r, labels.get(r.key)) for r in self._requirements)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -102,7 +109,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def untolerated(
+def untolerated_taints(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]
 ) -> list[Taint]:
     """The taints of these effects that no toleration covers."""

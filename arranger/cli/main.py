@@ -53,13 +53,13 @@ def run(
     from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
     from arranger.daemon.server import run_daemon
-    from arranger.kube.client.kubeconfig import AuthError
+    from arranger.kube.client.kubeconfig import KubeconfigError
 
     try:
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
         asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context))
-    except (ConfigError, AuthError, LeadershipLostError, OSError, ValueError) as error:
+    except (ConfigError, KubeconfigError, LeadershipLostError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -144,13 +144,13 @@ def _replay(
     svg: Path | None,
     output: str,
 ) -> None:
-    from arranger.cli.commands.replay import replay
+    from arranger.cli.commands.replay import run_replay
     from arranger.daemon.logging import configure_logging
     from arranger.replay import PolicyError, TraceError
 
     configure_logging(level="ERROR")
     try:
-        replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
+        run_replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
     except (TraceError, PolicyError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -160,7 +160,7 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
 
     from arranger.cli.commands.simulate import ManifestError, read_manifests
     from arranger.cli.commands.simulate import simulate as run_simulation
-    from arranger.cli.output.tables import print_outcome
+    from arranger.cli.output.tables import print_result
     from arranger.daemon.config.schema import ConfigError, load_config
     from arranger.daemon.logging import configure_logging
 
@@ -172,7 +172,7 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
     if output == "json":
         click.echo(json.dumps(outcome.as_json(), indent=2))
     else:
-        print_outcome(outcome)
+        print_result(outcome)
 
 
 @main.command()
@@ -190,21 +190,19 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     """Start an embedded cluster, schedule a mix of pods on it, and show what happens."""
     import asyncio
 
-    from arranger.cli.commands.demo import demonstrate
+    from arranger.cli.commands.demo import run_demo
     from arranger.cli.commands.simulate import ManifestError, read_manifests
-    from arranger.cli.output.tables import LiveOutcome, print_outcome
+    from arranger.cli.output.tables import LiveProgress, print_result
     from arranger.daemon.logging import configure_logging
 
     configure_logging(level="ERROR")
     try:
         manifests = read_manifests(files or (bundled_folder("examples") / "demo",))
-        with LiveOutcome() as live:
+        with LiveProgress() as live:
             outcome = asyncio.run(
-                demonstrate(
-                    manifests, port=port, keep=keep, progress=live.show, serving=live.serving
-                )
+                run_demo(manifests, port=port, keep=keep, progress=live.show, serving=live.serving)
             )
-        print_outcome(outcome, clock="seconds")
+        print_result(outcome, clock="seconds")
     except KeyboardInterrupt:
         click.echo("stopped")
     except (ManifestError, OSError) as error:
@@ -225,11 +223,11 @@ def explain(snapshots: tuple[Path, ...], output: str) -> None:
     """Judge every pending pod of a snapshot, changing nothing."""
     import msgspec
 
-    from arranger.explain import SnapshotError, judge, load, render
+    from arranger.explain import SnapshotError, evaluate, read_snapshots, render
 
     try:
-        for snapshot in load(snapshots):
-            verdicts = judge(snapshot)
+        for snapshot in read_snapshots(snapshots):
+            verdicts = evaluate(snapshot)
             if output == "json":
                 click.echo(msgspec.json.encode({"verdicts": verdicts}))
             else:

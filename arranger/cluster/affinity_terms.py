@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AffinityTerm:
     """One compiled pod (anti-)affinity term.
 
     Attributes:
@@ -36,7 +36,7 @@ class Term:
     namespace_selector: Selector = field(compare=False, repr=False)
 
     @property
-    def names_only(self) -> bool:
+    def has_no_namespace_selector(self) -> bool:
         """Whether the term looks in named namespaces only."""
         return self._namespace_selector_key is None
 
@@ -49,63 +49,63 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class PodTerms:
+class PodAffinityTerms:
     """The terms of one pod."""
 
-    required: Sequence[Term] = ()
-    required_anti: Sequence[Term] = ()
-    preferred: Sequence[tuple[int, Term]] = ()
-    preferred_anti: Sequence[tuple[int, Term]] = ()
+    required: Sequence[AffinityTerm] = ()
+    required_anti: Sequence[AffinityTerm] = ()
+    preferred: Sequence[tuple[int, AffinityTerm]] = ()
+    preferred_anti: Sequence[tuple[int, AffinityTerm]] = ()
 
 
-NO_TERMS: Final = PodTerms()
+NO_TERMS: Final = PodAffinityTerms()
 
 
-def terms_of(pod: Pod) -> PodTerms:
+def affinity_terms_of(pod: Pod) -> PodAffinityTerms:
     """The pod's terms; :data:`NO_TERMS` itself if it has none."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    return _compiled(_encode(affinity), pod.metadata.namespace)
+    return _compile(_encode(affinity), pod.metadata.namespace)
 
 
 @lru_cache(maxsize=4096)
-def _compiled(encoded: bytes, namespace: str) -> PodTerms:
+def _compile(encoded: bytes, namespace: str) -> PodAffinityTerms:
     affinity = msgspec.json.decode(encoded, type=Affinity)
     near = affinity.pod_affinity or PodAffinity()
     apart = affinity.pod_anti_affinity or PodAffinity()
 
-    def required(side: PodAffinity) -> list[Term]:
+    def required(side: PodAffinity) -> list[AffinityTerm]:
         terms = side.required_during_scheduling_ignored_during_execution
-        return [_term(term, namespace) for term in terms]
+        return [_compile_term(term, namespace) for term in terms]
 
-    def preferred(side: PodAffinity) -> list[tuple[int, Term]]:
+    def preferred(side: PodAffinity) -> list[tuple[int, AffinityTerm]]:
         terms = side.preferred_during_scheduling_ignored_during_execution
-        return [(term.weight, _term(term.pod_affinity_term, namespace)) for term in terms]
+        return [(term.weight, _compile_term(term.pod_affinity_term, namespace)) for term in terms]
 
-    return PodTerms(required(near), required(apart), preferred(near), preferred(apart))
+    return PodAffinityTerms(required(near), required(apart), preferred(near), preferred(apart))
 
 
-def _term(term: PodAffinityTerm, namespace: str) -> Term:
+def _compile_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
     named = term.namespaces
     if not named and term.namespace_selector is None:
         named = [namespace]
-    return Term(
+    return AffinityTerm(
         topology_key=term.topology_key,
         namespaces=frozenset(named),
-        _selector_key=_key(term.label_selector),
-        _namespace_selector_key=_key(term.namespace_selector),
+        _selector_key=_selector_key(term.label_selector),
+        _namespace_selector_key=_selector_key(term.namespace_selector),
         selector=Selector(term.label_selector),
         namespace_selector=Selector(term.namespace_selector),
     )
 
 
-def _key(selector: LabelSelector | None) -> bytes | None:
+def _selector_key(selector: LabelSelector | None) -> bytes | None:
     return None if selector is None else _encode(selector)
 
 
 #: Term → row → how many pods there carry it (or the sum of their weights for it).
-TermRows = dict[Term, dict[int, int]]
+TermRows = dict[AffinityTerm, dict[int, int]]
 
 
 class AffinityIndex:
@@ -120,16 +120,16 @@ class AffinityIndex:
     def __bool__(self) -> bool:
         return bool(self.required or self.required_anti or self.preferred or self.preferred_anti)
 
-    def charge(self, terms: PodTerms, row: int, sign: int) -> None:
+    def add(self, terms: PodAffinityTerms, row: int, sign: int) -> None:
         """Count a pod's terms on its row: ``sign`` is 1 when it comes and -1 when it goes."""
         for term in terms.required:
-            _add(self.required, term, row, sign)
+            _add_term(self.required, term, row, sign)
         for term in terms.required_anti:
-            _add(self.required_anti, term, row, sign)
+            _add_term(self.required_anti, term, row, sign)
         for weight, term in terms.preferred:
-            _add(self.preferred, term, row, sign * weight)
+            _add_term(self.preferred, term, row, sign * weight)
         for weight, term in terms.preferred_anti:
-            _add(self.preferred_anti, term, row, sign * weight)
+            _add_term(self.preferred_anti, term, row, sign * weight)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AffinityIndex) and vars(self) == vars(other)
@@ -137,7 +137,7 @@ class AffinityIndex:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _add(index: TermRows, term: Term, row: int, amount: int) -> None:
+def _add_term(index: TermRows, term: AffinityTerm, row: int, amount: int) -> None:
     rows = index.setdefault(term, {})
     left = rows.get(row, 0) + amount
     if left:

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.cluster.device_inventory import Devices
+from arranger.cluster.device_inventory import DeviceInventory
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.selector_counts import CountCache
+from arranger.cluster.selector_counts import SelectorCountCache
 
 #: Told of a pod, its node, and 1 or -1.
-PodWatcher = Callable[[PodInfo, str, int], None]
+PodListener = Callable[[PodInfo, str, int], None]
 
 
 class Cluster:
@@ -30,30 +30,30 @@ class Cluster:
         objects: namespaces, services and controllers.
         devices: what resource claims are allocated from.
         budgets: PodDisruptionBudgets by ``namespace/name``.
-        counts: how many pods on each node answer to a selector.
+        selector_counts: how many pods on each node answer to a selector.
     """
 
     def __init__(self) -> None:
         self.table = NodeTable()
         self.objects = ObjectStore()
-        self.counts = CountCache(self.table)
+        self.selector_counts = SelectorCountCache(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         #: Rises with every change of a budget.
         self.budgets_version = 0
         #: What other rooms keep beside the cluster, by type; plugins find it here.
         self.companions: dict[type, object] = {}
-        self._watchers: list[PodWatcher] = []
+        self._pod_listeners: list[PodListener] = []
         self._pods: dict[str, PodInfo] = {}
-        self._where: dict[str, str] = {}
-        self._stray: dict[str, dict[str, PodInfo]] = {}
-        self.devices = Devices(self.objects, self.__contains__)
+        self._node_of: dict[str, str] = {}
+        self._unknown_node_pods: dict[str, dict[str, PodInfo]] = {}
+        self.devices = DeviceInventory(self.objects, self.__contains__)
 
     def __contains__(self, uid: object) -> bool:
-        return uid in self._where
+        return uid in self._node_of
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._node_of)
 
     def pod(self, uid: str) -> PodInfo | None:
         """The placed pod of that uid."""
@@ -61,7 +61,7 @@ class Cluster:
 
     def node_of(self, uid: str) -> str | None:
         """The node a pod is on, observed or assumed."""
-        return self._where.get(uid)
+        return self._node_of.get(uid)
 
     # --- nodes -----------------------------------------------------------------------------
 
@@ -75,8 +75,8 @@ class Cluster:
         before = None if row is None else self.table.node(row)
         row = self.table.set_node(node)
         if before is None:
-            for pod in self._stray.pop(node.metadata.name, {}).values():
-                self.table.place(pod, row)
+            for pod in self._unknown_node_pods.pop(node.metadata.name, {}).values():
+                self.table.add_pod(pod, row)
         return before
 
     def remove_node(self, name: str) -> Node | None:
@@ -87,7 +87,7 @@ class Cluster:
         before = self.table.node(row)
         stranded = self.table.remove_node(name)
         if stranded:
-            self._stray[name] = stranded
+            self._unknown_node_pods[name] = stranded
         return before
 
     # --- budgets ---------------------------------------------------------------------------
@@ -104,71 +104,71 @@ class Cluster:
 
     # --- pods ------------------------------------------------------------------------------
 
-    def observe(self, pod: PodInfo) -> None:
+    def observe_pod(self, pod: PodInfo) -> None:
         """The API says ``pod`` is on ``spec.nodeName``; ends an assumption about it."""
         uid, node = pod.uid, pod.pod.spec.node_name
         before = self._pods.get(uid)
         if before is not None:
             row = self.table.index.get(node)
-            if self._where[uid] == node and row is not None and _weighs_the_same(before, pod):
+            if self._node_of[uid] == node and row is not None and _same_footprint(before, pod):
                 # The usual case, our own binding confirmed: no verdict about any node changes.
                 self.assumed.discard(uid)
                 self._pods[uid] = pod
-                self.table.swap(pod, row)
+                self.table.replace_pod(pod, row)
                 return
-            self._lift(uid)
+            self._detach(uid)
         self.assumed.discard(uid)
-        self._set_down(pod, node)
+        self._attach(pod, node)
 
-    def assume(self, pod: PodInfo, node: str) -> None:
+    def assume_pod(self, pod: PodInfo, node: str) -> None:
         """Reserve ``node`` for ``pod`` ahead of the API.
 
         Raises:
             ValueError: the pod has a place already.
         """
-        if pod.uid in self._where:
-            raise ValueError(f"{pod.key} is already on {self._where[pod.uid]}")
-        self._set_down(pod, node)
+        if pod.uid in self._node_of:
+            raise ValueError(f"{pod.key} is already on {self._node_of[pod.uid]}")
+        self._attach(pod, node)
         self.assumed.add(pod.uid)
 
-    def remove(self, uid: str) -> PodInfo | None:
+    def remove_pod(self, uid: str) -> PodInfo | None:
         """The pod is gone, has ended, or our assumption about it was wrong."""
-        if uid not in self._where:
+        if uid not in self._node_of:
             return None
         self.assumed.discard(uid)
-        return self._lift(uid)
+        return self._detach(uid)
 
     @contextmanager
-    def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
+    def simulate_without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Think the pods away; inside, :meth:`put_back` takes some back in thought, too.
 
         Afterwards all is as before, the order of the pods on their nodes included: it decides
         between victims that are equally important.
         """
-        lifted = {pod.uid: (self._where[pod.uid], pod.uid in self.assumed) for pod in pods}
-        before = {uid: self._pods[uid] for uid in lifted}
-        rows = {self.table.index[n] for n, _ in lifted.values() if n in self.table.index}
+        removed = {pod.uid: (self._node_of[pod.uid], pod.uid in self.assumed) for pod in pods}
+        before = {uid: self._pods[uid] for uid in removed}
+        rows = {self.table.index[n] for n, _ in removed.values() if n in self.table.index}
         orders = {row: tuple(self.table.pods[row]) for row in rows}
-        for uid in lifted:
-            self._lift(uid)
+        for uid in removed:
+            self._detach(uid)
         try:
             yield
         finally:
-            for uid, (node, assumed) in lifted.items():
-                if uid not in self._where:
-                    self._set_down(before[uid], node)
+            for uid, (node, assumed) in removed.items():
+                if uid not in self._node_of:
+                    self._attach(before[uid], node)
                 if assumed:
                     self.assumed.add(uid)
             for row, uids in orders.items():
-                self.table.reorder(row, uids)
+                self.table.reorder_pods(row, uids)
 
-    def put_back(self, pod: PodInfo, node: str) -> None:
+    def simulate_add_pod(self, pod: PodInfo, node: str) -> None:
         """Inside :meth:`without`: think a pod on its node again."""
-        self._set_down(pod, node)
+        self._attach(pod, node)
 
-    def think_away(self, pod: PodInfo) -> None:
+    def simulate_remove_pod(self, pod: PodInfo) -> None:
         """Inside :meth:`without`: undo :meth:`put_back`."""
-        self._lift(pod.uid)
+        self._detach(pod.uid)
 
     def check_consistent(self) -> None:
         """Check the table and the maps against each other.
@@ -183,54 +183,56 @@ class Cluster:
             for row in range(self.table.size)
             for uid in self.table.pods[row]
         }
-        strays = {uid: node for node, pods in self._stray.items() for uid in pods}
-        assert on_nodes | strays == self._where, "a pod is in two places or none"
+        strays = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
+        assert on_nodes | strays == self._node_of, "a pod is in two places or none"
         assert not on_nodes.keys() & strays.keys(), "a stray pod is on a node"
-        assert not self._stray.keys() & self.table.index.keys(), "strays of a known node"
-        assert self._pods.keys() == self._where.keys(), "pods and places"
-        assert self.assumed <= self._where.keys(), "an assumed pod has no place"
+        assert not self._unknown_node_pods.keys() & self.table.index.keys(), (
+            "strays of a known node"
+        )
+        assert self._pods.keys() == self._node_of.keys(), "pods and places"
+        assert self.assumed <= self._node_of.keys(), "an assumed pod has no place"
 
-    def watch_pods(self, watcher: PodWatcher) -> None:
-        """Have ``watcher`` told of every pod that takes (1) or leaves (-1) a node."""
-        self._watchers.append(watcher)
+    def add_pod_listener(self, listener: PodListener) -> None:
+        """Have ``listener`` told of every pod that takes (1) or leaves (-1) a node."""
+        self._pod_listeners.append(listener)
 
-    def placed(self) -> Iterator[tuple[PodInfo, str]]:
+    def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""
-        return ((self._pods[uid], node) for uid, node in self._where.items())
+        return ((self._pods[uid], node) for uid, node in self._node_of.items())
 
-    def _set_down(self, pod: PodInfo, node: str) -> None:
-        for watcher in self._watchers:
+    def _attach(self, pod: PodInfo, node: str) -> None:
+        for watcher in self._pod_listeners:
             watcher(pod, node, 1)
         self._pods[pod.uid] = pod
-        self._where[pod.uid] = node
+        self._node_of[pod.uid] = node
         row = self.table.index.get(node)
         if row is None:
-            self._stray.setdefault(node, {})[pod.uid] = pod
+            self._unknown_node_pods.setdefault(node, {})[pod.uid] = pod
         else:
-            self.table.place(pod, row)
+            self.table.add_pod(pod, row)
 
-    def _lift(self, uid: str) -> PodInfo:
-        node = self._where.pop(uid)
+    def _detach(self, uid: str) -> PodInfo:
+        node = self._node_of.pop(uid)
         pod = self._pods.pop(uid)
-        for watcher in self._watchers:
+        for watcher in self._pod_listeners:
             watcher(pod, node, -1)
         row = self.table.index.get(node)
         if row is None:
-            of_node = self._stray[node]
+            of_node = self._unknown_node_pods[node]
             del of_node[uid]
             if not of_node:
-                del self._stray[node]
+                del self._unknown_node_pods[node]
         else:
-            self.table.unplace(pod, row)
+            self.table.remove_pod(pod, row)
         return pod
 
 
-def _weighs_the_same(before: PodInfo, after: PodInfo) -> bool:
+def _same_footprint(before: PodInfo, after: PodInfo) -> bool:
     return (
         before.requests == after.requests
-        and before.non_zero == after.non_zero
+        and before.nonzero_requests == after.nonzero_requests
         and before.ports == after.ports
-        and before.terms == after.terms
+        and before.affinity_terms == after.affinity_terms
         and before.volumes == after.volumes
         and before.pod.metadata.namespace == after.pod.metadata.namespace
         and before.pod.metadata.labels == after.pod.metadata.labels

@@ -88,10 +88,10 @@ class LabelColumns:
     def grow(self, capacity: int) -> None:
         """Make room for ``capacity`` rows."""
         for key, column in self._columns.items():
-            self._columns[key] = grown(column, capacity, ABSENT)
+            self._columns[key] = resized(column, capacity, ABSENT)
 
 
-def grown(column: npt.NDArray[np.generic], capacity: int, fill: int) -> npt.NDArray:  # type: ignore[type-arg]
+def resized(column: npt.NDArray[np.generic], capacity: int, fill: int) -> npt.NDArray:  # type: ignore[type-arg]
     """A copy of ``column`` whose last axis has ``capacity`` entries, new ones set to ``fill``."""
     wider = np.full((*column.shape[:-1], capacity), fill, dtype=column.dtype)
     wider[..., : column.shape[-1]] = column

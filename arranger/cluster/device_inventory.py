@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from arranger.api.types.resource_claims import (
-    IMPLICIT,
+    IMPLICIT_RESOURCE_PREFIX,
     DeviceClass,
     DeviceId,
     PoolId,
@@ -14,51 +14,51 @@ from arranger.api.types.resource_claims import (
     ResourceSlice,
 )
 from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.resource_claim_tracker import ClaimBook
+from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 
 #: In the log of changes: all nodes.
-EVERYWHERE: Final = ""
+ALL_NODES: Final = ""
 #: Slices of a pool that are noted one by one when another one changes.
-_FEW: Final = 16
+_MAX_LOGGED_SLICES: Final = 16
 #: The log is cut to its younger half at this length; slower readers start over.
 _LOG_LIMIT: Final = 16384
 K = TypeVar("K")
 
 
-class Devices:
+class DeviceInventory:
     """Slices by pool and by node, and the book of what is given to whom.
 
     Attributes:
-        claims: which devices are taken.
+        claim_tracker: which devices are taken.
         classes_version: number of changes so far of device classes.
-        extended: extended resource → the class that stands for it.
+        extended_resources: extended resource → the class that stands for it.
     """
 
     def __init__(self, objects: ObjectStore, placed: Callable[[str], bool]) -> None:
-        self.claims = ClaimBook(
+        self.claim_tracker = ResourceClaimTracker(
             lambda namespace, name: objects.get(ResourceClaim, namespace, name),
             placed,
-            self._devices_changed,
+            self._on_devices_changed,
         )
         self.classes_version = 0
-        self.extended: dict[str, str] = {}
+        self.extended_resources: dict[str, str] = {}
         self._objects = objects
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         #: Slices by the one node that they are for; EVERYWHERE for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
-        self._homes: dict[DeviceId, str] = {}
+        self._node_of_device: dict[DeviceId, str] = {}
         self._log: list[str] = []
         self._log_start = 0
-        objects.listen(ResourceClaim, self.claims.observed)
-        objects.listen(ResourceSlice, self._slice_changed)
-        objects.listen(DeviceClass, self._class_changed)
+        objects.set_listener(ResourceClaim, self.claim_tracker.on_claim_changed)
+        objects.set_listener(ResourceSlice, self._on_slice_changed)
+        objects.set_listener(DeviceClass, self._on_class_changed)
 
-    def slices_for(self, node: str) -> Iterable[ResourceSlice]:
+    def slices_for_node(self, node: str) -> Iterable[ResourceSlice]:
         """The slices of a node, and those that may be for several nodes."""
         yield from self._by_node.get(node, {}).values()
-        yield from self._by_node.get(EVERYWHERE, {}).values()
+        yield from self._by_node.get(ALL_NODES, {}).values()
 
-    def slices_of(self, pool: PoolId) -> Iterable[ResourceSlice]:
+    def slices_of_pool(self, pool: PoolId) -> Iterable[ResourceSlice]:
         """All slices of a pool, of all its generations."""
         return self._pools.get(pool, {}).values()
 
@@ -74,7 +74,7 @@ class Devices:
         if version < self._log_start:
             return None
         nodes = set(self._log[version - self._log_start :])
-        return None if EVERYWHERE in nodes else nodes
+        return None if ALL_NODES in nodes else nodes
 
     def check_consistent(self) -> None:
         """Check the parts against each other.
@@ -82,71 +82,78 @@ class Devices:
         Raises:
             AssertionError: they disagree.
         """
-        self.claims.check_consistent()
+        self.claim_tracker.check_consistent()
         pooled = {name for slices in self._pools.values() for name in slices}
         assert pooled == {name for slices in self._by_node.values() for name in slices}, "slices"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+    def _on_slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         if before is not None:
-            self._take_out(before)
+            self._remove_slice(before)
         if after is not None:
-            self._put_in(after)
+            self._add_slice(after)
         for pool in {found.pool_id for found in (before, after) if found is not None}:
             # A slice says of the others of its pool whether they are complete, or out of date.
             others = self._pools.get(pool, {})
-            homes = {_home(other) for other in others.values()} if len(others) <= _FEW else ()
-            for home in homes or (EVERYWHERE,):
-                self._note(home)
+            node_names = (
+                {_node_of_slice(other) for other in others.values()}
+                if len(others) <= _MAX_LOGGED_SLICES
+                else ()
+            )
+            for home in node_names or (ALL_NODES,):
+                self._log_change(home)
 
-    def _take_out(self, gone: ResourceSlice) -> None:
+    def _remove_slice(self, gone: ResourceSlice) -> None:
         _discard(self._pools, gone.pool_id, gone.metadata.name)
-        _discard(self._by_node, _home(gone), gone.metadata.name)
-        for device in _ids(gone):
-            self._homes.pop(device, None)
-        self._note(_home(gone))
+        _discard(self._by_node, _node_of_slice(gone), gone.metadata.name)
+        for device in _device_ids(gone):
+            self._node_of_device.pop(device, None)
+        self._log_change(_node_of_slice(gone))
 
-    def _put_in(self, there: ResourceSlice) -> None:
+    def _add_slice(self, there: ResourceSlice) -> None:
         self._pools.setdefault(there.pool_id, {})[there.metadata.name] = there
-        self._by_node.setdefault(_home(there), {})[there.metadata.name] = there
-        self._homes.update(dict.fromkeys(_ids(there), _home(there)))
+        self._by_node.setdefault(_node_of_slice(there), {})[there.metadata.name] = there
+        self._node_of_device.update(dict.fromkeys(_device_ids(there), _node_of_slice(there)))
 
-    def _class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> None:
+    def _on_class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> None:
         self.classes_version += 1
-        was, now = _extended(before), _extended(after)
+        was, now = _extended_resources(before), _extended_resources(after)
         if was != now:
             for resource in was:
-                self.extended.pop(resource, None)
-            self.extended |= now
-            self._objects.touch()  # pods that have no claims may ask for them, too
+                self.extended_resources.pop(resource, None)
+            self.extended_resources |= now
+            self._objects.invalidate()  # pods that have no claims may ask for them, too
 
-    def _devices_changed(self, devices: Iterable[DeviceId]) -> None:
+    def _on_devices_changed(self, devices: Iterable[DeviceId]) -> None:
         for device in devices:
-            home = self._homes.get(device)
+            home = self._node_of_device.get(device)
             if home is not None:
-                self._note(home)
+                self._log_change(home)
 
-    def _note(self, node: str) -> None:
+    def _log_change(self, node: str) -> None:
         if len(self._log) >= _LOG_LIMIT:
             del self._log[: _LOG_LIMIT // 2]
             self._log_start += _LOG_LIMIT // 2
         self._log.append(node)
 
 
-def _home(of: ResourceSlice) -> str:
-    return of.spec.node_name or EVERYWHERE
+def _node_of_slice(of: ResourceSlice) -> str:
+    return of.spec.node_name or ALL_NODES
 
 
-def _extended(of: DeviceClass | None) -> dict[str, str]:
+def _extended_resources(of: DeviceClass | None) -> dict[str, str]:
     if of is None:
         return {}
     name = of.metadata.name
-    resources = [f"{IMPLICIT}{name}", *filter(None, [of.spec.extended_resource_name])]
+    resources = [
+        f"{IMPLICIT_RESOURCE_PREFIX}{name}",
+        *filter(None, [of.spec.extended_resource_name]),
+    ]
     return dict.fromkeys(resources, name)
 
 
-def _ids(of: ResourceSlice) -> list[DeviceId]:
+def _device_ids(of: ResourceSlice) -> list[DeviceId]:
     return [DeviceId(*of.pool_id, device.name) for device in of.spec.devices]
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.resource_requests import Amounts, amounts
+from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.columns import (
@@ -28,16 +28,16 @@ from arranger.cluster.columns import (
     IntArray,
     Interner,
     LabelColumns,
-    grown,
+    resized,
 )
-from arranger.cluster.pod_info import Claim, HostPort, PodInfo
+from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
 #: The log is cut to its younger half at this length; slower readers start over.
 _LOG_LIMIT: Final = 65536
 
 
-class Change(IntEnum):
+class RowChange(IntEnum):
     """What happened to a row."""
 
     USAGE = 0  # pods came or went
@@ -55,7 +55,7 @@ class NodeTable:
         unschedulable: row → ``spec.unschedulable``.
         taints: row → id in ``taint_lists``.
         pods: row → uid → pod; empty for dead rows.
-        by_namespace: namespace → uid → row, of all pods in the table.
+        pods_by_namespace: namespace → uid → row, of all pods in the table.
         affinity: which rows hold pods with which (anti-)affinity terms.
         claims: how many pods in the table name a claim.
         ports: row → host ports in use.
@@ -76,9 +76,9 @@ class NodeTable:
         self.taint_lists.id(())
         self.images: dict[str, dict[int, int]] = {}
         self.port_rows: dict[int, int] = {}
-        self.by_namespace: dict[str, dict[str, int]] = {}
+        self.pods_by_namespace: dict[str, dict[str, int]] = {}
         self.affinity = AffinityIndex()
-        self.claims: Counter[Claim] = Counter()
+        self.claims: Counter[PvcKey] = Counter()
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.taints: IdArray = np.zeros(_FIRST_CAPACITY, dtype=np.int32)
@@ -88,8 +88,8 @@ class NodeTable:
         self.non_zero: IntArray = np.zeros((2, _FIRST_CAPACITY), dtype=np.int64)
         self._labels = LabelColumns()
         self._label_dicts: list[dict[str, str]] = []
-        self._free: list[int] = []
-        self._log: list[tuple[Change, int]] = []
+        self._free_rows: list[int] = []
+        self._log: list[tuple[RowChange, int]] = []
         self._log_start = 0
         self.nodes_version = 0
 
@@ -101,10 +101,10 @@ class NodeTable:
         Raises:
             QuantityError: an allocatable amount is not a quantity; the table is unchanged.
         """
-        offered = amounts(node.status.allocatable)
+        allocatable = parse_resource_list(node.status.allocatable)
         row = self.index.get(node.metadata.name)
         if row is None:
-            row = self._take_row()
+            row = self._allocate_row()
             self.index[node.metadata.name] = row
             self.alive[row] = True
             self.count += 1
@@ -113,13 +113,13 @@ class NodeTable:
         self.nodes[row] = node
         self._label_dicts[row] = node.metadata.labels
         self._labels.set_row(row, node.metadata.labels)
-        self._offer(row, offered)
+        self._set_allocatable(row, allocatable)
         self.unschedulable[row] = node.spec.unschedulable
         self.taints[row] = self.taint_lists.id(_taint_key(node.spec.taints))
         for image in node.status.images:
             for name in image.names:
                 self.images.setdefault(name, {})[row] = image.size_bytes
-        self._note(Change.NODE, row)
+        self._log_change(RowChange.NODE, row)
         return row
 
     def remove_node(self, name: str) -> dict[str, PodInfo]:
@@ -132,7 +132,7 @@ class NodeTable:
         stranded = self.pods[row]
         self._forget_images(row)
         for pod in stranded.values():
-            self._index(pod, row, -1)
+            self._index_pod(pod, row, -1)
         self.alive[row] = False
         self.count -= 1
         self.nodes[row] = None
@@ -146,8 +146,8 @@ class NodeTable:
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
         self.non_zero[:, row] = 0
-        self._free.append(row)
-        self._note(Change.NODE, row)
+        self._free_rows.append(row)
+        self._log_change(RowChange.NODE, row)
         return stranded
 
     def node(self, row: int) -> Node:
@@ -162,7 +162,7 @@ class NodeTable:
 
     # --- pods ------------------------------------------------------------------------------
 
-    def place(self, pod: PodInfo, row: int) -> None:
+    def add_pod(self, pod: PodInfo, row: int) -> None:
         """Count ``pod`` as running on ``row``.
 
         Raises:
@@ -171,28 +171,28 @@ class NodeTable:
         if pod.uid in self.pods[row]:
             raise ValueError(f"{pod.key} is already on {self.name(row)}")
         self.pods[row][pod.uid] = pod
-        self._charge(pod, row, 1)
+        self._account(pod, row, 1)
 
-    def unplace(self, pod: PodInfo, row: int) -> None:
-        """Take ``pod`` off ``row``; the exact inverse of :meth:`place`.
+    def remove_pod(self, pod: PodInfo, row: int) -> None:
+        """Take ``pod`` off ``row``; the exact inverse of :meth:`task_index`.
 
         Raises:
             KeyError: it is not there.
         """
         del self.pods[row][pod.uid]
-        self._charge(pod, row, -1)
+        self._account(pod, row, -1)
 
-    def reorder(self, row: int, uids: Iterable[str]) -> None:
+    def reorder_pods(self, row: int, uids: Iterable[str]) -> None:
         """Put those pods of a row that ``uids`` names into this order, before the others."""
         pods = self.pods[row]
         self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
 
-    def swap(self, pod: PodInfo, row: int) -> None:
+    def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself that takes up exactly the same."""
-        pod.vector = self.pods[row][pod.uid].vector
+        pod.request_vector = self.pods[row][pod.uid].request_vector
         self.pods[row][pod.uid] = pod
 
-    def column_of(self, resource: str) -> int:
+    def resource_column(self, resource: str) -> int:
         """The column of ``resource``, made now if no node or pod has mentioned it before."""
         column = self.resources.id(resource)
         if column >= len(self.allocatable):
@@ -201,28 +201,28 @@ class NodeTable:
             self.requested = np.concatenate([self.requested, fresh])
         return column
 
-    def vector(self, pod: PodInfo) -> tuple[list[int], list[int]]:
+    def request_vector(self, pod: PodInfo) -> tuple[list[int], list[int]]:
         """(columns, amounts) of what ``pod`` takes from a node's row, its one pod slot included."""
-        if pod.vector is None:
-            asked = {self.column_of(name): n for name, n in pod.requests.items() if n}
-            asked[PODS] = 1
-            pod.vector = (list(asked), list(asked.values()))
-        return pod.vector
+        if pod.request_vector is None:
+            requested = {self.resource_column(name): n for name, n in pod.requests.items() if n}
+            requested[PODS] = 1
+            pod.request_vector = (list(requested), list(requested.values()))
+        return pod.request_vector
 
     # --- columns ---------------------------------------------------------------------------
 
-    def slots(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
+    def replica_capacity(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
         """Row → how many pods like this one its free resources would hold, or all it has."""
-        columns, amounts = self.vector(pod)
+        columns, amounts = self.request_vector(pod)
         free = self.allocatable[:, : self.size]
         if not empty:
             free = free - self.requested[:, : self.size]
-        room: IntArray = free[PODS]
+        fitting: IntArray = free[PODS]
         for column, amount in zip(columns, amounts, strict=True):
             if amount > 0:
-                room = np.minimum(room, free[column] // amount)
-        slots: IntArray = np.maximum(room, 0)
-        return slots
+                fitting = np.minimum(fitting, free[column] // amount)
+        capacity: IntArray = np.maximum(fitting, 0)
+        return capacity
 
     def label_column(self, key: str) -> IdArray:
         """Row → id of the value of label ``key`` (:data:`~arranger.cluster.columns.ABSENT`)."""
@@ -251,7 +251,7 @@ class NodeTable:
         """Number of changes so far."""
         return self._log_start + len(self._log)
 
-    def changed_since(self, version: int) -> list[tuple[Change, int]] | None:
+    def changed_since(self, version: int) -> list[tuple[RowChange, int]] | None:
         """The changes after ``version`` in order, or ``None`` when that is too long ago."""
         if version < self._log_start:
             return None
@@ -265,16 +265,16 @@ class NodeTable:
         """
         assert self.count == len(self.index) == int(self.alive.sum()), "node count"
         affinity = AffinityIndex()
-        claims: Counter[Claim] = Counter()
+        claims: Counter[PvcKey] = Counter()
         for row in range(self.size):
             requested = np.zeros(len(self.requested), dtype=np.int64)
             non_zero = [0, 0]
             ports: dict[HostPort, int] = {}
             for pod in self.pods[row].values():
-                columns, wanted = self.vector(pod)
+                columns, wanted = self.request_vector(pod)
                 requested[columns] += wanted
-                non_zero[0] += pod.non_zero[0]
-                non_zero[1] += pod.non_zero[1]
+                non_zero[0] += pod.nonzero_requests[0]
+                non_zero[1] += pod.nonzero_requests[1]
                 for port in pod.ports:
                     ports[port] = ports.get(port, 0) + 1
             where = f"row {row} ({self.nodes[row] and self.name(row)})"
@@ -284,43 +284,43 @@ class NodeTable:
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
             for pod in self.pods[row].values():
-                affinity.charge(pod.terms, row, 1)
-                claims.update(pod.claims)
-                here = self.by_namespace[pod.pod.metadata.namespace][pod.uid]
+                affinity.add(pod.affinity_terms, row, 1)
+                claims.update(pod.pvc_keys)
+                here = self.pods_by_namespace[pod.pod.metadata.namespace][pod.uid]
                 assert here == row, f"{where}: pods by namespace"
         assert self.affinity == affinity, "affinity terms"
         assert self.claims == claims, "claims in use"
-        indexed = sum(map(len, self.by_namespace.values()))
+        indexed = sum(map(len, self.pods_by_namespace.values()))
         assert indexed == sum(map(len, self.pods)), "pods by namespace"
         for name, row in self.index.items():
             assert self.name(row) == name, f"index of {name}"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _index(self, pod: PodInfo, row: int, sign: int) -> None:
+    def _index_pod(self, pod: PodInfo, row: int, sign: int) -> None:
         namespace = pod.pod.metadata.namespace
-        members = self.by_namespace.setdefault(namespace, {})
+        members = self.pods_by_namespace.setdefault(namespace, {})
         if sign > 0:
             members[pod.uid] = row
         else:
             del members[pod.uid]
             if not members:
-                del self.by_namespace[namespace]
-        if pod.terms is not NO_TERMS:
-            self.affinity.charge(pod.terms, row, sign)
-        for claim in pod.claims:
+                del self.pods_by_namespace[namespace]
+        if pod.affinity_terms is not NO_TERMS:
+            self.affinity.add(pod.affinity_terms, row, sign)
+        for claim in pod.pvc_keys:
             self.claims[claim] += sign
             if not self.claims[claim]:
                 del self.claims[claim]
 
-    def _charge(self, pod: PodInfo, row: int, sign: int) -> None:
-        self._index(pod, row, sign)
-        columns, wanted = self.vector(pod)
+    def _account(self, pod: PodInfo, row: int, sign: int) -> None:
+        self._index_pod(pod, row, sign)
+        columns, wanted = self.request_vector(pod)
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):
             requested[column, row] += sign * amount
-        self.non_zero[CPU, row] += sign * pod.non_zero[CPU]
-        self.non_zero[MEMORY, row] += sign * pod.non_zero[MEMORY]
+        self.non_zero[CPU, row] += sign * pod.nonzero_requests[CPU]
+        self.non_zero[MEMORY, row] += sign * pod.nonzero_requests[MEMORY]
         if pod.ports:
             in_use = self.ports[row]
             for port in pod.ports:
@@ -333,10 +333,10 @@ class NodeTable:
                 self.port_rows[row] = len(in_use)
             else:
                 self.port_rows.pop(row, None)
-        self._note(Change.USAGE, row)
+        self._log_change(RowChange.USAGE, row)
 
-    def _offer(self, row: int, offered: Mapping[str, int] | Amounts) -> None:
-        columns = {self.column_of(name): amount for name, amount in offered.items()}
+    def _set_allocatable(self, row: int, offered: Mapping[str, int] | Amounts) -> None:
+        columns = {self.resource_column(name): amount for name, amount in offered.items()}
         self.allocatable[:, row] = 0
         for column, amount in columns.items():
             self.allocatable[column, row] = amount
@@ -353,9 +353,9 @@ class NodeTable:
                     if not holders:
                         del self.images[name]
 
-    def _take_row(self) -> int:
-        if self._free:
-            return self._free.pop()
+    def _allocate_row(self) -> int:
+        if self._free_rows:
+            return self._free_rows.pop()
         row = self.size
         self.size += 1
         if self.size > len(self.alive):
@@ -367,16 +367,16 @@ class NodeTable:
         return row
 
     def _grow(self, capacity: int) -> None:
-        self.alive = grown(self.alive, capacity, False)
-        self.unschedulable = grown(self.unschedulable, capacity, False)
-        self.taints = grown(self.taints, capacity, 0)
-        self.allocatable = grown(self.allocatable, capacity, 0)
-        self.requested = grown(self.requested, capacity, 0)
-        self.non_zero = grown(self.non_zero, capacity, 0)
+        self.alive = resized(self.alive, capacity, False)
+        self.unschedulable = resized(self.unschedulable, capacity, False)
+        self.taints = resized(self.taints, capacity, 0)
+        self.allocatable = resized(self.allocatable, capacity, 0)
+        self.requested = resized(self.requested, capacity, 0)
+        self.non_zero = resized(self.non_zero, capacity, 0)
         self._labels.grow(capacity)
 
-    def _note(self, change: Change, row: int) -> None:
-        self.nodes_version += change is Change.NODE
+    def _log_change(self, change: RowChange, row: int) -> None:
+        self.nodes_version += change is RowChange.NODE
         if len(self._log) >= _LOG_LIMIT:
             del self._log[: _LOG_LIMIT // 2]
             self._log_start += _LOG_LIMIT // 2
@@ -387,4 +387,4 @@ def _taint_key(taints: list[Taint]) -> tuple[tuple[str, str, str], ...]:
     return tuple((t.key, t.value, t.effect) for t in taints)
 
 
-__all__ = ["ABSENT", "Change", "NodeTable"]
+__all__ = ["ABSENT", "NodeTable", "RowChange"]

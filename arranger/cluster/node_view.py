@@ -32,7 +32,7 @@ class NodeView:
         else:
             self.length = len(self.rows)
 
-    def numbers(self) -> IntArray:
+    def row_numbers(self) -> IntArray:
         """The row number of each entry."""
         if isinstance(self.rows, slice):
             return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
@@ -53,12 +53,12 @@ class NodeView:
         entries: IntArray = self.table.requested[column][self.rows]
         return entries
 
-    def non_zero_cpu(self) -> IntArray:
+    def nonzero_requested_cpu(self) -> IntArray:
         """Millicores requested, 100 counted for a container that states none."""
         entries: IntArray = self.table.non_zero[CPU][self.rows]
         return entries
 
-    def non_zero_memory(self) -> IntArray:
+    def nonzero_requested_memory(self) -> IntArray:
         """Bytes requested, 200Mi counted for a container that states none."""
         entries: IntArray = self.table.non_zero[MEMORY][self.rows]
         return entries
@@ -77,17 +77,17 @@ class NodeView:
         """Ids of the values of label ``key``, in ``table.label_values``."""
         return self.table.label_column(key)[self.rows]
 
-    def none(self) -> BoolArray:
+    def empty_mask(self) -> BoolArray:
         """A mask with no row set."""
         return np.zeros(self.length, dtype=np.bool_)
 
-    def every(self) -> BoolArray:
+    def full_mask(self) -> BoolArray:
         """A mask with all rows set."""
         return np.ones(self.length, dtype=np.bool_)
 
     def nodes(self) -> Iterator[tuple[int, NodeInfo]]:
         """The living nodes with their place in this view, one by one (for per-node plugins)."""
-        for place, row in enumerate(self.numbers().tolist()):
+        for place, row in enumerate(self.row_numbers().tolist()):
             if self.table.alive[row]:
                 yield place, NodeInfo(self.table, row)
 
@@ -126,11 +126,11 @@ class NodeInfo:
 
     def allocatable(self, resource: str) -> int:
         """What the node offers: cpu in millicores, the rest in units."""
-        return int(self.table.allocatable[self.table.column_of(resource), self.row])
+        return int(self.table.allocatable[self.table.resource_column(resource), self.row])
 
     def requested(self, resource: str) -> int:
         """What its pods have asked for: cpu in millicores, the rest in units."""
-        return int(self.table.requested[self.table.column_of(resource), self.row])
+        return int(self.table.requested[self.table.resource_column(resource), self.row])
 
     def free(self, resource: str) -> int:
         """What is left."""

@@ -20,7 +20,7 @@ from arranger.api.types.storage import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
-Storage = (
+StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
     | StorageClass
@@ -29,16 +29,22 @@ Storage = (
     | VolumeAttachment
     | CSIStorageCapacity
 )
-Devices = ResourceClaim | ResourceSlice | DeviceClass
+DeviceObject = ResourceClaim | ResourceSlice | DeviceClass
 StoredObject = (
-    Namespace | Service | ReplicationController | ReplicaSet | StatefulSet | Storage | Devices
+    Namespace
+    | Service
+    | ReplicationController
+    | ReplicaSet
+    | StatefulSet
+    | StorageObject
+    | DeviceObject
 )
 #: Told of what an object was and what it is, where there is one.
-Listener = Callable[[Any, Any], None]
+ObjectListener = Callable[[Any, Any], None]
 T = TypeVar("T", bound=StoredObject)
 
 #: The kinds that matter to pods with volumes only, by their API names.
-STORAGE_KINDS: Final[dict[str, type[Storage]]] = {
+STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
     "PersistentVolume": PersistentVolume,
     "PersistentVolumeClaim": PersistentVolumeClaim,
     "StorageClass": StorageClass,
@@ -49,7 +55,7 @@ STORAGE_KINDS: Final[dict[str, type[Storage]]] = {
 }
 
 #: The kinds that matter to pods with resource claims only, by their API names.
-DEVICE_KINDS: Final[dict[str, type[Devices]]] = {
+DEVICE_KINDS: Final[dict[str, type[DeviceObject]]] = {
     "ResourceClaim": ResourceClaim,
     "ResourceSlice": ResourceSlice,
     "DeviceClass": DeviceClass,
@@ -69,10 +75,10 @@ STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
 #: The log of storage is cut to its younger half at this length; slower readers start over.
 _LOG_LIMIT: Final = 16384
 
-_Key = tuple[type[StoredObject], str, str]
+_ObjectKey = tuple[type[StoredObject], str, str]
 
 
-def alike(one: StoredObject, other: StoredObject) -> bool:
+def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
     """Whether two states of an object differ in nothing that is read, but in their version."""
     if one.metadata.resource_version != other.metadata.resource_version:
         metadata = msgspec.structs.replace(
@@ -97,34 +103,34 @@ class ObjectStore:
         self.version = 0
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
         #: What the API showed last of the objects that are assumed.
-        self._shown: dict[_Key, Storage] = {}
-        self._log: list[Storage] = []
+        self._observed: dict[_ObjectKey, StorageObject] = {}
+        self._log: list[StorageObject] = []
         self._log_start = 0
-        self._listeners: dict[type[Any], Listener] = {}
+        self._listeners: dict[type[Any], ObjectListener] = {}
 
-    def listen(self, kind: type[StoredObject], listener: Listener) -> None:
+    def set_listener(self, kind: type[StoredObject], listener: ObjectListener) -> None:
         """Have ``listener`` told of every object of a type that comes, changes or goes."""
         self._listeners[kind] = listener
 
     def set(self, stored: StoredObject) -> StoredObject | None:
         """Take up what the API shows of an object; returns what it showed before."""
-        key = _key(stored)
-        shown = self._shown.get(key)
-        if shown is not None:
-            if stored.metadata.resource_version == shown.metadata.resource_version:
-                return shown  # a list repeats what we knew when we assumed
-            del self._shown[key]
-        return self._put(key, stored, shown)
+        key = _object_key(stored)
+        observed = self._observed.get(key)
+        if observed is not None:
+            if stored.metadata.resource_version == observed.metadata.resource_version:
+                return observed  # a list repeats what we knew when we assumed
+            del self._observed[key]
+        return self._put(key, stored, observed)
 
     def remove(self, stored: StoredObject) -> None:
         """Forget an object, if it is known."""
-        kind, namespace, name = key = _key(stored)
-        self._shown.pop(key, None)
+        kind, namespace, name = key = _object_key(stored)
+        self._observed.pop(key, None)
         gone = self._objects.get(kind, {}).get(namespace, {}).pop(name, None)
         if gone is not None:
-            self._note(gone, gone, None)
+            self._log_change(gone, gone, None)
 
-    def touch(self) -> None:
+    def invalidate(self) -> None:
         """Something else that plugins look up has changed: what was judged must be judged anew."""
         self.version += 1
 
@@ -133,15 +139,15 @@ class ObjectStore:
         found = self._objects.get(kind, {}).get(namespace, {}).get(name)
         return found if isinstance(found, kind) else None
 
-    def of(self, kind: type[T], namespace: str) -> Iterable[T]:
+    def in_namespace(self, kind: type[T], namespace: str) -> Iterable[T]:
         """All objects of a type in a namespace."""
         found = self._objects.get(kind, {}).get(namespace)
         return [stored for stored in found.values() if isinstance(stored, kind)] if found else ()
 
-    def everywhere(self, kind: type[T]) -> Iterator[T]:
+    def in_all_namespaces(self, kind: type[T]) -> Iterator[T]:
         """All objects of a type in all namespaces."""
         for namespace in self._objects.get(kind, {}):
-            yield from self.of(kind, namespace)
+            yield from self.in_namespace(kind, namespace)
 
     def namespace_labels(self, name: str) -> dict[str, str]:
         """The labels of a namespace; none when it is not known."""
@@ -150,31 +156,31 @@ class ObjectStore:
 
     # --- what we are about to write --------------------------------------------------------
 
-    def assume(self, stored: Storage) -> None:
+    def assume(self, stored: StorageObject) -> None:
         """Count an object as being in the state ``stored`` already.
 
         Raises:
             ValueError: it is not known, or assumed already.
         """
-        key = _key(stored)
-        shown = self.get(*key)
-        if shown is None or key in self._shown:
+        key = _object_key(stored)
+        observed = self.get(*key)
+        if observed is None or key in self._observed:
             name = stored.metadata.name
             raise ValueError(f"{type(stored).__name__} {name!r} cannot be assumed")
-        assert isinstance(shown, Storage)
-        self._shown[key] = shown
-        self._put(key, stored, shown)
+        assert isinstance(observed, StorageObject)
+        self._observed[key] = observed
+        self._put(key, stored, observed)
 
-    def is_assumed(self, stored: Storage) -> bool:
+    def is_assumed(self, stored: StorageObject) -> bool:
         """Whether the API has not yet shown that what we assumed has happened."""
-        return _key(stored) in self._shown
+        return _object_key(stored) in self._observed
 
-    def give_up(self, stored: Storage) -> None:
+    def restore(self, stored: StorageObject) -> None:
         """End an assumption; nothing happens if it is over."""
-        key = _key(stored)
+        key = _object_key(stored)
         kind, namespace, name = key
-        if key in self._shown and self._objects[kind][namespace][name] is stored:
-            self._put(key, self._shown.pop(key), None)
+        if key in self._observed and self._objects[kind][namespace][name] is stored:
+            self._put(key, self._observed.pop(key), None)
 
     # --- the log of storage ----------------------------------------------------------------
 
@@ -183,7 +189,7 @@ class ObjectStore:
         """Number of changes so far of the storage kinds."""
         return self._log_start + len(self._log)
 
-    def storage_changed_since(self, version: int) -> list[Storage] | None:
+    def storage_changed_since(self, version: int) -> list[StorageObject] | None:
         """The storage objects changed after ``version``, or ``None`` if that is too long ago."""
         if version < self._log_start:
             return None
@@ -192,25 +198,25 @@ class ObjectStore:
     # --- inside ----------------------------------------------------------------------------
 
     def _put(
-        self, key: _Key, stored: StoredObject, shown: StoredObject | None
+        self, key: _ObjectKey, stored: StoredObject, observed: StoredObject | None
     ) -> StoredObject | None:
         kind, namespace, name = key
         of_namespace = self._objects.setdefault(kind, {}).setdefault(namespace, {})
         before = of_namespace.get(name)
         of_namespace[name] = stored
-        if before is None or not alike(before, stored):
-            self._note(stored, before, stored)
-        return shown or before
+        if before is None or not equal_but_version(before, stored):
+            self._log_change(stored, before, stored)
+        return observed or before
 
-    def _note(
+    def _log_change(
         self, changed: StoredObject, before: StoredObject | None, after: StoredObject | None
     ) -> None:
         listener = self._listeners.get(type(changed))
         if listener is not None:
             listener(before, after)
-        if isinstance(changed, Devices):
+        if isinstance(changed, DeviceObject):
             return  # no verdict that is shared among pods depends on it
-        if not isinstance(changed, Storage):
+        if not isinstance(changed, StorageObject):
             self.version += 1
             return
         if len(self._log) >= _LOG_LIMIT:
@@ -219,5 +225,5 @@ class ObjectStore:
         self._log.append(changed)
 
 
-def _key(stored: StoredObject) -> _Key:
+def _object_key(stored: StoredObject) -> _ObjectKey:
     return type(stored), stored.metadata.namespace, stored.metadata.name

@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.resource_requests import Amounts, non_zero_requests, pod_requests
+from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
-from arranger.cluster.affinity_terms import terms_of
+from arranger.cluster.affinity_terms import affinity_terms_of
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
 #: A PersistentVolumeClaim: namespace, name.
-Claim = tuple[str, str]
+PvcKey = tuple[str, str]
 
 ANY_ADDRESS: Final = "0.0.0.0"
 _encode: Final = msgspec.json.Encoder().encode
@@ -27,25 +27,25 @@ class PodInfo:
     Attributes:
         pod: the object as last observed.
         requests: resource name → amount (cpu in millicores, the rest in units).
-        non_zero: (cpu, memory) as the scoring plugins count them, with defaults filled in.
+        nonzero_requests: (cpu, memory) as the scoring plugins count them, with defaults filled in.
         ports: the host ports the pod claims.
-        terms: its (anti-)affinity to other pods.
+        affinity_terms: its (anti-)affinity to other pods.
         volumes: those that can tie it to certain nodes or keep it off some.
-        claims: (namespace, name) of the claims it names; not those made for it alone.
+        pvc_keys: (namespace, name) of the claims it names; not those made for it alone.
         spec_key: equal for pods whose specs give equal placement.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
     """
 
     __slots__ = (
-        "claims",
-        "non_zero",
+        "affinity_terms",
+        "nonzero_requests",
         "pod",
         "ports",
         "priority",
+        "pvc_keys",
+        "request_vector",
         "requests",
         "spec_key",
-        "terms",
-        "vector",
         "volumes",
     )
 
@@ -58,25 +58,27 @@ class PodInfo:
         self.pod = pod
         self.priority = pod.spec.priority or 0
         self.volumes: list[Volume] = []
-        bearing: list[Volume] = []
-        self.claims: tuple[Claim, ...] = ()
+        placement_volumes: list[Volume] = []
+        self.pvc_keys: tuple[PvcKey, ...] = ()
         if pod.spec.volumes:
-            bearing = [v for v in pod.spec.volumes if v.image is not None or binds_to_place(v)]
-            self.volumes = [v for v in bearing if v.image is None]
-            self.claims = tuple(
+            placement_volumes = [
+                v for v in pod.spec.volumes if v.image is not None or restricts_nodes(v)
+            ]
+            self.volumes = [v for v in placement_volumes if v.image is None]
+            self.pvc_keys = tuple(
                 (pod.metadata.namespace, v.persistent_volume_claim.claim_name)
                 for v in self.volumes
                 if v.persistent_volume_claim is not None
             )
-        self.spec_key = spec_key(pod.spec, bearing)
+        self.spec_key = spec_key(pod.spec, placement_volumes)
         if pod.status.container_statuses and pod.spec.node_name:
-            self.requests, self.non_zero = _needs(pod)
+            self.requests, self.nonzero_requests = _requests(pod)
         else:
-            self.requests, self.non_zero = _needs_of_spec(self.spec_key, _SpecBox(pod))
+            self.requests, self.nonzero_requests = _requests_of_spec(self.spec_key, _SpecBox(pod))
         self.ports = host_ports(pod.spec)
-        self.terms = terms_of(pod)
+        self.affinity_terms = affinity_terms_of(pod)
         #: (columns, amounts) in the node table's resource matrix; filled in by the table.
-        self.vector: tuple[list[int], list[int]] | None = None
+        self.request_vector: tuple[list[int], list[int]] | None = None
 
     @property
     def uid(self) -> str:
@@ -103,7 +105,7 @@ def spec_key(spec: PodSpec, volumes: list[Volume]) -> bytes:
     return _encode(spec)
 
 
-def binds_to_place(volume: Volume) -> bool:
+def restricts_nodes(volume: Volume) -> bool:
     """Whether a volume can tie its pod to certain nodes or exclude it from some."""
     return (
         volume.persistent_volume_claim is not None
@@ -151,11 +153,11 @@ class _SpecBox:
 
 
 @lru_cache(maxsize=4096)
-def _needs_of_spec(key: bytes, box: _SpecBox) -> tuple[Amounts, tuple[int, int]]:
+def _requests_of_spec(key: bytes, box: _SpecBox) -> tuple[Amounts, tuple[int, int]]:
     del key  # the cache's key: equal specs have equal needs
-    return _needs(box.pod)
+    return _requests(box.pod)
 
 
-def _needs(pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+def _requests(pod: Pod) -> tuple[Amounts, tuple[int, int]]:
     requests = pod_requests(pod)
-    return requests, non_zero_requests(pod, requests)
+    return requests, nonzero_requests(pod, requests)

@@ -12,8 +12,8 @@ from arranger.api.effects import (
     Ambiguous,
     Applied,
     ClaimRef,
+    ObjectKey,
     Outcome,
-    PodRef,
     ReleaseClaim,
     ReserveClaim,
 )
@@ -21,7 +21,7 @@ from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceCla
 
 
 @dataclass(slots=True)
-class _Use:
+class _Reservation:
     """A pod of ours that is to use a claim.
 
     Attributes:
@@ -32,7 +32,7 @@ class _Use:
     """
 
     claim: ClaimRef
-    pod: PodRef
+    pod: ObjectKey
     write: ReserveClaim | None = None
     written: bool = False
     unwanted: bool = False
@@ -40,14 +40,14 @@ class _Use:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class _PendingAllocation:
     """An allocation that we have decided on, and that the API may not show yet."""
 
     allocation: Allocation
     devices: list[DeviceId]
 
 
-class ClaimBook:
+class ResourceClaimTracker:
     """Allocations: those the API shows, and those we are about to write or to take back.
 
     A device counts as taken from our decision on, and until the API has shown, or the outcome of
@@ -61,29 +61,29 @@ class ClaimBook:
 
     def __init__(
         self,
-        shown: Callable[[str, str], ResourceClaim | None],
-        placed: Callable[[str], bool],
-        changed: Callable[[Iterable[DeviceId]], None],
+        observed: Callable[[str, str], ResourceClaim | None],
+        is_placed: Callable[[str], bool],
+        on_devices_changed: Callable[[Iterable[DeviceId]], None],
     ) -> None:
-        self._shown = shown
-        self._placed = placed
-        self._changed = changed
+        self._observed = observed
+        self._is_placed = is_placed
+        self._on_devices_changed = on_devices_changed
         self._taken: Counter[DeviceId] = Counter()
         #: By uid of the claim.
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _PendingAllocation] = {}
         #: By uid of the pod, then of the claim; and the other way round.
-        self._of_pod: dict[str, dict[str, _Use]] = {}
-        self._of_claim: dict[str, dict[str, _Use]] = {}
+        self._reservations_by_pod: dict[str, dict[str, _Reservation]] = {}
+        self._reservations_by_claim: dict[str, dict[str, _Reservation]] = {}
         #: Uids of bound pods whose reservations the API has not shown yet.
-        self._bound: set[str] = set()
+        self._bound_pods: set[str] = set()
         #: By uid of the claim, the writes on their way that take something back.
-        self._releases: dict[str, set[int]] = {}
+        self._inflight_releases: dict[str, set[int]] = {}
         #: By uid of the claim, those that are done and that the API does not show yet.
-        self._unseen: dict[str, list[ReleaseClaim]] = {}
+        self._unconfirmed_releases: dict[str, list[ReleaseClaim]] = {}
         #: By uid of the claim, pods whose reservation we took back: an old state may show it still.
-        self._released: dict[str, set[str]] = {}
+        self._released_pods: dict[str, set[str]] = {}
         self._outbox: list[ReleaseClaim] = []
-        self._unasked: list[ReleaseClaim] = []
+        self._planned: list[ReleaseClaim] = []
 
     # --- what is so ------------------------------------------------------------------------
 
@@ -100,116 +100,123 @@ class ClaimBook:
 
     def is_being_released(self, claim: ResourceClaim) -> bool:
         """Whether we are taking back what the claim has been given."""
-        return claim.metadata.uid in self._releases or claim.metadata.uid in self._unseen
+        return (
+            claim.metadata.uid in self._inflight_releases
+            or claim.metadata.uid in self._unconfirmed_releases
+        )
 
     def take_effects(self) -> list[ReleaseClaim]:
         """What is to be written, and has not been asked for yet."""
-        for effect in self._unasked:
-            self._take_back(effect)
-        self._unasked.clear()
+        for effect in self._planned:
+            self._send_release(effect)
+        self._planned.clear()
         effects, self._outbox = self._outbox, []
         return effects
 
     # --- what the API shows ----------------------------------------------------------------
 
-    def observed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+    def on_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         """A claim has appeared, changed or gone."""
         was, now = _devices(before), _devices(after)
         if was != now:
-            self._take(now)
-            self._free(was)
+            self._mark_taken(now)
+            self._mark_free(was)
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
             uid = before.metadata.uid
-            self._released.pop(uid, None)
-            self._unseen.pop(uid, None)
-            for use in list(self._of_claim.get(uid, {}).values()):
-                self._end(use)
-        if after is not None and (unseen := self._unseen.pop(after.metadata.uid, None)):
-            self._await_sight(after, unseen)
-        for pod_uid in list(self._bound):
-            gone = not self._placed(pod_uid)
-            for use in list(self._of_pod[pod_uid].values()):
+            self._released_pods.pop(uid, None)
+            self._unconfirmed_releases.pop(uid, None)
+            for reservation in list(self._reservations_by_claim.get(uid, {}).values()):
+                self._drop_reservation(reservation)
+        if after is not None and (
+            unseen := self._unconfirmed_releases.pop(after.metadata.uid, None)
+        ):
+            self._await_watch(after, unseen)
+        for pod_uid in list(self._bound_pods):
+            gone = not self._is_placed(pod_uid)
+            for reservation in list(self._reservations_by_pod[pod_uid].values()):
                 shown = (
                     after is not None
-                    and after.metadata.uid == use.claim.uid
+                    and after.metadata.uid == reservation.claim.uid
                     and after.is_reserved_for(pod_uid)
                 )
                 if shown or gone:  # or it has come and gone between two looks at the API
-                    self._end(use)
+                    self._drop_reservation(reservation)
 
     # --- what we decide --------------------------------------------------------------------
 
-    def reserve(self, claim: ResourceClaim, pod: PodRef, allocation: Allocation | None) -> None:
+    def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """A pod is to use a claim; ``allocation`` is what one that has none is to be given."""
         meta = claim.metadata
         if allocation is not None and meta.uid not in self._pending:
-            pending = self._pending[meta.uid] = _Pending(allocation, allocation.taken())
-            self._take(pending.devices)
-        use = _Use(ClaimRef(meta.namespace, meta.name, meta.uid), pod)
-        outdated = pod.uid in self._released.get(meta.uid, ())
-        use.written = claim.is_reserved_for(pod.uid) and not outdated
-        self._of_pod.setdefault(pod.uid, {})[meta.uid] = use
-        self._of_claim.setdefault(meta.uid, {})[pod.uid] = use
+            pending = self._pending[meta.uid] = _PendingAllocation(
+                allocation, allocation.exclusive_devices()
+            )
+            self._mark_taken(pending.devices)
+        reservation = _Reservation(ClaimRef(meta.namespace, meta.name, meta.uid), pod)
+        outdated = pod.uid in self._released_pods.get(meta.uid, ())
+        reservation.written = claim.is_reserved_for(pod.uid) and not outdated
+        self._reservations_by_pod.setdefault(pod.uid, {})[meta.uid] = reservation
+        self._reservations_by_claim.setdefault(meta.uid, {})[pod.uid] = reservation
 
-    def write(self, pod_uid: str) -> list[ReserveClaim]:
+    def prepare_writes(self, pod_uid: str) -> list[ReserveClaim]:
         """What has to be written before the pod may be bound; each is to be asked for once."""
         writes: list[ReserveClaim] = []
-        for use in self._of_pod.get(pod_uid, {}).values():
-            if use.write is None and not use.written:
-                pending = self._pending.get(use.claim.uid)
+        for reservation in self._reservations_by_pod.get(pod_uid, {}).values():
+            if reservation.write is None and not reservation.written:
+                pending = self._pending.get(reservation.claim.uid)
                 given = None if pending is None else msgspec.to_builtins(pending.allocation)
-                use.write = ReserveClaim(use.claim, use.pod, given)
-                writes.append(use.write)
+                reservation.write = ReserveClaim(reservation.claim, reservation.pod, given)
+                writes.append(reservation.write)
         return writes
 
-    def give_up(self, pod_uid: str) -> None:
+    def release_pod(self, pod_uid: str) -> None:
         """The pod does not get its node: it does not count on its claims any more."""
-        for use in list(self._of_pod.get(pod_uid, {}).values()):
-            if use.written:
-                self._release(use)
-            elif use.write is not None:
-                use.unwanted = True
+        for reservation in list(self._reservations_by_pod.get(pod_uid, {}).values()):
+            if reservation.written:
+                self._release(reservation)
+            elif reservation.write is not None:
+                reservation.unwanted = True
             else:
-                self._end(use)
+                self._drop_reservation(reservation)
 
-    def bound(self, pod_uid: str) -> None:
+    def on_pod_bound(self, pod_uid: str) -> None:
         """The pod is bound; what it uses is for others to release."""
-        if pod_uid in self._of_pod:
-            self._bound.add(pod_uid)
+        if pod_uid in self._reservations_by_pod:
+            self._bound_pods.add(pod_uid)
 
-    def deallocate(self, claim: ResourceClaim, pod: PodRef) -> None:
+    def plan_deallocation(self, claim: ResourceClaim, pod: ObjectKey) -> None:
         """Take back an allocation that is reserved for nobody, or for this pod alone.
 
         Nothing has changed before that is written: whoever only asks what would be writes nothing.
         """
         meta = claim.metadata
         ref = ClaimRef(meta.namespace, meta.name, meta.uid)
-        self._unasked.append(ReleaseClaim(ref, pod, deallocate=True))
+        self._planned.append(ReleaseClaim(ref, pod, deallocate=True))
 
-    def settle(self, effect: ReserveClaim | ReleaseClaim, outcome: Outcome) -> bool:
+    def on_outcome(self, effect: ReserveClaim | ReleaseClaim, outcome: Outcome) -> bool:
         """What became of a write; returns whether claims or devices are free for others now."""
         if isinstance(outcome, Ambiguous):
             return False
         uid = effect.claim.uid
         if isinstance(effect, ReleaseClaim):
-            releases = self._releases[uid]
+            releases = self._inflight_releases[uid]
             releases.discard(id(effect))
             if not releases:
-                del self._releases[uid]
-            claim = self._shown(effect.claim.namespace, effect.claim.name)
+                del self._inflight_releases[uid]
+            claim = self._observed(effect.claim.namespace, effect.claim.name)
             if isinstance(outcome, Applied) and claim is not None and claim.metadata.uid == uid:
-                self._await_sight(claim, [*self._unseen.pop(uid, ()), effect])
-            self._drop_unused(uid)
-            return uid not in self._unseen
-        use = self._of_pod.get(effect.pod.uid, {}).get(uid)
-        if use is None or use.write is not effect:
+                self._await_watch(claim, [*self._unconfirmed_releases.pop(uid, ()), effect])
+            self._drop_unused_allocation(uid)
+            return uid not in self._unconfirmed_releases
+        reservation = self._reservations_by_pod.get(effect.pod.uid, {}).get(uid)
+        if reservation is None or reservation.write is not effect:
             return False
         if not isinstance(outcome, Applied):
-            self._end(use)
+            self._drop_reservation(reservation)
             return True
-        use.written = True
-        if use.unwanted:
-            self._release(use)
+        reservation.written = True
+        if reservation.unwanted:
+            self._release(reservation)
         return False
 
     def check_consistent(self) -> None:
@@ -219,65 +226,67 @@ class ClaimBook:
             AssertionError: they disagree.
         """
         for uid, pending in self._pending.items():
-            owned = uid in self._of_claim or uid in self._releases
+            owned = uid in self._reservations_by_claim or uid in self._inflight_releases
             assert owned, f"claim {uid}: nobody's allocation"
             assert all(device in self._taken for device in pending.devices), f"claim {uid}: devices"
         assert all(count > 0 for count in self._taken.values()), "devices given back twice"
-        assert self._bound <= self._of_pod.keys(), "bound pods without claims"
-        by_pod = {(claim, pod) for pod, uses in self._of_pod.items() for claim in uses}
-        by_claim = {(claim, pod) for claim, uses in self._of_claim.items() for pod in uses}
+        assert self._bound_pods <= self._reservations_by_pod.keys(), "bound pods without claims"
+        by_pod = {(claim, pod) for pod, uses in self._reservations_by_pod.items() for claim in uses}
+        by_claim = {
+            (claim, pod) for claim, uses in self._reservations_by_claim.items() for pod in uses
+        }
         assert by_pod == by_claim, "pods and claims"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _release(self, use: _Use) -> None:
+    def _release(self, reservation: _Reservation) -> None:
         """Take back what is written; the devices stay taken until it is known to be undone."""
-        alone = len(self._of_claim[use.claim.uid]) == 1
-        self._take_back(ReleaseClaim(use.claim, use.pod, deallocate=alone))
-        self._end(use)
+        alone = len(self._reservations_by_claim[reservation.claim.uid]) == 1
+        self._send_release(ReleaseClaim(reservation.claim, reservation.pod, deallocate=alone))
+        self._drop_reservation(reservation)
 
-    def _take_back(self, effect: ReleaseClaim) -> None:
+    def _send_release(self, effect: ReleaseClaim) -> None:
         uid = effect.claim.uid
         self._outbox.append(effect)
-        self._releases.setdefault(uid, set()).add(id(effect))
-        self._released.setdefault(uid, set()).add(effect.pod.uid)
+        self._inflight_releases.setdefault(uid, set()).add(id(effect))
+        self._released_pods.setdefault(uid, set()).add(effect.pod.uid)
 
-    def _await_sight(self, claim: ResourceClaim, releases: Iterable[ReleaseClaim]) -> None:
+    def _await_watch(self, claim: ResourceClaim, releases: Iterable[ReleaseClaim]) -> None:
         """Nobody is to count on what the API still shows, though it has been taken back."""
         unseen = [release for release in releases if not _is_undone(claim, release)]
         if unseen:
-            self._unseen[claim.metadata.uid] = unseen
+            self._unconfirmed_releases[claim.metadata.uid] = unseen
 
-    def _end(self, use: _Use) -> None:
-        claim_uid, pod_uid = use.claim.uid, use.pod.uid
-        _discard(self._of_pod, pod_uid, claim_uid)
-        _discard(self._of_claim, claim_uid, pod_uid)
-        if pod_uid not in self._of_pod:
-            self._bound.discard(pod_uid)
-        self._drop_unused(claim_uid)
+    def _drop_reservation(self, reservation: _Reservation) -> None:
+        claim_uid, pod_uid = reservation.claim.uid, reservation.pod.uid
+        _discard(self._reservations_by_pod, pod_uid, claim_uid)
+        _discard(self._reservations_by_claim, claim_uid, pod_uid)
+        if pod_uid not in self._reservations_by_pod:
+            self._bound_pods.discard(pod_uid)
+        self._drop_unused_allocation(claim_uid)
 
-    def _drop_unused(self, claim_uid: str) -> None:
-        if claim_uid in self._of_claim or claim_uid in self._releases:
+    def _drop_unused_allocation(self, claim_uid: str) -> None:
+        if claim_uid in self._reservations_by_claim or claim_uid in self._inflight_releases:
             return
         pending = self._pending.pop(claim_uid, None)
         if pending is not None:
-            self._free(pending.devices)
+            self._mark_free(pending.devices)
 
-    def _take(self, devices: list[DeviceId]) -> None:
+    def _mark_taken(self, devices: list[DeviceId]) -> None:
         if devices:
             self._taken.update(devices)
-            self._changed(devices)
+            self._on_devices_changed(devices)
 
-    def _free(self, devices: list[DeviceId]) -> None:
+    def _mark_free(self, devices: list[DeviceId]) -> None:
         for device in devices:
             self._taken[device] -= 1
             if not self._taken[device]:
                 del self._taken[device]
         if devices:
-            self._changed(devices)
+            self._on_devices_changed(devices)
 
 
-def _discard(uses: dict[str, dict[str, _Use]], outer: str, inner: str) -> None:
+def _discard(uses: dict[str, dict[str, _Reservation]], outer: str, inner: str) -> None:
     of_outer = uses.get(outer)
     if of_outer is not None:
         of_outer.pop(inner, None)
@@ -295,4 +304,4 @@ def _is_undone(claim: ResourceClaim, release: ReleaseClaim) -> bool:
 def _devices(claim: ResourceClaim | None) -> list[DeviceId]:
     if claim is None or claim.status.allocation is None:
         return []
-    return claim.status.allocation.taken()
+    return claim.status.allocation.exclusive_devices()

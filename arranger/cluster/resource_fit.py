@@ -8,8 +8,10 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 
 
-def might_fit(cluster: Cluster, pod: PodInfo, node: str, may_go: Callable[[PodInfo], bool]) -> bool:
-    """Whether a node has room for a pod, were all gone that ``may_go``.
+def could_fit(
+    cluster: Cluster, pod: PodInfo, node: str, removable: Callable[[PodInfo], bool]
+) -> bool:
+    """Whether a node has room for a pod, were all gone that ``removable``.
 
     Resources alone are looked at; a node that is not there has no room.
     """
@@ -17,18 +19,18 @@ def might_fit(cluster: Cluster, pod: PodInfo, node: str, may_go: Callable[[PodIn
     row = table.index.get(node)
     if row is None:
         return False
-    columns, wanted = table.vector(pod)
+    columns, requested = table.request_vector(pod)
     free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
-    lacking = {
-        column: amount - there
-        for column, amount, there in zip(columns, wanted, free, strict=True)
-        if amount > there
+    missing = {
+        column: amount - available
+        for column, amount, available in zip(columns, requested, free, strict=True)
+        if amount > available
     }
-    if not lacking:
+    if not missing:
         return True
     for other in table.pods[row].values():
-        if may_go(other):
-            for column, amount in zip(*table.vector(other), strict=True):
-                if column in lacking:
-                    lacking[column] -= amount
-    return all(amount <= 0 for amount in lacking.values())
+        if removable(other):
+            for column, amount in zip(*table.request_vector(other), strict=True):
+                if column in missing:
+                    missing[column] -= amount
+    return all(amount <= 0 for amount in missing.values())

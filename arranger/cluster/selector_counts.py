@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from arranger.api.types.core import Pod
-from arranger.cluster.columns import IntArray, grown
+from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.node_table import NodeTable
 
 #: Selectors that counts are kept for; each costs eight bytes a node.
-_KEPT: Final = 256
+_MAX_CACHED: Final = 256
 
 
-class PodCounts:
+class SelectorCounts:
     """The pods of some namespaces that match, by row."""
 
     def __init__(
@@ -41,7 +41,7 @@ class PodCounts:
                 self._count_all()
             else:
                 if len(self._counts) < table.size:
-                    self._counts = grown(self._counts, len(table.alive), 0)
+                    self._counts = resized(self._counts, len(table.alive), 0)
                 for row in {row for _, row in changes}:
                     self._counts[row] = self._count(row)
             self._version = table.version
@@ -50,9 +50,11 @@ class PodCounts:
     def _count_all(self) -> None:
         table = self._table
         self._counts = np.zeros(len(table.alive), dtype=np.int64)
-        spaces: Iterable[str] = table.by_namespace if self._namespaces is None else self._namespaces
+        spaces: Iterable[str] = (
+            table.pods_by_namespace if self._namespaces is None else self._namespaces
+        )
         for space in spaces:
-            for uid, row in table.by_namespace.get(space, {}).items():
+            for uid, row in table.pods_by_namespace.get(space, {}).items():
                 if self._matches(table.pods[row][uid].pod):
                     self._counts[row] += 1
 
@@ -64,25 +66,25 @@ class PodCounts:
         )
 
 
-class CountCache:
+class SelectorCountCache:
     """The counts in use, by what they count."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._counts: OrderedDict[Hashable, PodCounts] = OrderedDict()
+        self._counts: OrderedDict[Hashable, SelectorCounts] = OrderedDict()
 
     def get(
         self,
-        question: Hashable,
+        selector_key: Hashable,
         namespaces: frozenset[str] | None,
         matches: Callable[[Pod], bool],
-    ) -> PodCounts:
-        """The counts for ``question``: equal questions must have equal ``matches``."""
-        key = (question, namespaces)
+    ) -> SelectorCounts:
+        """The counts for ``selector_key``: equal questions must have equal ``matches``."""
+        key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:
-            counts = self._counts[key] = PodCounts(self._table, namespaces, matches)
-            if len(self._counts) > _KEPT:
+            counts = self._counts[key] = SelectorCounts(self._table, namespaces, matches)
+            if len(self._counts) > _MAX_CACHED:
                 self._counts.popitem(last=False)
         else:
             self._counts.move_to_end(key)

@@ -10,34 +10,34 @@ from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 
 #: Changes beyond which counting anew is cheaper.
-_FEW = 64
+_MAX_INCREMENTAL_CHANGES = 64
 
 
-class DomainSums:
+class TopologyCounts:
     """Sums, by the value of a label, of what is counted on the rows that carry it.
 
     Args:
         among: the rows that count; all with the label, without it. It may depend on the nodes only.
 
     Attributes:
-        present: the domains that rows ``among`` are in.
+        domains: the domains that rows ``among`` are in.
     """
 
-    def __init__(self, table: NodeTable, key: str, among: BoolArray | None = None) -> None:
+    def __init__(self, table: NodeTable, key: str, rows: BoolArray | None = None) -> None:
         ids = table.label_column(key)[: table.size]
-        counted = ids != ABSENT if among is None else among & (ids != ABSENT)
+        counted = ids != ABSENT if rows is None else rows & (ids != ABSENT)
         self._table = table
         self._size = len(table.label_values) + 1
         #: Row → its domain; the last place is for rows that do not count.
         self._domain_of = np.where(counted, ids, self._size - 1)
-        self.present: IntArray = np.unique(ids[counted])
+        self.domains: IntArray = np.unique(ids[counted])
         self._last: IntArray = np.zeros(table.size, dtype=np.int64)
         self._sums: IntArray = np.zeros(self._size, dtype=np.int64)
         self._version = -1
         self._nodes_version = table.nodes_version
 
     @property
-    def fits(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the nodes are those that it was made for."""
         table = self._table
         return (
@@ -46,14 +46,14 @@ class DomainSums:
             and len(self._last) == table.size
         )
 
-    def of(self, counts: IntArray | Mapping[int, int]) -> IntArray:
+    def sums_for(self, counts: IntArray | Mapping[int, int]) -> IntArray:
         """Domain → sum of what ``counts`` says of its rows; the last place, ABSENT's, is 0.
 
         Always the same counts, as they are now. Read only, and only until the next call.
         """
         table = self._table
         changes = None if self._version < 0 else table.changed_since(self._version)
-        if changes is None or len(changes) > _FEW:
+        if changes is None or len(changes) > _MAX_INCREMENTAL_CHANGES:
             self._count_all(counts)
         else:
             for row in {row for _, row in changes}:

@@ -16,14 +16,14 @@ import structlog
 
 from arranger import __version__
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import Ledger
+from arranger.controllers.gang.cache import GangCache
 from arranger.controllers.gang.controller import PodSink, register
-from arranger.controllers.gang.reconciler import Reconciler
-from arranger.controllers.queue.controller import QueueController, ToAll
+from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.controllers.queue.controller import FanOutSink, QueueController
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
-from arranger.kube.client.aiohttp_transport import READ_BUFFER, HttpTransport
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.aiohttp_transport import READ_BUFFER_BYTES, HttpTransport
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 
@@ -34,7 +34,7 @@ _LOGIN_RETRY: Final = 10.0
 
 
 async def run_controllers(
-    access: Access,
+    access: ApiServerConfig,
     *,
     schedulers: Sequence[str] = ("arranger",),
     namespaces: Sequence[str] = (),
@@ -58,19 +58,19 @@ async def run_controllers(
     """
     rng = random.Random()
     transport = HttpTransport(access)
-    ledger = Ledger(schedulers)
+    ledger = GangCache(schedulers)
     # Queues belong to no namespace: who does not see all pods cannot count what they use.
     queues = None
     if not namespaces:
-        queues = QueueController(transport, schedulers=schedulers, quiet=quiet, rng=rng)
-    reconciler = Reconciler(transport, ledger, quiet=quiet, rng=rng)
+        queues = QueueController(transport, schedulers=schedulers, debounce=quiet, rng=rng)
+    reconciler = GangReconciler(transport, ledger, debounce=quiet, rng=rng)
     reflectors = [
         Reflector(
             transport,
             f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods",
             Decoder(Pod),
-            ToAll(
-                PodSink(ledger, reconciler.look_at, namespace=namespace),
+            FanOutSink(
+                PodSink(ledger, reconciler.enqueue, namespace=namespace),
                 *([queues.pods] if queues is not None else []),
             ),
             rng=rng,
@@ -79,18 +79,18 @@ async def run_controllers(
     ]
 
     registry = kopf.OperatorRegistry()
-    register(registry, ledger, reconciler.look_at)
+    register(registry, ledger, reconciler.enqueue)
     jobs = JobController(
-        transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
+        transport, schedulers=schedulers, namespaces=namespaces, debounce=quiet, rng=rng
     )
     jobs.register(registry)
     tyjobs = TYJobController(
-        transport, schedulers=schedulers, namespaces=namespaces, quiet=quiet, rng=rng
+        transport, schedulers=schedulers, namespaces=namespaces, debounce=quiet, rng=rng
     )
     tyjobs.register(registry)
     if queues is not None:
         queues.register(registry)
-    sessions = _log_in_with(registry, access)
+    sessions = _register_login(registry, access)
     operator = kopf.operator(
         registry=registry,
         settings=_settings(),
@@ -103,11 +103,11 @@ async def run_controllers(
     )
     log.info("controllers.starting", server=access.url, namespaces=list(namespaces) or "all")
     # A gang whose pods have not been read yet looks like one that has lost them.
-    writing = reconciler.run(after=[reflector.synced for reflector in reflectors])
+    writing = reconciler.run(caches_synced=[reflector.synced for reflector in reflectors])
     own = (reflector.run() for reflector in reflectors)
-    parts = (writing, *own, *jobs.parts(), *tyjobs.parts())
+    parts = (writing, *own, *jobs.tasks(), *tyjobs.tasks())
     if queues is not None:
-        parts += tuple(queues.parts(after=[reflector.synced for reflector in reflectors]))
+        parts += tuple(queues.tasks(caches_synced=[reflector.synced for reflector in reflectors]))
     others = [asyncio.create_task(part) for part in parts]
     # kopf waits in vain for the end of every task that is younger than itself.
     await asyncio.sleep(0)
@@ -127,7 +127,7 @@ async def run_controllers(
 
 
 @asynccontextmanager
-async def controllers_beside(access: Access, **options: Any) -> AsyncIterator[None]:
+async def run_in_thread(access: ApiServerConfig, **options: Any) -> AsyncIterator[None]:
     """Run the controllers in a thread while the context lasts, for a process that does more.
 
     Takes the options of :func:`run_controllers`, and raises at the end what it raised.
@@ -178,8 +178,8 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "Unresolved resources cannot be served" not in record.getMessage()
 
 
-def _log_in_with(
-    registry: kopf.OperatorRegistry, access: Access
+def _register_login(
+    registry: kopf.OperatorRegistry, access: ApiServerConfig
 ) -> Collection[aiohttp.ClientSession]:
     """Let kopf in with our credentials; it asks again when the server has rejected them.
 
@@ -203,7 +203,7 @@ def _log_in_with(
             connector=aiohttp.TCPConnector(limit=0, ssl=credentials.ssl_context()),
             headers=headers,
             proxy=access.proxy,
-            read_bufsize=READ_BUFFER,
+            read_bufsize=READ_BUFFER_BYTES,
         )
         sessions[:] = [session]
         return kopf.AiohttpSession(

@@ -30,11 +30,11 @@ async def health_server(
         OSError: the address cannot be bound.
     """
 
-    def answering(checks: Checks) -> Callable[[web.Request], object]:
+    def check_handler(checks: Checks) -> Callable[[web.Request], object]:
         async def handle(_: web.Request) -> web.Response:
-            wrong = {name: why for name, check in checks.items() if (why := check()) is not None}
-            if wrong:
-                text = "".join(f"[-]{name} failed: {why}\n" for name, why in wrong.items())
+            failed = {name: why for name, check in checks.items() if (why := check()) is not None}
+            if failed:
+                text = "".join(f"[-]{name} failed: {why}\n" for name, why in failed.items())
                 return web.Response(status=503, text=text)
             return web.Response(text="ok")
 
@@ -46,9 +46,9 @@ async def health_server(
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app.router.add_get("/livez", answering(live))  # type: ignore[arg-type]
-    app.router.add_get("/healthz", answering(live))  # type: ignore[arg-type]
-    app.router.add_get("/readyz", answering(ready))  # type: ignore[arg-type]
+    app.router.add_get("/livez", check_handler(live))  # type: ignore[arg-type]
+    app.router.add_get("/healthz", check_handler(live))  # type: ignore[arg-type]
+    app.router.add_get("/readyz", check_handler(ready))  # type: ignore[arg-type]
     app.router.add_get("/metrics", metrics)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -72,8 +72,8 @@ def node_sink(
 ) -> StateSink[Node]:
     """Feeds nodes."""
     return StateSink(
-        set_one=lambda node: engine.node_set(node, now()),
-        gone=lambda name: engine.node_gone(name, now()),
+        set_one=lambda node: engine.on_node_updated(node, now()),
+        gone=lambda name: engine.on_node_deleted(name, now()),
         wake=wake,
     )
 
@@ -86,12 +86,12 @@ def pod_sink(engine: Engine, now: Callable[[], float], wake: Callable[[], None])
         if not pod.spec.node_name and uid in engine.cluster and uid not in engine.cluster.assumed:
             # Nothing unbinds a pod: the API server has been restored from a backup, and what it
             # shows is no old news but the truth now.
-            engine.pod_gone(pod.key, now())
-        engine.pod_set(pod, now())
+            engine.on_pod_deleted(pod.key, now())
+        engine.on_pod_updated(pod, now())
 
     return StateSink(
         set_one=set_one,
-        gone=lambda key: engine.pod_gone(key, now()),
+        gone=lambda key: engine.on_pod_deleted(key, now()),
         wake=wake,
     )
 

@@ -11,8 +11,8 @@ from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import (
     CommunityPodGroup,
+    GangObject,
     NativePodGroup,
-    SavedGang,
     SigsPodGroup,
     VolcanoPodGroup,
 )
@@ -31,13 +31,13 @@ from arranger.api.types.workloads import ReplicaSet, ReplicationController, Serv
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import ObjectSink, StateSink, node_sink, pod_sink
 from arranger.engine.engine import Engine
-from arranger.kube.client.metrics import Meter
+from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 
 #: A kind that the server does not serve counts as having no objects until it does.
-PATHS: Final[dict[type[Any], str]] = {
+COLLECTION_PATHS: Final[dict[type[Any], str]] = {
     Node: "/api/v1/nodes",
     Pod: "/api/v1/pods",
     Namespace: "/api/v1/namespaces",
@@ -61,14 +61,14 @@ PATHS: Final[dict[type[Any], str]] = {
     NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
     PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
     Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
-    SavedGang: "/apis/arranger.io/v1alpha1/gangs",
+    GangObject: "/apis/arranger.io/v1alpha1/gangs",
 }
-assert set(STORED_KINDS.values()) <= PATHS.keys(), "a kind without a path"
+assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
 Sink = StateSink[Any] | ObjectSink[Any]
 
 
-class Reading:
+class Informers:
     """The sinks of one engine, one for each kind."""
 
     def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
@@ -77,11 +77,19 @@ class Reading:
         self._sinks: dict[type[Any], Sink] = {
             Node: node_sink(engine, now, wake),
             Pod: pod_sink(engine, now, wake),
-            PodDisruptionBudget: into(engine.budget_set, engine.budget_gone),
-            Queue: into(engine.queue_set, engine.queue_gone),
-            SavedGang: into(engine.gang_recalled, engine.gang_forgotten),
-            **{kind: into(engine.pod_group_set, engine.pod_group_gone) for kind in groups},
-            **{kind: into(engine.object_set, engine.object_gone) for kind in STORED_KINDS.values()},
+            PodDisruptionBudget: into(
+                engine.on_disruption_budget_updated, engine.on_disruption_budget_deleted
+            ),
+            Queue: into(engine.on_queue_updated, engine.on_queue_deleted),
+            GangObject: into(engine.on_gang_updated, engine.on_gang_deleted),
+            **{
+                kind: into(engine.on_pod_group_updated, engine.on_pod_group_deleted)
+                for kind in groups
+            },
+            **{
+                kind: into(engine.on_object_updated, engine.on_object_deleted)
+                for kind in STORED_KINDS.values()
+            },
         }
 
     @property
@@ -90,10 +98,10 @@ class Reading:
         return all(sink.synced for sink in self._sinks.values())
 
     def reflectors(
-        self, transport: Transport, *, rng: random.Random, meter: Meter
+        self, transport: Transport, *, rng: random.Random, metrics: MetricsRecorder
     ) -> list[Reflector[Any]]:
         """A reflector for each kind."""
         return [
-            Reflector(transport, path, Decoder(kind), self._sinks[kind], rng=rng, meter=meter)
-            for kind, path in PATHS.items()
+            Reflector(transport, path, Decoder(kind), self._sinks[kind], rng=rng, metrics=metrics)
+            for kind, path in COLLECTION_PATHS.items()
         ]

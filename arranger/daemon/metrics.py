@@ -7,26 +7,26 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from arranger.engine.engine import Engine
-from arranger.engine.entity import Part
+from arranger.engine.entity import QueueState
 
 #: kube-scheduler's names for the parts of the queue.
-_QUEUES: Final = {
-    Part.ACTIVE: "active",
-    Part.BACKOFF: "backoff",
-    Part.UNSCHEDULABLE: "unschedulable",
-    Part.GATED: "gated",
-    Part.CONSULTING: "consulting",
+_QUEUE_LABELS: Final = {
+    QueueState.ACTIVE: "active",
+    QueueState.BACKOFF: "backoff",
+    QueueState.UNSCHEDULABLE: "unschedulable",
+    QueueState.GATED: "gated",
+    QueueState.WAITING_FOR_EXTENDERS: "consulting",
 }
 _SLI_BUCKETS: Final = tuple(0.01 * 2**n for n in range(20))
 _ALGORITHM_BUCKETS: Final = tuple(0.00001 * 2**n for n in range(16))
-_EDGE_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
+_CLIENT_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
 
 
 class Metrics:
     """All metrics of one scheduler, in a registry of their own.
 
-    Also the :class:`~arranger.kube.client.metrics.Meter` of the edge: what it reports as ``name``
-    appears as ``arranger_name``.
+    Also the :class:`~arranger.kube.client.metrics.MetricsRecorder` of the edge: what it reports as
+    ``name`` appears as ``arranger_name``.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Metrics:
             buckets=_SLI_BUCKETS,
             registry=self.registry,
         )
-        self._tries = Histogram(
+        self._attempts_per_pod = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts it took to schedule a pod",
             buckets=(1, 2, 4, 8, 16),
@@ -80,30 +80,30 @@ class Metrics:
         stats = engine.take_stats()
         for (profile, result), times in stats.attempts.items():
             self._attempts.labels(result, profile).inc(times)
-        for waited, tries in zip(stats.waits, stats.tries, strict=True):
+        for waited, tries in zip(stats.queue_seconds, stats.attempts_until_bound, strict=True):
             self._sli.labels(str(min(tries, 15))).observe(waited)
-            self._tries.observe(tries)
-        for seconds in stats.durations:
+            self._attempts_per_pod.observe(tries)
+        for seconds in stats.attempt_seconds:
             self._algorithm.observe(seconds)
 
-    def levels(self, engine: Engine) -> None:
+    def update_gauges(self, engine: Engine) -> None:
         """Set the gauges; called when they are about to be read."""
         for part, count in engine.queue.count().items():
-            self._pending.labels(_QUEUES[part]).set(count)
+            self._pending.labels(_QUEUE_LABELS[part]).set(count)
         self._nodes.set(engine.cluster.table.count)
 
-    def leading(self, name: str, leads: bool) -> None:
+    def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
 
     # --- from the edge ---------------------------------------------------------------------
 
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+    def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter of the edge."""
         counter = self._counters.get(name)
         if counter is None:
             counter = self._counters[name] = Counter(
-                f"arranger_{name}", _words(name), sorted(labels), registry=self.registry
+                f"arranger_{name}", _help_text(name), sorted(labels), registry=self.registry
             )
         (counter.labels(**labels) if labels else counter).inc(amount)
 
@@ -113,22 +113,22 @@ class Metrics:
         if histogram is None:
             histogram = self._histograms[name] = Histogram(
                 f"arranger_{name}",
-                _words(name),
+                _help_text(name),
                 sorted(labels),
-                buckets=_EDGE_BUCKETS,
+                buckets=_CLIENT_BUCKETS,
                 registry=self.registry,
             )
         (histogram.labels(**labels) if labels else histogram).observe(seconds)
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def set_gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a level of the edge."""
         gauge = self._gauges.get(name)
         if gauge is None:
             gauge = self._gauges[name] = Gauge(
-                f"arranger_{name}", _words(name), sorted(labels), registry=self.registry
+                f"arranger_{name}", _help_text(name), sorted(labels), registry=self.registry
             )
         (gauge.labels(**labels) if labels else gauge).set(value)
 
 
-def _words(name: str) -> str:
+def _help_text(name: str) -> str:
     return name.replace("_", " ").capitalize()

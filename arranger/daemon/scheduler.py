@@ -14,26 +14,26 @@ from functools import partial
 
 import structlog
 
-from arranger.api.effects import Bind, Consult, ConsultVictims, Effect, Outcome
+from arranger.api.effects import Bind, Effect, Outcome, QueryExtenderPreemption, QueryExtenders
 from arranger.api.types.core import Node
-from arranger.daemon.config.extenders import in_order
+from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.schema import Config, build_profiles
-from arranger.daemon.informers import PATHS, Reading
+from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine
 from arranger.kube.client.transport import Transport
-from arranger.kube.extenders.client import Consultant, ExtenderPort
-from arranger.kube.extenders.http import HttpExtenders
+from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
+from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
-from arranger.kube.watch.raw_objects import Whole, WholeDecoder, WholeObjects
+from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
-from arranger.kube.writes.call import Done
-from arranger.kube.writes.dispatcher import Writer
+from arranger.kube.writes.call import OutcomeCallback
+from arranger.kube.writes.dispatcher import ApiDispatcher
 
 log = structlog.get_logger(__name__)
 
 #: Entities tried before other tasks get their turn: two to five milliseconds.
-SLICE = 64
+ENTITIES_PER_STEP = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
 #: Seconds; more than the resolution of any event loop's clock.
@@ -66,51 +66,51 @@ class Scheduler:
         config: Config,
         *,
         identity: str,
-        hot: Transport | None = None,
+        write_transport: Transport | None = None,
         rng: random.Random | None = None,
-        wall: Callable[[], float] = time.time,
-        port: ExtenderPort | None = None,
+        clock: Callable[[], float] = time.time,
+        extender_transport: ExtenderTransport | None = None,
     ) -> None:
         self._transport = transport
         self._config = config
         self._rng = rng or random.Random()
         self.metrics = Metrics()
-        extenders = in_order(config.extenders)
+        extenders = ordered_extenders(config.extenders)
         self.engine = Engine(
             build_profiles(config),
-            settings=config.queue_settings(),
-            gangs=config.gang_policy(),
-            queues=config.queue_rules(),
+            queue_config=config.queue_settings(),
+            gang_policy=config.gang_policy(),
+            quota_config=config.quota_config(),
             extenders=extenders,
-            parallel_consultations=config.extender_parallelism,
-            calendar=lambda now: wall() - self._loop_time() + now,
+            parallel_extender_calls=config.extender_parallelism,
+            to_unix_time=lambda now: clock() - self._loop_time() + now,
             perf_counter=time.perf_counter,
         )
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._loop_time: Callable[[], float] = lambda: asyncio.get_running_loop().time()
-        self._reading = Reading(self.engine, self._loop_time, self._wake.set)
+        self._informers = Informers(self.engine, self._loop_time, self._wake.set)
         self._on_lead: Callable[[], None] = lambda: None
         self._election = self._make_election(identity)
-        self._writer = Writer(
-            hot or transport,
+        self._dispatcher = ApiDispatcher(
+            write_transport or transport,
             may_write=self.may_write,
             host=identity,
             rng=self._rng,
-            meter=self.metrics,
+            metrics=self.metrics,
         )
 
         #: The nodes as extenders want them, if one does.
-        self._nodes: WholeObjects | None = None
-        if any(e.judges_nodes and not e.node_cache_capable for e in extenders):
-            self._nodes = WholeObjects()
-        self._consultant = Consultant(
-            port or HttpExtenders(),
+        self._raw_nodes: RawObjectStore | None = None
+        if any(e.filters_or_scores and not e.node_cache_capable for e in extenders):
+            self._raw_nodes = RawObjectStore()
+        self._extender_client = ExtenderClient(
+            extender_transport or HttpExtenderTransport(),
             transport,
-            self._nodes or WholeObjects(),
+            self._raw_nodes or RawObjectStore(),
             may_write=self.may_write,
             rng=self._rng,
-            meter=self.metrics,
+            metrics=self.metrics,
         )
 
     # --- what others may ask ---------------------------------------------------------------
@@ -122,7 +122,7 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return self._reading.synced and (self._nodes is None or self._nodes.synced)
+        return self._informers.synced and (self._raw_nodes is None or self._raw_nodes.synced)
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
@@ -140,74 +140,79 @@ class Scheduler:
             LeadershipLostError: the lease was not renewed in time.
         """
         if self._election is None:
-            await self._lead()
+            await self._run_as_leader()
             return
         started = asyncio.Event()
         self._on_lead = started.set
         lease = asyncio.create_task(self._election.run(), name="lease")
         try:
-            if not await self._first(started, lease):
+            if not await self._wait_until_leading(started, lease):
                 return
-            work = asyncio.create_task(self._lead(), name="lead")
+            work = asyncio.create_task(self._run_as_leader(), name="lead")
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                await _cancelled(work)
+                await _cancel_and_wait(work)
                 raise LeadershipLostError("the lease was not renewed in time")
             work.result()
         finally:
-            await _cancelled(lease)
+            await _cancel_and_wait(lease)
             if self._stopping.is_set():
                 await self._election.release()
 
-    async def _lead(self) -> None:
+    async def _run_as_leader(self) -> None:
         """Read the state, decide, write; until stopped."""
-        writer = asyncio.create_task(self._writer.run(), name="writer")
-        reading = self._reading.reflectors(self._transport, rng=self._rng, meter=self.metrics)
+        writer = asyncio.create_task(self._dispatcher.run(), name="writer")
+        reading = self._informers.reflectors(self._transport, rng=self._rng, metrics=self.metrics)
         reflectors = [asyncio.create_task(each.run(), name="reflector") for each in reading]
-        if self._nodes is not None:
-            nodes = self._whole_nodes(self._nodes)
+        if self._raw_nodes is not None:
+            nodes = self._raw_node_reflector(self._raw_nodes)
             reflectors.append(asyncio.create_task(nodes.run(), name="reflector"))
-        deciding = asyncio.create_task(self._decide(), name="decide")
-        parts = {writer, deciding, *reflectors}
+        deciding = asyncio.create_task(self._scheduling_loop(), name="decide")
+        tasks = {writer, deciding, *reflectors}
         try:
             stopped = asyncio.create_task(self._stopping.wait(), name="stop")
-            await asyncio.wait({*parts, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*tasks, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
-            for part in parts:
+            for part in tasks:
                 if part.done() and not part.cancelled():
                     part.result()  # none of them ends by itself, except by raising
-            await _cancelled(deciding)
-            bound = await self._consultant.drain()
-            if not await self._writer.drain() or not bound:
+            await _cancel_and_wait(deciding)
+            bound = await self._extender_client.drain()
+            if not await self._dispatcher.drain() or not bound:
                 log.warning("scheduler.stopped_with_writes_open", backlog=self._backlog)
         finally:
-            await self._consultant.close()
-            self._writer.close()
-            for part in parts:
-                await _cancelled(part)
+            await self._extender_client.close()
+            self._dispatcher.close()
+            for part in tasks:
+                await _cancel_and_wait(part)
 
-    def _whole_nodes(self, into: WholeObjects) -> Reflector[Whole]:
+    def _raw_node_reflector(self, store: RawObjectStore) -> Reflector[RawObject]:
         return Reflector(
-            self._transport, PATHS[Node], WholeDecoder(), into, rng=self._rng, meter=self.metrics
+            self._transport,
+            COLLECTION_PATHS[Node],
+            RawObjectDecoder(),
+            store,
+            rng=self._rng,
+            metrics=self.metrics,
         )
 
     @property
     def _backlog(self) -> int:
-        return self._writer.backlog + self._consultant.backlog
+        return self._dispatcher.backlog + self._extender_client.backlog
 
-    async def _decide(self) -> None:
+    async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
         while True:
-            await self._until_due()
+            await self._wait_for_work()
             if not self.synced:
                 continue
-            while self._may_decide():
-                self._step()
+            while self._may_schedule():
+                self._run_engine()
                 await asyncio.sleep(0)
                 if not self.engine.ready:
                     break
 
-    def _may_decide(self) -> bool:
+    def _may_schedule(self) -> bool:
         """Whether to go on; when that changes, the renewal of the lease or an outcome wakes us.
 
         Not leading for a moment (the loop had stalled), we still take events in: the renewal that
@@ -215,35 +220,35 @@ class Scheduler:
         """
         return self.may_write() and self._backlog < MAX_BACKLOG
 
-    def _step(self) -> None:
-        effects = self.engine.run(self._loop_time(), limit=SLICE)
+    def _run_engine(self) -> None:
+        effects = self.engine.run(self._loop_time(), limit=ENTITIES_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
-            self._carry_out(effect, self._on_outcome(effect))
+            self._dispatch(effect, self._outcome_callback(effect))
 
-    def _carry_out(self, effect: Effect, done: Done) -> None:
+    def _dispatch(self, effect: Effect, on_outcome: OutcomeCallback) -> None:
         match effect:
-            case Consult() | ConsultVictims():
-                self._consultant.submit(effect, done)
-            case Bind(by=extender) if extender is not None:
-                self._consultant.submit(effect, done)
+            case QueryExtenders() | QueryExtenderPreemption():
+                self._extender_client.submit(effect, on_outcome)
+            case Bind(extender=extender) if extender is not None:
+                self._extender_client.submit(effect, on_outcome)
             case _:
-                self._writer.submit(effect, done)
+                self._dispatcher.submit(effect, on_outcome)
 
-    def _on_outcome(self, effect: Effect) -> Callable[[Outcome], None]:
+    def _outcome_callback(self, effect: Effect) -> Callable[[Outcome], None]:
         if self.engine.awaits(effect):
-            return partial(self._settled, effect)
+            return partial(self._report_outcome, effect)
         # Nobody waits for it, but it may be the backlog that keeps us from going on.
         return lambda _: self._wake.set()
 
-    def _settled(self, effect: Effect, outcome: Outcome) -> None:
-        self.engine.settle(effect, outcome, self._loop_time())
+    def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
+        self.engine.on_outcome(effect, outcome, self._loop_time())
         self._wake.set()
 
-    async def _until_due(self) -> None:
+    async def _wait_for_work(self) -> None:
         timer = self.engine.next_timer()
         # While we may not go on, a timer that is due would wake us without end.
-        if timer is not None and self.synced and self._may_decide():
+        if timer is not None and self.synced and self._may_schedule():
             # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         else:
@@ -273,17 +278,17 @@ class Scheduler:
             self._transport,
             lease,
             rng=self._rng,
-            on_started=self._started_leading,
-            on_stopped=partial(self.metrics.leading, settings.resource_name, False),
+            on_started=self._on_started_leading,
+            on_stopped=partial(self.metrics.set_leading, settings.resource_name, False),
             on_recovered=self._wake.set,
-            meter=self.metrics,
+            metrics=self.metrics,
         )
 
-    def _started_leading(self, epoch: int) -> None:
-        self.metrics.leading(self._config.leader_election.resource_name, True)
+    def _on_started_leading(self, epoch: int) -> None:
+        self.metrics.set_leading(self._config.leader_election.resource_name, True)
         self._on_lead()
 
-    async def _first(self, started: asyncio.Event, lease: asyncio.Task[None]) -> bool:
+    async def _wait_until_leading(self, started: asyncio.Event, lease: asyncio.Task[None]) -> bool:
         """Wait until we lead (true) or are asked to stop (false)."""
         leading = asyncio.create_task(started.wait())
         stopped = asyncio.create_task(self._stopping.wait())
@@ -297,7 +302,7 @@ class Scheduler:
             stopped.cancel()
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait until it has ended, whatever it ends with."""
     task.cancel()
     await asyncio.wait({task})

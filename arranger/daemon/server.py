@@ -18,20 +18,20 @@ from arranger.daemon.health import health_server
 from arranger.daemon.scheduler import Scheduler
 from arranger.engine.engine import Engine
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.connection_pool import hot_transport
-from arranger.kube.client.kubeconfig import load_access
+from arranger.kube.client.connection_pool import write_transport
+from arranger.kube.client.kubeconfig import load_api_server_config
 
 log = structlog.get_logger(__name__)
 
 #: Python's defaults (700, 10, 10) look through a cluster's objects, nearly none of which is ever
 #: part of a cycle, so often that it took an eighth of the CPU of a pod.
-COLLECT_AFTER = (50_000, 20, 50)
+GC_THRESHOLDS = (50_000, 20, 50)
 
 
-def spare_the_collector() -> None:
+def tune_gc() -> None:
     """Have the garbage collector look less often, and never at what the imports have made."""
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 async def run_daemon(
@@ -45,26 +45,30 @@ async def run_daemon(
         LeadershipLostError: another replica may have taken over; end the process.
         OSError: the health server's address is taken.
     """
-    spare_the_collector()
-    access = await load_access(str(kubeconfig) if kubeconfig else None, context)
+    tune_gc()
+    access = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
     transport = HttpTransport(access)
-    hot = hot_transport(access, transport)
+    hot = write_transport(access, transport)
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     try:
         scheduler = Scheduler(
-            transport, config, identity=identity, hot=hot, rng=random.Random(os.urandom(16))
+            transport,
+            config,
+            identity=identity,
+            write_transport=hot,
+            rng=random.Random(os.urandom(16)),
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, scheduler.stop)
-        loop.add_signal_handler(signal.SIGUSR2, examine, scheduler.engine)
+        loop.add_signal_handler(signal.SIGUSR2, dump, scheduler.engine)
         async with health_server(
             host=config.server.host,
             port=config.server.port,
             live={},
-            ready={"sync": lambda: _not_ready(scheduler)},
+            ready={"sync": lambda: _readiness_error(scheduler)},
             registry=scheduler.metrics.registry,
-            before_metrics=lambda: scheduler.metrics.levels(scheduler.engine),
+            before_metrics=lambda: scheduler.metrics.update_gauges(scheduler.engine),
         ) as port:
             log.info("scheduler.starting", server=access.url, identity=identity, health_port=port)
             await scheduler.run()
@@ -74,22 +78,22 @@ async def run_daemon(
         await transport.close()
 
 
-def examine(engine: Engine) -> bool:
+def dump(engine: Engine) -> bool:
     """Check the core's invariants as the tests do, and log what it holds (kube's cache debugger).
 
     Stops the loop for about a second per 50,000 pods. Returns whether all is in order.
     """
-    holds = engine.summary()
+    summary = engine.summary()
     try:
         engine.check_consistent()
     except AssertionError as error:
-        log.error("engine.inconsistent", broken=str(error), **holds)
+        log.error("engine.inconsistent", broken=str(error), **summary)
         return False
-    log.info("engine.consistent", **holds)
+    log.info("engine.consistent", **summary)
     return True
 
 
-def _not_ready(scheduler: Scheduler) -> str | None:
+def _readiness_error(scheduler: Scheduler) -> str | None:
     """A replica that stands by is ready; one that leads is ready when it has read the state."""
     if scheduler.may_write() and not scheduler.synced:
         return "leading, and still reading the cluster's state"

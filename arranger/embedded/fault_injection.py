@@ -9,8 +9,9 @@ A test says what goes wrong in sentences::
     with taps.on(WRITES, Reply(503)):
         await asyncio.sleep(30)
 
-and afterwards asks :meth:`Taps.taken` what the server was really told to write, by whom and when.
-Both ways in take them: ``DirectTransport(cluster, taps=taps)`` and ``serve(cluster, taps=taps)``.
+and afterwards asks :meth:`FaultInjector.received` what the server was really told to write, by whom
+and when. Both ways in take them: ``DirectTransport(cluster, taps=taps)`` and ``serve(cluster,
+taps=taps)``.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ from arranger.embedded.request_matchers import (
     STATUSES,
     WATCHES,
     WRITES,
-    Call,
-    Calls,
-    about,
-    by,
-    of,
+    ClientRequest,
+    RequestMatcher,
+    for_object,
+    for_resource,
+    from_user,
 )
-from arranger.embedded.server import Answer
+from arranger.embedded.server import ApiResponse
 
 T = TypeVar("T")
 
 # --- what happens to calls ---------------------------------------------------------------------
 
 
-class Lose(Enum):
+class DropConnection(Enum):
     """The connection breaks."""
 
     #: It never comes to be, and the client knows that (over HTTP it looks like ``BEFORE``).
@@ -81,15 +82,15 @@ class Reply:
     retry_after: int | None = None
     after: bool = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> ApiResponse:
         """The answer, whose body is a ``Status`` as the real server's."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         error = ApiError(self.status, self.reason, self.message, headers=headers)
-        return Answer(error.code, error.status(), error.headers)
+        return ApiResponse(error.code, error.status(), error.headers)
 
 
 @dataclass(frozen=True, slots=True)
-class Meanwhile:
+class ConcurrentAction:
     """Something else happens just before the server acts, or with ``after`` just after that."""
 
     action: Callable[[], object]
@@ -97,7 +98,7 @@ class Meanwhile:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class WatchCut:
     """A watch ends before its next line, or in the midst of it; cleanly, or by a reset."""
 
     within_line: bool = False
@@ -105,27 +106,27 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class WatchStall:
     """From its next line on, nothing comes through an open watch any more, not even an end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class WatchDelay:
     """The next line of a watch, and with it all that follow, come so many seconds late."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
+class WatchExpiry:
     """A watch says that its version is gone (410) and ends."""
 
 
-CallFault = Lose | Delay | Reply | Meanwhile
-LineFault = Cut | Stall | Pause | Expire
+RequestFault = DropConnection | Delay | Reply | ConcurrentAction
+WatchFault = WatchCut | WatchStall | WatchDelay | WatchExpiry
 
 
-class LostError(Exception):
+class ConnectionLostError(Exception):
     """No answer will come; ``sent`` is false where the client knows that nothing was sent."""
 
     def __init__(self, why: str, *, sent: bool = True) -> None:
@@ -134,31 +135,33 @@ class LostError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Rule:
-    """One fault as it was ordered with :meth:`Taps.on`; leaving its context ends it.
+class FaultRule:
+    """One fault as it was ordered with :meth:`FaultInjector.inject`; leaving its context ends it.
 
     Attributes:
-        hits: the calls it has struck so far (a call once for every line struck).
+        matched: the calls it has struck so far (a call once for every line struck).
     """
 
-    where: Callable[[Call], bool]
-    fault: CallFault | LineFault | None
+    matcher: Callable[[ClientRequest], bool]
+    fault: RequestFault | WatchFault | None
     times: int | None
     skip: int
-    chance: float
+    probability: float
     rng: random.Random
-    hits: list[Call] = field(default_factory=list)
+    matched: list[ClientRequest] = field(default_factory=list)
 
-    def strikes(self, call: Call) -> bool:
+    def applies_to(self, call: ClientRequest) -> bool:
         """Whether it strikes this one, which then counts."""
-        if self.times is not None and len(self.hits) >= self.times:
+        if self.times is not None and len(self.matched) >= self.times:
             return False
-        if not self.where(call) or (self.chance < 1.0 and self.rng.random() >= self.chance):
+        if not self.matcher(call) or (
+            self.probability < 1.0 and self.rng.random() >= self.probability
+        ):
             return False
         if self.skip > 0:
             self.skip -= 1
             return False
-        self.hits.append(call)
+        self.matched.append(call)
         return True
 
     def stop(self) -> None:
@@ -176,10 +179,10 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ReceivedWrite:
     """A write that reached the server, at ``at``; ``status`` is what the server answered."""
 
-    call: Call
+    call: ClientRequest
     at: float
     status: int
 
@@ -189,7 +192,7 @@ class Write:
         return self.status < 300
 
 
-class Taps:
+class FaultInjector:
     """Faults to come, and what the server was told to write.
 
     Args:
@@ -198,19 +201,19 @@ class Taps:
 
     def __init__(self, *, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random(0)
-        self._rules: list[Rule] = []
+        self._rules: list[FaultRule] = []
         #: Every write that reached the server, in its order.
-        self.log: list[Write] = []
+        self.log: list[ReceivedWrite] = []
 
-    def on(
+    def inject(
         self,
-        where: Callable[[Call], bool],
-        fault: CallFault | LineFault | None = None,
+        matcher: Callable[[ClientRequest], bool],
+        fault: RequestFault | WatchFault | None = None,
         *,
         times: int | None = None,
         skip: int = 0,
-        chance: float = 1.0,
-    ) -> Rule:
+        probability: float = 1.0,
+    ) -> FaultRule:
         """Let ``fault`` strike calls that match; without a fault, only take note of them.
 
         Where several rules strike one call, each does what it does, in the order they were given.
@@ -218,9 +221,9 @@ class Taps:
         Args:
             times: how often at most; for ever, without it.
             skip: how many calls, or lines of watches, are spared first.
-            chance: the probability with which a call or a line is struck.
+            probability: the probability with which a call or a line is struck.
         """
-        rule = Rule(where, fault, times, skip, chance, self._rng)
+        rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
         self._rules.append(rule)
         return rule
 
@@ -230,44 +233,46 @@ class Taps:
             rule.stop()
         self._rules.clear()
 
-    def taken(self, where: Callable[[Call], bool] = ALL) -> list[Write]:
+    def received(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that reached the server."""
-        return [write for write in self.log if where(write.call)]
+        return [write for write in self.log if matcher(write.call)]
 
-    def applied(self, where: Callable[[Call], bool] = ALL) -> list[Write]:
+    def applied(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that the server accepted."""
-        return [write for write in self.taken(where) if write.applied]
+        return [write for write in self.received(matcher) if write.applied]
 
     # --- for the ways in -----------------------------------------------------------------------
 
-    async def carry(self, call: Call, act: Callable[[], T]) -> T | Answer:
+    async def carry(self, call: ClientRequest, act: Callable[[], T]) -> T | ApiResponse:
         """Have the server ``act`` on a call, if it gets there, and bring back what comes of it.
 
         Raises:
             LostError: no answer comes.
         """
-        faults = [rule.fault for rule in self._struck(call, CallFault)]
-        there = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
-        back = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)
-        if there:
-            result = await self._later(there, lambda: self._reach(call, act, faults))
+        faults = [rule.fault for rule in self._matching_rules(call, RequestFault)]
+        delay_before = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
+        delay_after = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)
+        if delay_before:
+            result = await self._deliver_later(
+                delay_before, lambda: self._deliver(call, act, faults)
+            )
         else:
-            result = self._reach(call, act, faults)
+            result = self._deliver(call, act, faults)
         try:
-            if back:
-                await asyncio.sleep(back)
-            if Lose.AFTER in faults:
-                raise LostError("lost on the way back")
+            if delay_after:
+                await asyncio.sleep(delay_after)
+            if DropConnection.AFTER in faults:
+                raise ConnectionLostError("lost on the way back")
         except BaseException:
-            _abandon(result)
+            _close_if_watch(result)
             raise
         for fault in faults:
             if isinstance(fault, Reply) and fault.after:
-                _abandon(result)
+                _close_if_watch(result)
                 return fault.answer()
         return result
 
-    async def lines(self, call: Call, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def lines(self, call: ClientRequest, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The bytes of a watch, line by line; only a line cut short lacks its newline.
 
         Raises:
@@ -275,55 +280,57 @@ class Taps:
         """
         async with aclosing(lines):  # type: ignore[type-var]
             async for line in lines:
-                for rule in self._struck(call, LineFault):
+                for rule in self._matching_rules(call, WatchFault):
                     match rule.fault:
-                        case Pause(seconds):
+                        case WatchDelay(seconds):
                             await asyncio.sleep(seconds)
-                        case Stall():
+                        case WatchStall():
                             async for _ in lines:
                                 pass  # the server believes that they arrive
                             return
-                        case Expire():
+                        case WatchExpiry():
                             status = expired("too old resource version").status()
                             yield msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
                             return
-                        case Cut(within_line, reset):
+                        case WatchCut(within_line, reset):
                             if within_line:
                                 yield line[: len(line) // 2]
                             if reset:
-                                raise LostError("connection reset")
+                                raise ConnectionLostError("connection reset")
                             return
                 yield line + b"\n"
 
-    def _struck(self, call: Call, kind: Any) -> list[Rule]:
+    def _matching_rules(self, call: ClientRequest, kind: Any) -> list[FaultRule]:
         """The rules that strike; those that only take note do so once a call."""
         chosen = [
             rule
             for rule in self._rules
-            if isinstance(rule.fault, kind) or (rule.fault is None and kind is CallFault)
+            if isinstance(rule.fault, kind) or (rule.fault is None and kind is RequestFault)
         ]
-        return [rule for rule in chosen if rule.strikes(call)]
+        return [rule for rule in chosen if rule.applies_to(call)]
 
-    def _reach(self, call: Call, act: Callable[[], T], faults: list[Any]) -> T | Answer:
+    def _deliver(
+        self, call: ClientRequest, act: Callable[[], T], faults: list[Any]
+    ) -> T | ApiResponse:
         for fault in faults:
             match fault:
-                case Lose.REFUSED:
-                    raise LostError("connection refused", sent=False)
-                case Lose.BEFORE:
-                    raise LostError("lost on the way there")
+                case DropConnection.REFUSED:
+                    raise ConnectionLostError("connection refused", sent=False)
+                case DropConnection.BEFORE:
+                    raise ConnectionLostError("lost on the way there")
                 case Reply(after=False):
                     return fault.answer()
-                case Meanwhile(after=False):
+                case ConcurrentAction(after=False):
                     fault.action()
         result = act()
-        if WRITES(call) and isinstance(result, Answer):
-            self.log.append(Write(call, asyncio.get_running_loop().time(), result.status))
+        if WRITES(call) and isinstance(result, ApiResponse):
+            self.log.append(ReceivedWrite(call, asyncio.get_running_loop().time(), result.status))
         for fault in faults:
-            if isinstance(fault, Meanwhile) and fault.after:
+            if isinstance(fault, ConcurrentAction) and fault.after:
                 fault.action()
         return result
 
-    async def _later(self, seconds: float, reach: Callable[[], T]) -> T:
+    async def _deliver_later(self, seconds: float, reach: Callable[[], T]) -> T:
         """Have it reach the server later, whether or not the client is still there."""
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[T] = loop.create_future()
@@ -331,12 +338,12 @@ class Taps:
         def arrive() -> None:
             try:
                 result = reach()
-            except LostError as error:
+            except ConnectionLostError as error:
                 if not arrived.done():
                     arrived.set_exception(error)
                 return
             if arrived.done():
-                _abandon(result)
+                _close_if_watch(result)
             else:
                 arrived.set_result(result)
 
@@ -344,7 +351,7 @@ class Taps:
         return await arrived
 
 
-def _abandon(result: object) -> None:
+def _close_if_watch(result: object) -> None:
     """Nobody will read it: a watch must not go on filling up."""
     if isinstance(result, Watch):
         result.close()
@@ -359,23 +366,23 @@ __all__ = [
     "STATUSES",
     "WATCHES",
     "WRITES",
-    "Call",
-    "CallFault",
-    "Calls",
-    "Cut",
+    "ClientRequest",
+    "ConcurrentAction",
+    "ConnectionLostError",
     "Delay",
-    "Expire",
-    "LineFault",
-    "Lose",
-    "LostError",
-    "Meanwhile",
-    "Pause",
+    "DropConnection",
+    "FaultInjector",
+    "FaultRule",
+    "ReceivedWrite",
     "Reply",
-    "Rule",
-    "Stall",
-    "Taps",
-    "Write",
-    "about",
-    "by",
-    "of",
+    "RequestFault",
+    "RequestMatcher",
+    "WatchCut",
+    "WatchDelay",
+    "WatchExpiry",
+    "WatchFault",
+    "WatchStall",
+    "for_object",
+    "for_resource",
+    "from_user",
 ]

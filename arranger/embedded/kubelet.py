@@ -34,7 +34,7 @@ EXIT_CODE: Final = "arranger.io/exit-code"
 TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
 WAITING_REASON: Final = "arranger.io/waiting-reason"
 #: Seconds until a container that could not be configured is tried again.
-_CONFIGURE_AGAIN: Final = 1.0
+_CONFIGURE_RETRY_SECONDS: Final = 1.0
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -51,16 +51,16 @@ class HollowKubelets:
     ) -> None:
         self._transport = transport
         self._now = now
-        self._work: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
+        self._due: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
         #: uid → what has been planned for it, so that a watch that starts over plans nothing twice.
-        self._planned: dict[str, set[str]] = {}
+        self._scheduled: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._addresses = itertools.count(1)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is due, now or later."""
-        return not self._timers and self._work.empty()
+        return not self._timers and self._due.empty()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -79,55 +79,55 @@ class HollowKubelets:
                     async for line in stream.lines():
                         event = json.loads(line)
                         if event["type"] in ("ADDED", "MODIFIED"):
-                            self._see(event["object"])
+                            self._on_pod(event["object"])
                         elif event["type"] == "DELETED":
-                            self._planned.pop(event["object"]["metadata"]["uid"], None)
+                            self._scheduled.pop(event["object"]["metadata"]["uid"], None)
             except TransportError as error:
                 log.info("kubelets.watch_broken", error=str(error))
             await asyncio.sleep(1.0)
 
-    def _see(self, pod: Object) -> None:
+    def _on_pod(self, pod: Object) -> None:
         if not pod["spec"].get("nodeName"):
             return
         meta, phase = pod["metadata"], pod["status"].get("phase")
-        wishes: Mapping[str, str] = meta.get("annotations") or {}
+        annotations: Mapping[str, str] = meta.get("annotations") or {}
         if meta.get("deletionTimestamp"):
             wait = min(
-                float(wishes.get(TERMINATION_SECONDS, 1)),
+                float(annotations.get(TERMINATION_SECONDS, 1)),
                 float(meta.get("deletionGracePeriodSeconds", 0)),
             )
-            self._plan(pod, "remove", wait)
+            self._schedule(pod, "remove", wait)
         elif phase == "Pending":
-            self._plan(pod, "start", 0.0)
-        elif phase == "Running" and RUN_SECONDS in wishes:
-            self._plan(pod, "finish", float(wishes[RUN_SECONDS]))
+            self._schedule(pod, "start", 0.0)
+        elif phase == "Running" and RUN_SECONDS in annotations:
+            self._schedule(pod, "finish", float(annotations[RUN_SECONDS]))
 
-    def _plan(self, pod: Object, action: str, wait: float) -> None:
+    def _schedule(self, pod: Object, action: str, wait: float) -> None:
         uid = pod["metadata"]["uid"]
-        planned = self._planned.setdefault(uid, set())
-        if action in planned:
+        scheduled = self._scheduled.setdefault(uid, set())
+        if action in scheduled:
             return
-        planned.add(action)
+        scheduled.add(action)
         loop = asyncio.get_running_loop()
 
         def due() -> None:
             self._timers.discard(timer)
-            self._work.put_nowait((action, uid, pod))
+            self._due.put_nowait((action, uid, pod))
 
         timer = loop.call_later(wait, due)
         self._timers.add(timer)
 
     async def _write(self) -> None:
         while True:
-            action, uid, pod = await self._work.get()
+            action, uid, pod = await self._due.get()
             try:
-                await self._act(action, uid, pod)
+                await self._execute(action, uid, pod)
             except TransportError as error:
                 log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=str(error))
                 # Seen again with the next change of the pod, or when the watch starts over.
-                self._planned.get(uid, set()).discard(action)
+                self._scheduled.get(uid, set()).discard(action)
 
-    async def _act(self, action: str, uid: str, pod: Object) -> None:
+    async def _execute(self, action: str, uid: str, pod: Object) -> None:
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{quote(meta['namespace'])}/pods/{quote(meta['name'])}"
         if action == "remove":
@@ -135,12 +135,12 @@ class HollowKubelets:
             await self._transport.request("DELETE", path, body=json.dumps(options).encode())
             return
         if action == "start" and not await self._is_configured(pod):
-            planned = self._planned.get(uid, {"remove"})
-            if "remove" not in planned:  # it has not gone meanwhile
-                planned.discard(action)
-                self._plan(pod, action, _CONFIGURE_AGAIN)
+            scheduled = self._scheduled.get(uid, {"remove"})
+            if "remove" not in scheduled:  # it has not gone meanwhile
+                scheduled.discard(action)
+                self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS)
             return
-        status = self._started(pod) if action == "start" else _ended(pod)
+        status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
         await self._transport.request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
 
@@ -153,10 +153,10 @@ class HollowKubelets:
                 return False
         return True
 
-    def _started(self, pod: Object) -> Object:
+    def _start_status(self, pod: Object) -> Object:
         reason = (pod["metadata"].get("annotations") or {}).get(WAITING_REASON)
         if reason is None:
-            return self._running(pod)
+            return self._running_status(pod)
         waiting = [
             {
                 "name": container["name"],
@@ -170,7 +170,7 @@ class HollowKubelets:
         ]
         return {"phase": "Pending", "containerStatuses": waiting}
 
-    def _running(self, pod: Object) -> Object:
+    def _running_status(self, pod: Object) -> Object:
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         ready = [
             {"type": kind, "status": "True", "lastTransitionTime": stamp}
@@ -208,6 +208,6 @@ def _needed_keys(pod: Object) -> set[tuple[str, str]]:
     return {(ref["name"], ref["key"]) for ref in sources if ref and not ref.get("optional")}
 
 
-def _ended(pod: Object) -> Object:
+def _finished_status(pod: Object) -> Object:
     code = int((pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0"))
     return {"phase": "Failed" if code else "Succeeded"}

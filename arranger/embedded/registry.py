@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.embedded.crd.schema import CustomSchema
-from arranger.embedded.handlers.versions import CORE_EVENTS, View
+from arranger.embedded.handlers.versions import CORE_EVENTS, VersionView
 
 Object = dict[str, Any]
 
@@ -31,13 +31,13 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
-    short: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     status: bool = False
     custom: bool = False
     schema: CustomSchema | None = None
     columns: tuple[Object, ...] = field(default=())
-    view: View | None = None
+    view: VersionView | None = None
 
     @property
     def api_version(self) -> str:
@@ -45,71 +45,73 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def key(self) -> str:
+    def storage_key(self) -> str:
         """The name in the store of its objects."""
-        return self.view.key if self.view else f"{self.group}/{self.plural}"
+        return self.view.storage_key if self.view else f"{self.group}/{self.plural}"
 
     @property
-    def qualified(self) -> str:
+    def qualified_name(self) -> str:
         """``plural.group`` as messages have it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def shown(self, stored: Object) -> Object:
+    def from_storage(self, stored: Object) -> Object:
         """A stored object as this resource has it."""
-        return self.view.show(stored) if self.view else stored
+        return self.view.from_storage(stored) if self.view else stored
 
-    def stored(self, shown: Object) -> Object:
-        """The reverse of :meth:`shown`."""
-        return self.view.store(shown) if self.view else shown
+    def to_storage(self, shown: Object) -> Object:
+        """The reverse of :meth:`to_json`."""
+        return self.view.to_storage(shown) if self.view else shown
 
 
 def _builtin() -> Iterator[Resource]:
     def one(group: str, version: str, plural: str, kind: str, *short: str, **more: Any) -> Resource:
-        return Resource(group, version, plural, kind, short=short, **more)
+        return Resource(group, version, plural, kind, short_names=short, **more)
 
-    wide = {"namespaced": False}
+    cluster_scoped = {"namespaced": False}
     with_status = {"status": True}
-    work = {"status": True, "categories": ("all",)}
-    yield one("", "v1", "pods", "Pod", "po", **work)
-    yield one("", "v1", "nodes", "Node", "no", **wide, **with_status)
-    yield one("", "v1", "namespaces", "Namespace", "ns", **wide, **with_status)
+    workload = {"status": True, "categories": ("all",)}
+    yield one("", "v1", "pods", "Pod", "po", **workload)
+    yield one("", "v1", "nodes", "Node", "no", **cluster_scoped, **with_status)
+    yield one("", "v1", "namespaces", "Namespace", "ns", **cluster_scoped, **with_status)
     yield one("", "v1", "events", "Event", "ev", view=CORE_EVENTS)
-    yield one("", "v1", "services", "Service", "svc", **work)
+    yield one("", "v1", "services", "Service", "svc", **workload)
     yield one("", "v1", "configmaps", "ConfigMap", "cm")
     yield one("", "v1", "secrets", "Secret")
     yield one("", "v1", "serviceaccounts", "ServiceAccount", "sa")
-    yield one("", "v1", "persistentvolumes", "PersistentVolume", "pv", **wide, **with_status)
+    yield one(
+        "", "v1", "persistentvolumes", "PersistentVolume", "pv", **cluster_scoped, **with_status
+    )
     yield one("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", **with_status)
-    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **work)
+    yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **workload)
     for plural, kind, short in (
         ("deployments", "Deployment", "deploy"),
         ("replicasets", "ReplicaSet", "rs"),
         ("statefulsets", "StatefulSet", "sts"),
         ("daemonsets", "DaemonSet", "ds"),
     ):
-        yield one("apps", "v1", plural, kind, short, **work)
-    yield one("batch", "v1", "jobs", "Job", **work)
+        yield one("apps", "v1", plural, kind, short, **workload)
+    yield one("batch", "v1", "jobs", "Job", **workload)
     yield one("coordination.k8s.io", "v1", "leases", "Lease")
     yield one("events.k8s.io", "v1", "events", "Event", "ev")
     budgets = "poddisruptionbudgets"
     yield one("policy", "v1", budgets, "PodDisruptionBudget", "pdb", **with_status)
-    yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **wide)
+    yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **cluster_scoped)
     for plural, kind, shorts in (
         ("storageclasses", "StorageClass", ("sc",)),
         ("csinodes", "CSINode", ()),
         ("csidrivers", "CSIDriver", ()),
         ("volumeattachments", "VolumeAttachment", ()),
     ):
-        yield one("storage.k8s.io", "v1", plural, kind, *shorts, **wide)
+        yield one("storage.k8s.io", "v1", plural, kind, *shorts, **cluster_scoped)
     yield one("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
     devices = "resource.k8s.io"
-    yield one(devices, "v1", "deviceclasses", "DeviceClass", **wide)
-    yield one(devices, "v1", "resourceslices", "ResourceSlice", **wide)
+    yield one(devices, "v1", "deviceclasses", "DeviceClass", **cluster_scoped)
+    yield one(devices, "v1", "resourceslices", "ResourceSlice", **cluster_scoped)
     yield one(devices, "v1", "resourceclaims", "ResourceClaim", **with_status)
     yield one(devices, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
     crds = "customresourcedefinitions"
     kind = "CustomResourceDefinition"
-    yield one("apiextensions.k8s.io", "v1", crds, kind, "crd", **wide, **with_status)
+    yield one("apiextensions.k8s.io", "v1", crds, kind, "crd", **cluster_scoped, **with_status)
 
 
 class Registry:
@@ -132,7 +134,7 @@ class Registry:
                 return resource
         return None
 
-    def named(self, plural: str, group: str = "") -> Resource:
+    def by_name(self, plural: str, group: str = "") -> Resource:
         """A resource by plural and group.
 
         Raises:
@@ -157,7 +159,7 @@ class Registry:
                 names["plural"],
                 names["kind"],
                 namespaced=spec.get("scope", "Namespaced") == "Namespaced",
-                short=tuple(names.get("shortNames", ())),
+                short_names=tuple(names.get("shortNames", ())),
                 categories=tuple(names.get("categories", ())),
                 status="status" in (version.get("subresources") or {}),
                 custom=True,

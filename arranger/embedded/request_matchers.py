@@ -14,7 +14,7 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ClientRequest:
     """A request on its way to the server, the opening of a watch included.
 
     Attributes:
@@ -49,49 +49,49 @@ def _plural(path: str) -> str:
     return rest[0] if rest else ""
 
 
-class Calls:
+class RequestMatcher:
     """Some of all calls; ``&``, ``|`` and ``~`` combine them."""
 
-    def __init__(self, test: Callable[[Call], bool]) -> None:
+    def __init__(self, test: Callable[[ClientRequest], bool]) -> None:
         self._test = test
 
-    def __call__(self, call: Call) -> bool:
+    def __call__(self, call: ClientRequest) -> bool:
         """Whether ``call`` is one of them."""
         return self._test(call)
 
-    def __and__(self, other: Callable[[Call], bool]) -> Calls:
-        return Calls(lambda call: self(call) and other(call))
+    def __and__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
+        return RequestMatcher(lambda call: self(call) and other(call))
 
-    def __or__(self, other: Callable[[Call], bool]) -> Calls:
-        return Calls(lambda call: self(call) or other(call))
+    def __or__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
+        return RequestMatcher(lambda call: self(call) or other(call))
 
-    def __invert__(self) -> Calls:
-        return Calls(lambda call: not self(call))
+    def __invert__(self) -> RequestMatcher:
+        return RequestMatcher(lambda call: not self(call))
 
 
-ALL: Final = Calls(lambda _: True)
-WRITES: Final = Calls(lambda call: call.method not in ("GET", "HEAD"))
-WATCHES: Final = Calls(lambda call: call.query.get("watch") in ("1", "true"))
+ALL: Final = RequestMatcher(lambda _: True)
+WRITES: Final = RequestMatcher(lambda call: call.method not in ("GET", "HEAD"))
+WATCHES: Final = RequestMatcher(lambda call: call.query.get("watch") in ("1", "true"))
 #: Reads that are no watches.
 READS: Final = ~WRITES & ~WATCHES
-BINDINGS: Final = Calls(lambda call: call.path.endswith("/binding"))
+BINDINGS: Final = RequestMatcher(lambda call: call.path.endswith("/binding"))
 STATUSES: Final = WRITES & (lambda call: call.path.endswith("/status"))
 
 
-def of(plural: str) -> Calls:
+def for_resource(plural: str) -> RequestMatcher:
     """Calls about one resource, subresources included."""
-    return Calls(lambda call: call.plural == plural)
+    return RequestMatcher(lambda call: call.plural == plural)
 
 
-def about(name: str) -> Calls:
+def for_object(name: str) -> RequestMatcher:
     """Calls about the object of one name."""
-    return Calls(lambda call: name in call.path.split("/"))
+    return RequestMatcher(lambda call: name in call.path.split("/"))
 
 
-def by(user: str) -> Calls:
+def from_user(user: str) -> RequestMatcher:
     """Calls of one client."""
-    return Calls(lambda call: call.user == user)
+    return RequestMatcher(lambda call: call.user == user)
 
 
-EVENTS: Final = of("events")
-LEASES: Final = of("leases")
+EVENTS: Final = for_resource("events")
+LEASES: Final = for_resource("leases")

@@ -44,7 +44,7 @@ def route(registry: Registry, path: str) -> Target:
     if resource is None or (namespace and not resource.namespaced):
         raise no_such_path()
     known = {"", "status"} if resource.status else {""}
-    if resource.key == "/pods":
+    if resource.storage_key == "/pods":
         known |= {"binding", "eviction"}
     if subresource not in known:
         raise no_such_path()

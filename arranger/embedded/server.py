@@ -18,11 +18,11 @@ from arranger.embedded.handlers import bodies
 from arranger.embedded.handlers.delete import Deleter
 from arranger.embedded.handlers.eviction import evict
 from arranger.embedded.handlers.list import list_objects
-from arranger.embedded.handlers.patch import APPLY, PatchError, apply_patch
+from arranger.embedded.handlers.patch import APPLY_MEDIA_TYPE, PatchError, apply_patch
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.handlers.write import Writer
+from arranger.embedded.handlers.write import ObjectWriter
 from arranger.embedded.kubectl import discovery
-from arranger.embedded.kubectl.tables import Tables, wants_table
+from arranger.embedded.kubectl.tables import TablePrinter, wants_table
 from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.storage.store import Store
@@ -48,13 +48,13 @@ class Request:
     accept: str = "application/json"
 
     @property
-    def dry(self) -> bool:
+    def dry_run(self) -> bool:
         """Whether nothing is to be written."""
         return "All" in self.query.get("dryRun", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """One complete answer; the names of its headers are in lower case."""
 
     status: int
@@ -80,32 +80,35 @@ class EmbeddedCluster:
         self.store = Store()
         self.registry = Registry()
         self._deleter = Deleter(
-            self.store, stamp=self._stamp, resource_of=self._resource_of, removed=self._removed
+            self.store,
+            timestamp=self._timestamp,
+            resource_of=self._resource_of,
+            on_removed=self._on_removed,
         )
-        self._writer = Writer(
+        self._writer = ObjectWriter(
             self.store,
             self.registry,
             self._deleter,
-            stamp=self._stamp,
+            timestamp=self._timestamp,
             rng=rng or random.Random(),
         )
-        namespaces = Target(self.registry.named("namespaces"))
+        namespaces = Target(self.registry.by_name("namespaces"))
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
-            self._writer.create(namespaces, {"metadata": {"name": name}}, dry=False)
+            self._writer.create(namespaces, {"metadata": {"name": name}}, dry_run=False)
 
     # --- requests --------------------------------------------------------------------------
 
-    def handle(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> ApiResponse:
         """Answer one request that is not a watch."""
         try:
             if request.method == "GET" and (
-                found := discovery.answer(self.registry, request.path, request.accept)
+                found := discovery.respond(self.registry, request.path, request.accept)
             ):
                 body, media = found
-                return Answer(200, body, {"content-type": media} if media else {})
+                return ApiResponse(200, body, {"content-type": media} if media else {})
             return self._dispatch(request, route(self.registry, request.path))
         except ApiError as error:
-            return Answer(error.code, error.status(), error.headers)
+            return ApiResponse(error.code, error.status(), error.headers)
 
     def watch(self, path: str, query: Mapping[str, str], accept: str = "application/json") -> Watch:
         """Open a watch of a collection, whose events have tables where ``accept`` says so.
@@ -115,10 +118,10 @@ class EmbeddedCluster:
         """
         target = route(self.registry, path)
         resource = target.resource
-        show: Callable[[Object], Object] | None = resource.shown if resource.view else None
+        show: Callable[[Object], Object] | None = resource.from_storage if resource.view else None
         if wants_table(accept):
-            show = Tables(resource, self._now, query).of_stored
-        return Watch(self.store, resource, target.namespace, query, show=show)
+            show = TablePrinter(resource, self._now, query).event_table
+        return Watch(self.store, resource, target.namespace, query, render=show)
 
     # --- for those in the same process -----------------------------------------------------
 
@@ -134,8 +137,8 @@ class EmbeddedCluster:
             raise ApiError(404, "NotFound", f"no resource serves {what}")
         meta = manifest.get("metadata") or {}
         namespace = (meta.get("namespace") or "default") if resource.namespaced else ""
-        given, _ = bodies.take(resource, manifest, {})
-        return self._writer.create(Target(resource, namespace), given, dry=False)
+        given, _ = bodies.parse_for(resource, manifest, {})
+        return self._writer.create(Target(resource, namespace), given, dry_run=False)
 
     def objects(self, plural: str, group: str = "") -> list[Object]:
         """All objects of a resource; not to be changed.
@@ -143,15 +146,15 @@ class EmbeddedCluster:
         Raises:
             KeyError: it is not served.
         """
-        resource = self.registry.named(plural, group)
-        return [resource.shown(obj) for obj in self.store.items(resource.key)]
+        resource = self.registry.by_name(plural, group)
+        return [resource.from_storage(obj) for obj in self.store.items(resource.storage_key)]
 
     # --- dispatch --------------------------------------------------------------------------
 
-    def _dispatch(self, request: Request, target: Target) -> Answer:
-        place = "object" if target.name else "collection"
+    def _dispatch(self, request: Request, target: Target) -> ApiResponse:
+        scope = "object" if target.name else "collection"
         posts = target.subresource in ("binding", "eviction")
-        if request.method not in ({"POST"} if posts else _METHODS[place]):
+        if request.method not in ({"POST"} if posts else _METHODS[scope]):
             why = "the server does not allow this method on the requested resource"
             raise ApiError(405, "MethodNotAllowed", why)
         match request.method:
@@ -160,13 +163,13 @@ class EmbeddedCluster:
             case "POST" if target.subresource == "binding":
                 return self._bind(request, target)
             case "POST":
-                given, headers = self._given(request, target)
-                made = self._writer.create(target, given, dry=request.dry)
-                return Answer(201, made, headers)
+                given, headers = self._parse_body(request, target)
+                made = self._writer.create(target, given, dry_run=request.dry_run)
+                return ApiResponse(201, made, headers)
             case "PUT":
-                given, headers = self._given(request, target)
-                after, new = self._writer.replace(target, given, dry=request.dry)
-                return Answer(201 if new else 200, after, headers)
+                given, headers = self._parse_body(request, target)
+                after, new = self._writer.replace(target, given, dry_run=request.dry_run)
+                return ApiResponse(201 if new else 200, after, headers)
             case "PATCH":
                 return self._patch(request, target)
             case "DELETE":
@@ -174,64 +177,70 @@ class EmbeddedCluster:
             case _:
                 return self._get(request, target)
 
-    def _given(self, request: Request, target: Target) -> tuple[Object, dict[str, str]]:
-        given = bodies.read(request.body, request.content_type)
-        bodies.fit_path(target, given)
-        return bodies.take(target.resource, given, request.query)
+    def _parse_body(self, request: Request, target: Target) -> tuple[Object, dict[str, str]]:
+        given = bodies.decode_object(request.body, request.content_type)
+        bodies.check_path(target, given)
+        return bodies.parse_for(target.resource, given, request.query)
 
-    def _found(self, target: Target) -> Object | None:
-        return self.store.get(target.resource.key, (target.namespace, target.name))
+    def _stored(self, target: Target) -> Object | None:
+        return self.store.get(target.resource.storage_key, (target.namespace, target.name))
 
-    def _existing(self, target: Target) -> Object:
-        obj = self._found(target)
+    def _get_stored(self, target: Target) -> Object:
+        obj = self._stored(target)
         if obj is None:
-            raise not_found(target.resource.qualified, target.name)
+            raise not_found(target.resource.qualified_name, target.name)
         return obj
 
-    def _get(self, request: Request, target: Target) -> Answer:
+    def _get(self, request: Request, target: Target) -> ApiResponse:
         resource = target.resource
         if target.name:
-            found = resource.shown(self._existing(target))
+            found = resource.from_storage(self._get_stored(target))
         else:
             found = self._list(request, target)
-            found["items"] = [resource.shown(obj) for obj in found["items"]]
+            found["items"] = [resource.from_storage(obj) for obj in found["items"]]
         if wants_table(request.accept):
-            return Answer(200, Tables(resource, self._now, request.query).of(found))
+            return ApiResponse(
+                200, TablePrinter(resource, self._now, request.query).table_of(found)
+            )
         if not target.name and not resource.custom:
             found["items"] = [
                 {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
                 for item in found["items"]
             ]
-        return Answer(200, found)
+        return ApiResponse(200, found)
 
     def _list(self, request: Request, target: Target) -> Object:
         return list_objects(self.store, target.resource, target.namespace, request.query)
 
-    def _patch(self, request: Request, target: Target) -> Answer:
+    def _patch(self, request: Request, target: Target) -> ApiResponse:
         media = request.content_type.split(";")[0].strip()
         patch = bodies.decode(request.body)
-        if media == APPLY and self._found(target) is None:
-            return self._create_applied(request, target, patch)
-        before = target.resource.shown(self._existing(target))
+        if media == APPLY_MEDIA_TYPE and self._stored(target) is None:
+            return self._apply_new(request, target, patch)
+        before = target.resource.from_storage(self._get_stored(target))
         try:
             patched = apply_patch(before, patch, media, group=target.resource.group)
         except PatchError as error:
             raise ApiError(error.status, error.reason, error.message) from error
-        given, headers = bodies.take_patched(target.resource, patched, request.query)
-        return Answer(200, self._writer.patch(target, before, given, dry=request.dry), headers)
+        given, headers = bodies.parse_patched_for(target.resource, patched, request.query)
+        return ApiResponse(
+            200, self._writer.patch(target, before, given, dry_run=request.dry_run), headers
+        )
 
-    def _create_applied(self, request: Request, target: Target, given: Object) -> Answer:
-        bodies.fit_path(target, given)
-        given, headers = bodies.take(target.resource, given, request.query)
-        return Answer(201, self._writer.create(target, given, dry=request.dry), headers)
+    def _apply_new(self, request: Request, target: Target, given: Object) -> ApiResponse:
+        bodies.check_path(target, given)
+        given, headers = bodies.parse_for(target.resource, given, request.query)
+        return ApiResponse(
+            201, self._writer.create(target, given, dry_run=request.dry_run), headers
+        )
 
-    def _delete(self, request: Request, target: Target) -> Answer:
+    def _delete(self, request: Request, target: Target) -> ApiResponse:
         options = bodies.decode(request.body) if request.body else {}
         if options.get("kind", "DeleteOptions") != "DeleteOptions":
             raise bad_request(f"no kind {options['kind']!r} is registered for deletion options")
         if "gracePeriodSeconds" in request.query:
             options = {**options, "gracePeriodSeconds": int(request.query["gracePeriodSeconds"])}
-        dry = request.dry or "All" in (options.get("dryRun") or ())
+        dry = request.dry_run or "All" in (options.get("dryRun") or ())
         resource = target.resource
         if not target.name:
             listed = self._list(request, target)
@@ -239,48 +248,48 @@ class EmbeddedCluster:
                 listed["items"] = [
                     self._deleter.delete(resource, obj, options)[0] for obj in listed["items"]
                 ]
-            listed["items"] = [resource.shown(obj) for obj in listed["items"]]
-            return Answer(200, listed)
-        obj = self._existing(target)
+            listed["items"] = [resource.from_storage(obj) for obj in listed["items"]]
+            return ApiResponse(200, listed)
+        obj = self._get_stored(target)
         if dry:
-            return Answer(200, resource.shown(obj))
+            return ApiResponse(200, resource.from_storage(obj))
         last, gone = self._deleter.delete(resource, obj, options)
         if resource.kind == "Namespace":
-            return Answer(200, {**last, "status": {"phase": "Terminating"}})
-        if gone and resource.key != "/pods":
-            return Answer(200, _success(resource, last))
-        return Answer(200, resource.shown(last))
+            return ApiResponse(200, {**last, "status": {"phase": "Terminating"}})
+        if gone and resource.storage_key != "/pods":
+            return ApiResponse(200, _deletion_status(resource, last))
+        return ApiResponse(200, resource.from_storage(last))
 
     # --- pods ------------------------------------------------------------------------------
 
-    def _bind(self, request: Request, target: Target) -> Answer:
+    def _bind(self, request: Request, target: Target) -> ApiResponse:
         body = bodies.decode(request.body)
-        name, pod = self._posted_to(target, body)
-        bound = pods.bind(pod, name, body, self._stamp(0))
-        if not request.dry:
+        name, pod = self._target_pod(target, body)
+        bound = pods.bind(pod, name, body, self._timestamp(0))
+        if not request.dry_run:
             self.store.put("/pods", bound)
-        return Answer(201, {**_SUCCESS, "code": 201})
+        return ApiResponse(201, {**_SUCCESS, "code": 201})
 
-    def _evict(self, request: Request, target: Target) -> Answer:
+    def _evict(self, request: Request, target: Target) -> ApiResponse:
         body = bodies.decode(request.body)
-        name, pod = self._posted_to(target, body)
+        name, pod = self._target_pod(target, body)
         budgets = self.store.items("policy/poddisruptionbudgets", target.namespace)
-        options, spent = evict(pod, name, body, budgets, self._stamp(0))
+        options, spent = evict(pod, name, body, budgets, self._timestamp(0))
         assert pod is not None
-        if not request.dry and "All" not in (options.get("dryRun") or ()):
+        if not request.dry_run and "All" not in (options.get("dryRun") or ()):
             if spent is not None:
                 self.store.put("policy/poddisruptionbudgets", spent)
             self._deleter.delete(target.resource, pod, options)
-        return Answer(201, {**_SUCCESS, "code": 201})
+        return ApiResponse(201, {**_SUCCESS, "code": 201})
 
-    def _posted_to(self, target: Target, body: Object) -> tuple[str, Object | None]:
+    def _target_pod(self, target: Target, body: Object) -> tuple[str, Object | None]:
         """Name of the pod that something is posted to, and the pod."""
         name = target.name or (body.get("metadata") or {}).get("name", "")
         return name, self.store.get("/pods", (target.namespace, name))
 
     # --- helpers ---------------------------------------------------------------------------
 
-    def _removed(self, resource: Resource, last: Object) -> None:
+    def _on_removed(self, resource: Resource, last: Object) -> None:
         if resource.kind == "CustomResourceDefinition":
             self.registry.undefine(last)
         elif resource.kind == "Namespace":
@@ -290,14 +299,14 @@ class EmbeddedCluster:
 
     def _resource_of(self, key: str) -> Resource:
         group, _, plural = key.partition("/")
-        return self.registry.named(plural, group)
+        return self.registry.by_name(plural, group)
 
-    def _stamp(self, seconds: int) -> str:
+    def _timestamp(self, seconds: int) -> str:
         at = self._now() + timedelta(seconds=seconds)
         return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _success(resource: Resource, last: Object) -> Object:
+def _deletion_status(resource: Resource, last: Object) -> Object:
     meta = last["metadata"]
     details = {"name": meta["name"], "kind": resource.plural, "uid": meta["uid"]}
     if resource.group:
@@ -305,4 +314,4 @@ def _success(resource: Resource, last: Object) -> Object:
     return {**_SUCCESS, "details": details}
 
 
-__all__ = ["Answer", "EmbeddedCluster", "Request"]
+__all__ = ["ApiResponse", "EmbeddedCluster", "Request"]

@@ -2,7 +2,7 @@
 
 The engine never awaits, opens nothing and reads no clock: whoever drives it passes ``now`` (any
 clock that does not run backwards, in seconds), carries the effects out, and reports what became
-of them with :meth:`Engine.settle`.
+of them with :meth:`Engine.on_outcome`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import logging
 from arranger.api.effects import Effect, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.engine import pod_events
 from arranger.engine.context import Stats
-from arranger.engine.entity import Entity, Part
-from arranger.engine.event_handlers import Intake
-from arranger.engine.extenders.coordinator import Round
-from arranger.engine.extenders.preemption import choose, without_victims
-from arranger.engine.phases import HOLDING, Phase
-from arranger.engine.pod.binding_cycle import SAYS_NOTHING
-from arranger.engine.pod.schedule_result import Broken, Held, Placed, Unplaced
-from arranger.engine.queued_pod import Member
-from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.event_handlers import EventHandlers
+from arranger.engine.extenders.coordinator import ExtenderCall
+from arranger.engine.extenders.preemption import select_candidate, without_victims
+from arranger.engine.phases import HOLDS_NODE, Phase
+from arranger.engine.pod.binding_cycle import SILENT_REFUSALS
+from arranger.engine.pod.schedule_result import CycleError, PermitWait, Scheduled, Unschedulable
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError
 from arranger.framework.status import Code, Status
 
 log = logging.getLogger(__name__)
 
 
-class Engine(Intake):
-    """Decides; see :class:`~arranger.engine.event_handlers.Intake` for what it is told."""
+class Engine(EventHandlers):
+    """Decides; see :class:`~arranger.engine.event_handlers.EventHandlers` for what it is told."""
 
     # --- deciding --------------------------------------------------------------------------
 
@@ -39,201 +39,219 @@ class Engine(Intake):
         """
         if not self._started:
             self._started = True
-            self.registry.all_seen()
+            self.registry.initial_sync_done()
         self.ledger.refresh()
-        self._desk.cycle.now = now
-        for answered in self._consulting.advance(now):
-            self._advised(answered, now)
+        self._context.cycle.now = now
+        for answered in self._extender_calls.advance(now):
+            self._on_extender_result(answered, now)
         self.queue.advance(now)
-        self._queue_timers.advance(now)
+        self._quota_timers.advance(now)
         self._gangs.advance(now)
-        self._binder.advance(now)
-        self._run_waiting(now)
+        self._binding_cycle.advance(now)
+        self._process_waiting_pods(now)
         while limit > 0:
-            self._gangs.catch_up(now)
+            self._gangs.process_changes(now)
             entity = self.queue.pop()
             if entity is None:
                 break
             limit -= len(entity.members)
-            self._attempt(entity, now)
-        self._consulting.give_turns(now)
-        self._desk.outbox += self.cluster.devices.claims.take_effects()
-        effects, self._desk.outbox = self._desk.outbox, []
+            self._schedule_one(entity, now)
+        self._extender_calls.start_waiting(now)
+        self._context.outbox += self.cluster.devices.claim_tracker.take_effects()
+        effects, self._context.outbox = self._context.outbox, []
         return effects
 
     @property
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
-        asking = self._desk.ask_waiting and (bool(self._desk.waiting) or self._binder.asking)
-        asking = asking or self._consulting.ready
-        return asking or self.queue.ready or bool(self._desk.outbox)
+        asking = self._context.recheck_permits and (
+            bool(self._context.waiting_pods) or self._binding_cycle.has_waiting
+        )
+        asking = asking or self._extender_calls.ready
+        return asking or self.queue.ready or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
-        timers = [member.deadline for member in self._desk.waiting.values()]
-        parts = (self.queue, self._gangs, self._binder, self._consulting, self._queue_timers)
+        timers = [member.deadline for member in self._context.waiting_pods.values()]
+        parts = (
+            self.queue,
+            self._gangs,
+            self._binding_cycle,
+            self._extender_calls,
+            self._quota_timers,
+        )
         others = [part.next_timer() for part in parts]
         return min([*timers, *(due for due in others if due is not None)], default=None)
 
     def take_stats(self) -> Stats:
         """The statistics since the last call."""
-        stats, self._desk.stats = self._desk.stats, Stats()
+        stats, self._context.stats = self._context.stats, Stats()
         return stats
 
-    def _attempt(self, entity: Entity, now: float) -> None:
+    def _schedule_one(self, entity: QueuedEntity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
-        if entity.broken:
-            self._broken(entity, entity.broken, now)
-        elif not self._consulting.takes(entity, now):
-            self._place(entity, now)
+        if entity.plugin_error:
+            self._handle_error(entity, entity.plugin_error, now)
+        elif not self._extender_calls.starts_for(entity, now):
+            self._run_cycle(entity, now)
 
-    def _place(self, entity: Entity, now: float) -> None:
+    def _run_cycle(self, entity: QueuedEntity, now: float) -> None:
         if self._perf_counter is None:
             self._decide(entity, now)
             return
         before = self._perf_counter()
         self._decide(entity, now)
-        self._desk.stats.durations.append(self._perf_counter() - before)
+        self._context.stats.attempt_seconds.append(self._perf_counter() - before)
 
-    def _decide(self, entity: Entity, now: float) -> None:
+    def _decide(self, entity: QueuedEntity, now: float) -> None:
         if entity.group is not None:
             self._gangs.attempt(entity, now)
         else:
-            self._attempt_pod(entity, now)
+            self._schedule_pod(entity, now)
 
-    def _advised(self, answered: Round, now: float) -> None:
+    def _on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""
-        entity, missed = answered.entity, answered.happenings != self._desk.happenings
-        if answered.refused is not None:
-            self._unadvised(answered, answered.refused, now)
-        elif answered.unplaced is not None and answered.victims is not None:
-            decision = choose(self._desk, entity.lead, answered.unplaced, answered.victims)
-            self._unplaced(entity, decision, now)
+        entity, events_missed = call.entity, call.event_count != self._context.event_count
+        if call.refused is not None:
+            self._on_extender_failure(call, call.refused, now)
+        elif call.unschedulable is not None and call.victims is not None:
+            decision = select_candidate(
+                self._context, entity.representative, call.unschedulable, call.victims
+            )
+            self._handle_unschedulable(entity, decision, now)
         else:
-            with self._desk.cycle.counselled(answered.counsels):
-                self._place(entity, now)
-        if missed and entity.part is Part.UNSCHEDULABLE:
+            with self._context.cycle.with_extender_results(call.results):
+                self._run_cycle(entity, now)
+        if events_missed and entity.state is QueueState.UNSCHEDULABLE:
             # What might have woken it has happened while the extenders were thinking.
-            self.queue.retry(entity, now)
+            self.queue.requeue_with_backoff(entity, now)
 
-    def _unadvised(self, answered: Round, refused: Refused, now: float) -> None:
-        entity = answered.entity
-        if refused.reason in SAYS_NOTHING:
-            self.queue.retry(entity, now)
-        elif answered.unplaced is None:
-            self._broken(entity, refused.message, now)
+    def _on_extender_failure(self, call: ExtenderCall, refused: Refused, now: float) -> None:
+        entity = call.entity
+        if refused.reason in SILENT_REFUSALS:
+            self.queue.requeue_with_backoff(entity, now)
+        elif call.unschedulable is None:
+            self._handle_error(entity, refused.message, now)
         else:
-            self._unplaced(entity, without_victims(answered.unplaced, refused.message), now)
-            self.queue.retry(entity, now)
+            self._handle_unschedulable(
+                entity, without_victims(call.unschedulable, refused.message), now
+            )
+            self.queue.requeue_with_backoff(entity, now)
 
-    def _attempt_pod(self, entity: Entity, now: float) -> None:
-        member = entity.lead
-        member.tries += 1
-        match self._desk.cycle.decide(member):
-            case Placed(held=held):
-                member.move(Phase.RESERVED)
-                self._desk.count(member, "scheduled")
+    def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
+        member = entity.representative
+        member.attempts += 1
+        match self._context.cycle.decide(member):
+            case Scheduled(held=held):
+                member.transition(Phase.RESERVED)
+                self._context.record_attempt(member, "scheduled")
                 if held is None:
-                    self._binder.begin(member, now)
+                    self._binding_cycle.begin(member, now)
                     return
-                member.move(Phase.WAITING)
-                member.held_by, member.held_for = held.plugin, held.timeout
+                member.transition(Phase.WAITING)
+                member.permit_plugin, member.permit_timeout = held.plugin, held.timeout
                 member.deadline = now + held.timeout
-                self._desk.waiting[member.uid] = member
-            case Unplaced(options=options) as decision if options:
-                self._consulting.ask_about_victims(entity, decision, now)
-            case Unplaced() as decision:
-                self._unplaced(entity, decision, now)
-            case Broken(message=message):
-                self._broken(entity, message, now)
+                self._context.waiting_pods[member.uid] = member
+            case Unschedulable(options=options) as decision if options:
+                self._extender_calls.start_preemption_call(entity, decision, now)
+            case Unschedulable() as decision:
+                self._handle_unschedulable(entity, decision, now)
+            case CycleError(message=message):
+                self._handle_error(entity, message, now)
 
-    def _unplaced(self, entity: Entity, decision: Unplaced, now: float) -> None:
-        member = entity.lead
-        self._desk.count(member, "unschedulable")
-        self._desk.outbox += pod_events.failed(
+    def _handle_unschedulable(
+        self, entity: QueuedEntity, result: Unschedulable, now: float
+    ) -> None:
+        member = entity.representative
+        self._context.record_attempt(member, "unschedulable")
+        self._context.outbox += pod_events.scheduling_failed(
             member,
             pod_events.UNSCHEDULABLE,
-            decision.message,
-            self._change_of_nomination(member, decision.nominated),
+            result.message,
+            self._nomination_change(member, result.nominated_node),
         )
-        self._desk.outbox += pod_events.further(member, decision.events)
-        self.queue.rest(entity, decision.rejected_by, now)
-        if decision.nominated:
-            self._preempting.nominate(member, decision.nominated, decision.victims, now)
-        elif decision.nominated is not None:
-            self._preempting.release(member, now)
+        self._context.outbox += pod_events.plugin_events(member, result.events)
+        self.queue.add_unschedulable(entity, result.rejected_by, now)
+        if result.nominated_node:
+            self._preemption.nominate(member, result.nominated_node, result.victims, now)
+        elif result.nominated_node is not None:
+            self._preemption.release_nomination(member, now)
 
-    def _change_of_nomination(self, member: Member, nominated: str | None) -> str | None:
+    def _nomination_change(self, member: QueuedPod, nominated: str | None) -> str | None:
         """What the pod's status must be told of its nomination; None if that is no news."""
-        if nominated is None or nominated == self._desk.cycle.nominations.node_of(member.uid):
+        if nominated is None or nominated == self._context.cycle.nominator.node_of(member.uid):
             return None
         return nominated
 
-    def _broken(self, entity: Entity, message: str, now: float) -> None:
+    def _handle_error(self, entity: QueuedEntity, message: str, now: float) -> None:
         """A plugin raised: tell every pod it concerns, and try again."""
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
-            self._desk.count(member, "error")
-            self._desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, message)
-        self.queue.retry(entity, now)
+            self._context.record_attempt(member, "error")
+            self._context.outbox += pod_events.scheduling_failed(
+                member, pod_events.SCHEDULER_ERROR, message
+            )
+        self.queue.requeue_with_backoff(entity, now)
 
-    def _run_waiting(self, now: float) -> None:
-        overdue = [m for m in self._desk.waiting.values() if m.deadline <= now]
+    def _process_waiting_pods(self, now: float) -> None:
+        overdue = [m for m in self._context.waiting_pods.values() if m.deadline <= now]
         for member in overdue:
-            if member.uid not in self._desk.waiting:
+            if member.uid not in self._context.waiting_pods:
                 continue  # its gang has fallen with another
-            waited = f"{member.held_for:g}s at plugin {member.held_by}"
+            waited = f"{member.permit_timeout:g}s at plugin {member.permit_plugin}"
             reason = f"rejected due to timeout after waiting {waited}"
-            refusal = Status(Code.UNSCHEDULABLE, (reason,), member.held_by)
-            self._binder.reject(member, refusal, now)
-        if not self._desk.ask_waiting:
+            refusal = Status(Code.UNSCHEDULABLE, (reason,), member.permit_plugin)
+            self._binding_cycle.reject(member, refusal, now)
+        if not self._context.recheck_permits:
             return
-        self._desk.ask_waiting = False
-        for member in list(self._desk.waiting.values()):
-            if member.uid not in self._desk.waiting:
+        self._context.recheck_permits = False
+        for member in list(self._context.waiting_pods.values()):
+            if member.uid not in self._context.waiting_pods:
                 continue
             try:
-                answer = self._desk.cycle.permit(member)
+                answer = self._context.cycle.run_permit(member)
             except PluginFailureError as error:
-                self._binder.roll_back(member, str(error), now)
+                self._binding_cycle.roll_back(member, str(error), now)
                 continue
             if isinstance(answer, Status):
-                self._binder.reject(member, answer, now)
-            elif not isinstance(answer, Held):
-                del self._desk.waiting[member.uid]
-                if not self._gangs.permitted(member, now):
-                    self._binder.begin(member, now)
+                self._binding_cycle.reject(member, answer, now)
+            elif not isinstance(answer, PermitWait):
+                del self._context.waiting_pods[member.uid]
+                if not self._gangs.on_permitted(member, now):
+                    self._binding_cycle.begin(member, now)
 
     # --- outcomes --------------------------------------------------------------------------
 
-    def settle(self, effect: Effect, outcome: Outcome, now: float) -> None:
+    def on_outcome(self, effect: Effect, outcome: Outcome, now: float) -> None:
         """What became of an effect; ``Ambiguous`` will be followed by a definite outcome."""
         if isinstance(effect, ReserveClaim | ReleaseClaim):
-            claims = self.cluster.devices.claims
-            if claims.settle(effect, outcome):
-                self._desk.happened(ClusterEvent(EventKind.OTHER, resource="ResourceClaim"), now)
-            self._desk.outbox += claims.take_effects()
-        if self._preempting.awaits(effect):
-            self._preempting.settle(effect, outcome, now)
-            self._gangs.catch_up(now)
-        elif self._consulting.awaits(effect):
-            self._consulting.settle(effect, outcome)
+            claims = self.cluster.devices.claim_tracker
+            if claims.on_outcome(effect, outcome):
+                self._context.publish_event(
+                    ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now
+                )
+            self._context.outbox += claims.take_effects()
+        if self._preemption.awaits(effect):
+            self._preemption.on_outcome(effect, outcome, now)
+            self._gangs.process_changes(now)
+        elif self._extender_calls.awaits(effect):
+            self._extender_calls.on_outcome(effect, outcome)
         else:
-            self._binder.settle(effect, outcome, now)
+            self._binding_cycle.on_outcome(effect, outcome, now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
         if isinstance(effect, ReserveClaim | ReleaseClaim):
             return True
-        parts = (self._binder, self._preempting, self._consulting)
+        parts = (self._binding_cycle, self._preemption, self._extender_calls)
         return any(part.awaits(effect) for part in parts)
 
     # --- for people and tests --------------------------------------------------------------
 
-    def members(self) -> list[Member]:
+    def pods(self) -> list[QueuedPod]:
         """Every pod of ours that is not bound or gone."""
-        return list(self._desk.members.values())
+        return list(self._context.pods.values())
 
     def summary(self) -> dict[str, int]:
         """How much of everything the core holds."""
@@ -243,8 +261,8 @@ class Engine(Intake):
             "assumed": len(self.cluster.assumed),
             "gangs": len(self.registry.gangs),
             "queues": len(self.ledger.queues),
-            "promises": len(self._desk.cycle.nominations),
-            "waiting": len(self._desk.waiting),
+            "promises": len(self._context.cycle.nominator),
+            "waiting": len(self._context.waiting_pods),
             **{part.value: count for part, count in self.queue.count().items()},
         }
 
@@ -257,12 +275,12 @@ class Engine(Intake):
         self.cluster.check_consistent()
         self.ledger.check_consistent()
         self.queue.check_consistent()
-        self._binder.check_consistent()
-        self._consulting.check_consistent()
+        self._binding_cycle.check_consistent()
+        self._extender_calls.check_consistent()
         self._gangs.check_consistent()
-        self._desk.cycle.nominations.check_consistent()
-        waiting = self._desk.waiting
-        for uid, member in self._desk.members.items():
+        self._context.cycle.nominator.check_consistent()
+        waiting = self._context.waiting_pods
+        for uid, member in self._context.pods.items():
             assert member.uid == uid, f"{member} is filed under {uid}"
             entity = member.entity
             if member.phase is Phase.QUEUED:
@@ -271,10 +289,10 @@ class Engine(Intake):
                 assert entity.key in self.queue, f"{member}: queue"
             elif entity is not None:
                 assert entity.key not in self.queue, f"{member}: queue"
-                assert entity.part is Part.OUT, f"{member}: part"
-            has_room = member.phase in HOLDING or uid in self._desk.cycle.nominations
+                assert entity.state is QueueState.NOT_QUEUED, f"{member}: part"
+            has_room = member.phase in HOLDS_NODE or uid in self._context.cycle.nominator
             assert has_room == (uid in self.cluster), f"{member}: reservation"
-            held = uid in waiting or self._gangs.holds(member)
+            held = uid in waiting or self._gangs.is_held(member)
             assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
         queued = {uid for entity in self.queue.entities() for uid in entity.members}
-        assert queued <= self._desk.members.keys(), "the queue holds strangers"
+        assert queued <= self._context.pods.keys(), "the queue holds strangers"

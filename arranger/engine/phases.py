@@ -19,7 +19,7 @@ class Phase(Enum):
     GONE = "gone"  # deleted, ended, or bound by somebody else
 
 
-LEGAL: Final[Mapping[Phase, frozenset[Phase]]] = {
+TRANSITIONS: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.QUEUED: frozenset({Phase.RESERVED, Phase.GONE}),
     Phase.RESERVED: frozenset({Phase.WAITING, Phase.BINDING, Phase.QUEUED}),
     Phase.WAITING: frozenset({Phase.BINDING, Phase.QUEUED, Phase.GONE}),
@@ -28,13 +28,13 @@ LEGAL: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.BOUND: frozenset({Phase.GONE}),
     Phase.GONE: frozenset(),
 }
-assert set(LEGAL) == set(Phase), "a phase without a row"
+assert set(TRANSITIONS) == set(Phase), "a phase without a row"
 
 #: Phases in which a node is reserved for the pod.
-HOLDING: Final = frozenset(
+HOLDS_NODE: Final = frozenset(
     {Phase.RESERVED, Phase.WAITING, Phase.BINDING, Phase.UNKNOWN, Phase.BOUND}
 )
 
 
-class IllegalMoveError(AssertionError):
+class InvalidTransitionError(AssertionError):
     """The engine tried a move that the table forbids: a bug, never a condition of the cluster."""

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from arranger.api.annotation_checks import misread
+from arranger.api.annotation_checks import invalid_values
 from arranger.api.effects import (
     Effect,
+    ObjectKey,
     ObjectRef,
     PatchPodStatus,
     PodCondition,
-    PodRef,
     PublishEvent,
 )
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queued_pod import Member
+from arranger.engine.queued_pod import QueuedPod
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 #: Victims that an event names before it only counts.
-_NAMED = 5
+_MAX_NAMED_VICTIMS = 5
 
 
-def pod_ref(pod: Pod) -> PodRef:
+def pod_ref(pod: Pod) -> ObjectKey:
     """This incarnation of a pod."""
-    return PodRef(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+    return ObjectKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def object_ref(pod: Pod) -> ObjectRef:
@@ -36,7 +36,7 @@ def object_ref(pod: Pod) -> ObjectRef:
     return ObjectRef("v1", "Pod", meta.namespace, meta.name, meta.uid)
 
 
-def scheduled(member: Member) -> PublishEvent:
+def scheduled(member: QueuedPod) -> PublishEvent:
     """The pod has been bound."""
     return PublishEvent(
         regarding=object_ref(member.pod.pod),
@@ -47,17 +47,19 @@ def scheduled(member: Member) -> PublishEvent:
     )
 
 
-def failed(member: Member, reason: str, message: str, nominated: str | None = None) -> list[Effect]:
+def scheduling_failed(
+    member: QueuedPod, reason: str, message: str, nominated: str | None = None
+) -> list[Effect]:
     """The pod could not be placed: an event, and the condition where it says something new.
 
     ``reason`` is :data:`UNSCHEDULABLE` or :data:`SCHEDULER_ERROR`.
     """
     pod = member.pod.pod
     effects: list[Effect] = []
-    if member.told is None:
-        member.told = _standing(pod)
-    if member.told != (reason, message) or nominated is not None:
-        member.told = (reason, message)
+    if member.last_condition is None:
+        member.last_condition = _current_condition(pod)
+    if member.last_condition != (reason, message) or nominated is not None:
+        member.last_condition = (reason, message)
         effects.append(
             PatchPodStatus(
                 pod_ref(pod),
@@ -78,7 +80,7 @@ def failed(member: Member, reason: str, message: str, nominated: str | None = No
     return effects
 
 
-def out_of_time(member: Member, message: str) -> PublishEvent:
+def gang_timed_out(member: QueuedPod, message: str) -> PublishEvent:
     """The pod's gang was incomplete for too long.
 
     A reason of its own, so that what the pod waits for next does not take its place.
@@ -93,7 +95,7 @@ def out_of_time(member: Member, message: str) -> PublishEvent:
     )
 
 
-def further(member: Member, events: Sequence[tuple[str, str]]) -> list[Effect]:
+def plugin_events(member: QueuedPod, events: Sequence[tuple[str, str]]) -> list[Effect]:
     """Events of their own that plugins want a pod to have: (reason, text)."""
     about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
     return [
@@ -124,10 +126,14 @@ def preempted(
     )
 
 
-def preempting(member: Member, victims: Sequence[PodInfo]) -> PublishEvent:
+def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
-    names = ", ".join(victim.key for victim in victims[:_NAMED])
-    more = f" and {len(victims) - _NAMED} more" if len(victims) > _NAMED else ""
+    names = ", ".join(victim.key for victim in victims[:_MAX_NAMED_VICTIMS])
+    more = (
+        f" and {len(victims) - _MAX_NAMED_VICTIMS} more"
+        if len(victims) > _MAX_NAMED_VICTIMS
+        else ""
+    )
     return PublishEvent(
         regarding=object_ref(member.pod.pod),
         reason="Preempting",
@@ -137,7 +143,7 @@ def preempting(member: Member, victims: Sequence[PodInfo]) -> PublishEvent:
     )
 
 
-def disruption(controller: str, *, group: bool) -> PodCondition:
+def disruption_condition(controller: str, *, group: bool) -> PodCondition:
     """What is written to a victim before it is deleted, so that its owner knows why."""
     return PodCondition(
         "DisruptionTarget",
@@ -147,49 +153,49 @@ def disruption(controller: str, *, group: bool) -> PodCondition:
     )
 
 
-def pod_problems(pod: Pod, problems: Sequence[str]) -> list[Effect]:
+def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> list[Effect]:
     """What a pod says about its gang cannot be read; the rest of it counts."""
-    return [_invalid(object_ref(pod), problems)]
+    return [_invalid_gang(object_ref(pod), problems)]
 
 
-def misread_notes(member: Member, told: Sequence[str] = ()) -> list[Effect]:
-    """What is ignored of a waiting pod's annotations, unless its owner was ``told`` just that."""
+def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> list[Effect]:
+    """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
     pod = member.pod.pod
-    problems = misread(pod, member.profile.by_name)
-    if not problems or problems == told:
+    problems = invalid_values(pod, member.profile.by_name)
+    if not problems or problems == published:
         return []
-    return further(member, [("InvalidAnnotation", f"Ignored: {'; '.join(problems)}")])
+    return plugin_events(member, [("InvalidAnnotation", f"Ignored: {'; '.join(problems)}")])
 
 
-def pod_group_problems(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
+def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
     """What a PodGroup says cannot be read; the rest of it counts."""
     if not problems:
         return []
     meta = group.metadata
     about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
-    return [_invalid(about, problems)]
+    return [_invalid_gang(about, problems)]
 
 
-def pod_group_told(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
+def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
     """What a PodGroup's owner should know of its queue."""
     meta = group.metadata
     about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
     return [PublishEvent(about, reason, "Scheduling", text, type="Warning")]
 
 
-def queue_problems(queue: Queue, problems: Sequence[str]) -> list[Effect]:
+def invalid_queue(queue: Queue, problems: Sequence[str]) -> list[Effect]:
     """What a Queue says cannot be read; the rest of it counts."""
     about = ObjectRef("scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid)
     note = f"Ignored: {'; '.join(problems)}"
     return [PublishEvent(about, "InvalidQueue", "Scheduling", note, type="Warning")]
 
 
-def _invalid(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:
+def _invalid_gang(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:
     note = f"Ignored: {'; '.join(problems)}"
     return PublishEvent(about, "InvalidGang", "Scheduling", note, type="Warning")
 
 
-def _standing(pod: Pod) -> tuple[str, str] | None:
+def _current_condition(pod: Pod) -> tuple[str, str] | None:
     """What the pod's PodScheduled condition says now."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from arranger.api.effects import Bind
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.phases import LEGAL, IllegalMoveError, Phase
+from arranger.engine.phases import TRANSITIONS, InvalidTransitionError, Phase
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState
 
 if TYPE_CHECKING:
-    from arranger.engine.entity import Entity
+    from arranger.engine.entity import QueuedEntity
 
 log = logging.getLogger(__name__)
 
 
-class Member:
+class QueuedPod:
     """A pod with its history; the entity it belongs to is what the queue holds.
 
     Attributes:
@@ -26,55 +26,55 @@ class Member:
         profile: whose plugins schedule it.
         queued_at: when it first arrived, in the engine's clock.
         entity: what it is placed with; None when it is placed or gone.
-        sign: key of its equivalence class, None when it must be judged alone.
-        phase: see :class:`Phase`.
+        signature: key of its equivalence class, None when it must be judged alone.
+        phase: see :class:`JobPhase`.
         node: the node reserved for it, "" for none.
-        state: the plugins' notes of the attempt that placed it.
-        awaiting: effects that must be applied before the Binding, by identity.
+        cycle_state: the plugins' notes of the attempt that placed it.
+        pending_writes: effects that must be applied before the Binding, by identity.
         binding: the Binding on its way, None before it is posted.
-        held_by: the Permit plugin it waits for, with ``held_for`` seconds' patience.
+        permit_plugin: the Permit plugin it waits for, with ``permit_timeout`` seconds' patience.
         deadline: when waiting ends, in the engine's clock.
-        tries: how often it has been tried.
-        told: the condition text we last wrote.
-        newest: what the pod was edited to while a decision about it was being carried out.
+        attempts: how often it has been tried.
+        last_condition: the condition text we last wrote.
+        pending_update: what the pod was edited to while a decision about it was being carried out.
     """
 
     __slots__ = (
-        "awaiting",
+        "attempts",
         "binding",
+        "cycle_state",
         "deadline",
         "entity",
-        "held_by",
-        "held_for",
-        "newest",
+        "last_condition",
         "node",
+        "pending_update",
+        "pending_writes",
+        "permit_plugin",
+        "permit_timeout",
         "phase",
         "pod",
         "profile",
         "queued_at",
-        "sign",
-        "state",
-        "told",
-        "tries",
+        "signature",
     )
 
     def __init__(self, pod: PodInfo, profile: Profile, now: float) -> None:
         self.profile = profile
         self.queued_at = now
-        self.entity: Entity | None = None
+        self.entity: QueuedEntity | None = None
         self.phase = Phase.QUEUED
         self.node = ""
-        self.state = CycleState()
-        self.awaiting: set[int] = set()
+        self.cycle_state = CycleState()
+        self.pending_writes: set[int] = set()
         self.binding: Bind | None = None
-        self.held_by = ""
-        self.held_for = 0.0
+        self.permit_plugin = ""
+        self.permit_timeout = 0.0
         self.deadline = 0.0
-        self.tries = 0
-        self.told: tuple[str, str] | None = None
-        self.newest: PodInfo | None = None
+        self.attempts = 0
+        self.last_condition: tuple[str, str] | None = None
+        self.pending_update: PodInfo | None = None
         self.pod = pod
-        self.sign: Hashable | None = _sign(profile, pod)
+        self.signature: Hashable | None = _signature_of(profile, pod)
 
     @property
     def uid(self) -> str:
@@ -82,33 +82,33 @@ class Member:
         return self.pod.pod.metadata.uid
 
     @property
-    def kind(self) -> Hashable:
+    def equivalence_key(self) -> Hashable:
         """Pods of one kind are judged alike."""
-        return self.sign if self.sign is not None else self.uid
+        return self.signature if self.signature is not None else self.uid
 
     def update(self, pod: PodInfo) -> None:
         """The pod was edited."""
         self.pod = pod
-        self.newest = None
-        self.sign = _sign(self.profile, pod)
+        self.pending_update = None
+        self.signature = _signature_of(self.profile, pod)
 
-    def move(self, to: Phase) -> None:
+    def transition(self, to: Phase) -> None:
         """Enter a phase.
 
         Raises:
             IllegalMoveError: the table forbids it.
         """
-        if to not in LEGAL[self.phase]:
-            raise IllegalMoveError(f"{self.pod.key}: {self.phase.value} → {to.value}")
+        if to not in TRANSITIONS[self.phase]:
+            raise InvalidTransitionError(f"{self.pod.key}: {self.phase.value} → {to.value}")
         self.phase = to
 
     def __repr__(self) -> str:
         return f"Member({self.pod.key}, {self.phase.value})"
 
 
-def _sign(profile: Profile, pod: PodInfo) -> Hashable | None:
+def _signature_of(profile: Profile, pod: PodInfo) -> Hashable | None:
     try:
-        return profile.sign(pod)
+        return profile.sign_pod(pod)
     except Exception:
         # Judged alone a pod costs more, and nothing else.
         log.exception("pod %s: no signature", pod.key)

@@ -7,9 +7,9 @@
         console.print(render(snapshot, verdicts))
 """
 
-from arranger.explain.evaluate import Verdict, judge
-from arranger.explain.reader import load
+from arranger.explain.evaluate import Verdict, evaluate
+from arranger.explain.reader import read_snapshots
 from arranger.explain.report import render
 from arranger.explain.snapshot import Snapshot, SnapshotError
 
-__all__ = ["Snapshot", "SnapshotError", "Verdict", "judge", "load", "render"]
+__all__ = ["Snapshot", "SnapshotError", "Verdict", "evaluate", "read_snapshots", "render"]

@@ -9,9 +9,9 @@ from typing import Any
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.snapshot import Snapshot
-from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
+from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.dry_run import PreemptionContext
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
@@ -25,10 +25,10 @@ from arranger.plugins import default_profile
 #: ``fitError`` if there are none, and ``preemption`` {node, victims, message}: who would go.
 Verdict = dict[str, Any]
 
-_OUTSIDE = "node is not in the PreFilter result"
+_NOT_IN_PRE_FILTER_RESULT = "node is not in the PreFilter result"
 
 
-def judge(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict]:
+def evaluate(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict]:
     """A verdict for each pending pod, as if it came alone; nothing is placed.
 
     Raises:
@@ -36,19 +36,19 @@ def judge(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict]:
     """
     profile = profile or _default()
     cluster = snapshot.cluster  # built even for no pod, so that what is wrong in it is told
-    return [judge_pod(cluster, pod, profile) for pod in snapshot.pending]
+    return [evaluate_pod(cluster, pod, profile) for pod in snapshot.pending]
 
 
-def judge_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
+def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     """What the profile's plugins say about one pod."""
     evaluation = Evaluation(profile, cluster, pod)
     diagnosis = evaluation.diagnosis()
     verdict: Verdict = {"pod": pod.key}
-    if diagnosis.refusal is not None:
+    if diagnosis.pre_filter_status is not None:
         verdict["preFilter"] = {
-            "plugin": diagnosis.refusal.plugin,
-            "code": diagnosis.refusal.code.value,
-            "reasons": sorted(diagnosis.refusal.reasons),
+            "plugin": diagnosis.pre_filter_status.plugin,
+            "code": diagnosis.pre_filter_status.code.value,
+            "reasons": sorted(diagnosis.pre_filter_status.reasons),
         }
         rows: list[int] = []
     else:
@@ -65,28 +65,30 @@ def judge_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     if not rows:
         verdict["fitError"] = _fit_error(diagnosis)
         nominated = pod.pod.status.nominated_node_name
-        what_if = WhatIf(profile, cluster, pod, evaluation, nominated=nominated)
-        found = run_post_filter(what_if, diagnosis)
+        context = PreemptionContext(profile, cluster, pod, evaluation, nominated_node=nominated)
+        post_filter = run_post_filter(context, diagnosis)
         verdict["preemption"] = {
-            "node": found.nominated or "",
-            "victims": sorted(victim.key for victim in found.victims),
-            **({"message": found.message()} if found.message() else {}),
+            "node": post_filter.nominated_node or "",
+            "victims": sorted(victim.key for victim in post_filter.victims),
+            **({"message": post_filter.message()} if post_filter.message() else {}),
         }
     return verdict
 
 
 def _rejected(cluster: Cluster, diagnosis: Diagnosis) -> dict[str, Any]:
-    if diagnosis.refusal is not None:
+    if diagnosis.pre_filter_status is not None:
         return {}
     rejected = {}
     for name, row in sorted(cluster.table.index.items()):
-        why = diagnosis.of_row(row)
+        why = diagnosis.first_rejection(row)
         if why is not None:
             reasons = why.rejection.reasons
             rejected[name] = {
                 "plugin": why.plugin,
                 "code": why.rejection.code.value,
-                "reasons": [_OUTSIDE] if why.plugin == PRE_FILTER_RESULT else sorted(reasons),
+                "reasons": [_NOT_IN_PRE_FILTER_RESULT]
+                if why.plugin == PRE_FILTER_RESULT
+                else sorted(reasons),
             }
     return rejected
 
@@ -94,12 +96,12 @@ def _rejected(cluster: Cluster, diagnosis: Diagnosis) -> dict[str, Any]:
 def _fit_error(diagnosis: Diagnosis) -> str:
     """The sentence about filtering alone: the corpora do not count nodes outside PreFilter's."""
     kinds = [
-        Rejected(kind.plugin, Rejection((), kind.rejection.code))
+        PluginRejection(kind.plugin, Rejection((), kind.rejection.code))
         if kind.plugin == PRE_FILTER_RESULT
         else kind
-        for kind in diagnosis.kinds
+        for kind in diagnosis.rejections
     ]
-    return replace(diagnosis, kinds=kinds).message()
+    return replace(diagnosis, rejections=kinds).message()
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
 _PATH: Final = re.compile(r"at `\$([^`]*)`")
 
 
-def load(paths: Sequence[Path]) -> Iterator[Snapshot]:
+def read_snapshots(paths: Sequence[Path]) -> Iterator[Snapshot]:
     """The snapshots of the files, in order.
 
     ``.jsonl`` has one snapshot a line, or objects with a ``snapshot`` key; ``.json`` and
@@ -44,11 +44,11 @@ def load(paths: Sequence[Path]) -> Iterator[Snapshot]:
                 objects.extend(_items(data, f"{path}:{line_number}"))
                 found += 1
             else:
-                yield _located(data, path, text, line_number)
+                yield _snapshot_with_line(data, path, text, line_number)
         if found:
             origins.append(str(path))
     if objects:
-        yield Snapshot.of_objects(objects, ", ".join(origins))
+        yield Snapshot.from_objects(objects, ", ".join(origins))
 
 
 def _read(path: Path) -> str:
@@ -117,7 +117,7 @@ def _items(data: Mapping[str, Any], origin: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _located(data: Mapping[str, Any], path: Path, text: str, line: int) -> Snapshot:
+def _snapshot_with_line(data: Mapping[str, Any], path: Path, text: str, line: int) -> Snapshot:
     """The snapshot of one document; an error names the line of the very field."""
     try:
         return _snapshot(data, str(path))

@@ -32,7 +32,7 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         for reason, count in reason_counts(snapshot, verdict):
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
-        if not fits and (hint := closest(snapshot, pod, verdict)):
+        if not fits and (hint := nearest_fit(snapshot, pod, verdict)):
             parts.append(Padding(Text(hint), (0, 0, 0, 2)))
     if not parts:
         parts.append(Text(f"{snapshot.origin}: no pod is pending"))
@@ -63,7 +63,7 @@ def reason_counts(snapshot: Snapshot, verdict: Verdict) -> list[tuple[str, int]]
     return [*fitting, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def closest(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
+def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
     """The node that lacks least, and what it lacks; "" if none can ever fit."""
     table = snapshot.cluster.table
     short = {
@@ -83,7 +83,7 @@ def closest(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
 
 def _missing(table: NodeTable, row: int, pod: PodInfo) -> dict[str, int]:
     missing = {}
-    for column, amount in zip(*table.vector(pod), strict=True):
+    for column, amount in zip(*table.request_vector(pod), strict=True):
         lacking = amount - int(table.allocatable[column, row] - table.requested[column, row])
         if lacking > 0:
             missing[table.resources.values[column]] = lacking

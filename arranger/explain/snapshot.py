@@ -52,7 +52,7 @@ class SnapshotError(ValueError):
     """A snapshot cannot be used; the message gives file, line and field."""
 
 
-class Objects(msgspec.Struct, rename="camel"):
+class SnapshotObjects(msgspec.Struct, rename="camel"):
     """The objects of a snapshot; sections that nothing reads are skipped."""
 
     nodes: list[Node] = []
@@ -84,7 +84,7 @@ class Snapshot:
         pending: the pods to be judged.
     """
 
-    def __init__(self, objects: Objects, origin: str) -> None:
+    def __init__(self, objects: SnapshotObjects, origin: str) -> None:
         self.origin = origin
         self._objects = objects
 
@@ -96,12 +96,12 @@ class Snapshot:
             SnapshotError: a field has the wrong type; the message gives its path.
         """
         try:
-            return cls(msgspec.convert(data, Objects), origin)
+            return cls(msgspec.convert(data, SnapshotObjects), origin)
         except msgspec.ValidationError as error:
             raise SnapshotError(f"{origin}: {error}") from error
 
     @classmethod
-    def of_objects(cls, manifests: Iterable[Mapping[str, Any]], origin: str) -> Snapshot:
+    def from_objects(cls, manifests: Iterable[Mapping[str, Any]], origin: str) -> Snapshot:
         """Sort API objects of any kind into a snapshot; pods without a node are pending.
 
         Raises:
@@ -149,13 +149,13 @@ class Snapshot:
             *objects.replica_sets,
             *objects.stateful_sets,
             *objects.persistent_volumes,
-            *map(_claim_identified, objects.persistent_volume_claims),
+            *map(_with_claim_namespace, objects.persistent_volume_claims),
             *objects.storage_classes,
             *objects.csi_nodes,
             *objects.csi_drivers,
             *objects.volume_attachments,
             *objects.csi_storage_capacities,
-            *map(_devices_identified, objects.resource_claims),
+            *map(_with_claim_identity, objects.resource_claims),
             *objects.resource_slices,
             *objects.device_classes,
         ]
@@ -166,7 +166,7 @@ class Snapshot:
         for pod in self._pod_infos("pods", self._objects.pods):
             if pod.uid in cluster:
                 raise SnapshotError(f"{self.origin}: pods: two have uid {pod.uid}")
-            cluster.observe(pod)
+            cluster.observe_pod(pod)
         return cluster
 
     def _pod_infos(self, section: str, pods: list[Pod]) -> list[PodInfo]:
@@ -174,14 +174,14 @@ class Snapshot:
         for place, pod in enumerate(pods):
             try:
                 if not pod.terminal:
-                    infos.append(PodInfo(_identified(pod)))
+                    infos.append(PodInfo(_with_pod_identity(pod)))
             except QuantityError as error:
                 where = f"{self.origin}: {section}[{place}] ({pod.key})"
                 raise SnapshotError(f"{where}: resources: {error}") from error
         return infos
 
 
-def _claim_identified(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+def _with_claim_namespace(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     """The claim with the namespace that hand-written manifests leave out."""
     metadata = claim.metadata
     if metadata.namespace:
@@ -190,15 +190,15 @@ def _claim_identified(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     return msgspec.structs.replace(claim, metadata=metadata)
 
 
-def _devices_identified(claim: ResourceClaim) -> ResourceClaim:
-    return msgspec.structs.replace(claim, metadata=_whole(claim.metadata))
+def _with_claim_identity(claim: ResourceClaim) -> ResourceClaim:
+    return msgspec.structs.replace(claim, metadata=_with_identity(claim.metadata))
 
 
-def _identified(pod: Pod) -> Pod:
-    return msgspec.structs.replace(pod, metadata=_whole(pod.metadata))
+def _with_pod_identity(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, metadata=_with_identity(pod.metadata))
 
 
-def _whole(metadata: ObjectMeta) -> ObjectMeta:
+def _with_identity(metadata: ObjectMeta) -> ObjectMeta:
     """With what hand-written manifests leave out: namespace and uid."""
     if metadata.namespace and metadata.uid:
         return metadata

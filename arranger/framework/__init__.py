@@ -11,22 +11,22 @@ A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` a
             return None
 """
 
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Plugin, PreFilterResult, Reads, Wait
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, Wait
 from arranger.framework.status import Code, CycleState, Status
 
 __all__ = [
+    "ActionType",
     "ClusterEvent",
     "Code",
     "CycleState",
-    "EventKind",
+    "DependsOn",
+    "FilterResult",
     "Plugin",
     "PreFilterResult",
-    "Reads",
+    "QueueingHint",
     "Rejection",
     "Status",
-    "Verdicts",
     "Wait",
-    "WakeUp",
 ]

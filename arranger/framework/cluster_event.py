@@ -11,7 +11,7 @@ from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
 
-class EventKind(Flag):
+class ActionType(Flag):
     """Changes that plugins can ask to be woken by."""
 
     NODE_ADDED = auto()
@@ -24,14 +24,14 @@ class EventKind(Flag):
     POD_ADDED = auto()  # a pod took its place on a node
     POD_REMOVED = auto()  # a placed pod was deleted, ended, or its reservation was given up
     POD_LABELS = auto()  # of a placed pod
-    POD_SHRUNK = auto()  # a placed pod asks for less
+    POD_SCALED_DOWN = auto()  # a placed pod asks for less
     OWN_UPDATE = auto()  # the waiting pod itself was edited
     OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
 
     NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES | NODE_FEATURES
     NODE_CHANGED = NODE_ADDED | NODE_EDITED
-    ROOM = NODE_ADDED | NODE_ALLOCATABLE | POD_REMOVED | POD_SHRUNK
-    ANY = NODE_CHANGED | NODE_REMOVED | POD_ADDED | ROOM | POD_LABELS | OWN_UPDATE | OTHER
+    CAPACITY_FREED = NODE_ADDED | NODE_ALLOCATABLE | POD_REMOVED | POD_SCALED_DOWN
+    ANY = NODE_CHANGED | NODE_REMOVED | POD_ADDED | CAPACITY_FREED | POD_LABELS | OWN_UPDATE | OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,11 @@ class ClusterEvent:
     """One change, with the objects before and after it where there are any.
 
     ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted one is only before.
-    ``room`` tells of a waiting pod whether it might fit where a pod has left, evictions included.
+    ``could_fit`` tells of a waiting pod whether it might fit where a pod has left, evictions
+    included.
     """
 
-    kind: EventKind
+    action_type: ActionType
     node: Node | None = None
     node_before: Node | None = None
     pod: Pod | None = None
@@ -50,23 +51,23 @@ class ClusterEvent:
     resource: str = ""
     stored: StoredObject | None = None
     stored_before: StoredObject | None = None
-    room: Callable[[PodInfo], bool] | None = None
+    could_fit: Callable[[PodInfo], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class WakeUp:
+class QueueingHint:
     """Wake a pod that this plugin rejected when such an event happens.
 
     ``hint`` looks closer: it is called with the waiting pod and the event, and answers whether
     the event may help. An exception in it counts as yes.
     """
 
-    on: EventKind
+    action_types: ActionType
     hint: Callable[[PodInfo, ClusterEvent], bool] | None = None
 
-    def fits(self, pod: PodInfo, event: ClusterEvent) -> bool:
+    def matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
         """Whether ``event`` may make ``pod`` schedulable."""
-        if not (self.on & event.kind):
+        if not (self.action_types & event.action_type):
             return False
         if self.hint is None:
             return True

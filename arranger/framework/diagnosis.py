@@ -20,7 +20,7 @@ PRE_FILTER_RESULT = "PreFilterResult"
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class PluginRejection:
     """One kind of rejection by one plugin."""
 
     plugin: str
@@ -33,51 +33,55 @@ class Diagnosis:
 
     Attributes:
         nodes: how many nodes there are.
-        refusal: PreFilter's answer when it rejected the pod as a whole.
-        kinds: the kinds of rejection that occurred.
-        kind_of: row → index into ``kinds``; -1 for rows that passed, are dead, or were not judged.
-        post_filter: what PostFilter had to say.
+        pre_filter_status: PreFilter's answer when it rejected the pod as a whole.
+        rejections: the kinds of rejection that occurred.
+        rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
+            not judged.
+        post_filter_message: what PostFilter had to say.
     """
 
     nodes: int
-    refusal: Status | None = None
-    kinds: list[Rejected] = field(default_factory=list)
-    kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    post_filter: str = ""
+    pre_filter_status: Status | None = None
+    rejections: list[PluginRejection] = field(default_factory=list)
+    rejection_index: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    post_filter_message: str = ""
 
-    def plugins(self) -> frozenset[str]:
+    def unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that rejected the pod or a node: whose events may help it."""
-        if self.refusal is not None:
-            return frozenset({self.refusal.plugin})
-        return frozenset(kind.plugin for kind in self.kinds)
+        if self.pre_filter_status is not None:
+            return frozenset({self.pre_filter_status.plugin})
+        return frozenset(kind.plugin for kind in self.rejections)
 
-    def events(self) -> list[tuple[str, str]]:
+    def plugin_events(self) -> list[tuple[str, str]]:
         """(reason, text) of the events that plugins want the pod to have."""
-        if self.refusal is not None:
-            found = [(self.refusal.event, self.refusal.message())]
+        if self.pre_filter_status is not None:
+            found = [(self.pre_filter_status.event_reason, self.pre_filter_status.message())]
         else:
             found = [
-                (kind.rejection.event, ", ".join(kind.rejection.reasons)) for kind in self.kinds
+                (kind.rejection.event_reason, ", ".join(kind.rejection.reasons))
+                for kind in self.rejections
             ]
         return [(event, text) for event, text in dict.fromkeys(found) if event]
 
-    def of_row(self, row: int) -> Rejected | None:
+    def first_rejection(self, row: int) -> PluginRejection | None:
         """The first rejection of a row."""
-        kind = int(self.kind_of[row])
-        return None if kind < 0 else self.kinds[kind]
+        kind = int(self.rejection_index[row])
+        return None if kind < 0 else self.rejections[kind]
 
     def resolvable_rows(self) -> IntArray:
         """The rows where evicting pods might help."""
-        useful = [
-            n for n, kind in enumerate(self.kinds) if kind.rejection.code is Code.UNSCHEDULABLE
+        resolvable = [
+            n for n, kind in enumerate(self.rejections) if kind.rejection.code is Code.UNSCHEDULABLE
         ]
-        return np.flatnonzero(np.isin(self.kind_of, useful))
+        return np.flatnonzero(np.isin(self.rejection_index, resolvable))
 
     def histogram(self) -> Counter[str]:
         """Reason → number of nodes that gave it (a node may give several)."""
-        count = np.bincount(self.kind_of[self.kind_of >= 0], minlength=len(self.kinds))
+        count = np.bincount(
+            self.rejection_index[self.rejection_index >= 0], minlength=len(self.rejections)
+        )
         reasons: Counter[str] = Counter()
-        for kind, times in zip(self.kinds, count.tolist(), strict=True):
+        for kind, times in zip(self.rejections, count.tolist(), strict=True):
             if times:
                 for reason in kind.rejection.reasons:
                     reasons[reason] += times
@@ -85,15 +89,15 @@ class Diagnosis:
 
     def message(self) -> str:
         """The text of the PodScheduled condition and of the FailedScheduling event."""
-        if self.nodes == 0 and self.refusal is None:
+        if self.nodes == 0 and self.pre_filter_status is None:
             return "no nodes available to schedule pods"
         text = f"0/{self.nodes} nodes are available:"
-        if self.refusal is not None:
-            text += f" {self.refusal.message()}."
+        if self.pre_filter_status is not None:
+            text += f" {self.pre_filter_status.message()}."
         else:
             reasons = sorted(f"{count} {reason}" for reason, count in self.histogram().items())
             if reasons:
                 text += f" {', '.join(reasons)}."
-        if self.post_filter:
-            text += f" {self.post_filter}"
+        if self.post_filter_message:
+            text += f" {self.post_filter_message}"
         return text

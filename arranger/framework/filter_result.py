@@ -15,19 +15,19 @@ from arranger.framework.status import Code
 class Rejection:
     """Why a node was rejected; ``UNRESOLVABLE`` when no eviction would change that.
 
-    ``event`` is the reason of an event of its own that the pod gets, beside the usual one.
+    ``event_reason`` is the reason of an event of its own that the pod gets, beside the usual one.
     """
 
     reasons: tuple[str, ...]
     code: Code = Code.UNSCHEDULABLE
-    event: str = ""
+    event_reason: str = ""
 
 
 #: Which kind of rejection each entry has: an index into the kinds, -1 for one that passes.
-Grouped = tuple[Sequence[Rejection], IntArray]
+GroupedRejections = tuple[Sequence[Rejection], IntArray]
 
 
-class Verdicts:
+class FilterResult:
     """For every entry of a view whether it passes and, worked out only on demand, why not.
 
     Attributes:
@@ -36,11 +36,13 @@ class Verdicts:
 
     __slots__ = ("_explain", "passes")
 
-    def __init__(self, passes: BoolArray, explain: Rejection | Callable[[], Grouped]) -> None:
+    def __init__(
+        self, passes: BoolArray, explain: Rejection | Callable[[], GroupedRejections]
+    ) -> None:
         self.passes = passes
         self._explain = explain
 
-    def rejections(self) -> Grouped:
+    def rejections(self) -> GroupedRejections:
         """The kinds of rejection, and which entry has which.
 
         The reasons are read from the table as it is now: call before anything changes.
@@ -50,6 +52,6 @@ class Verdicts:
         return self._explain()
 
 
-def all_pass(length: int) -> Verdicts:
+def all_pass(length: int) -> FilterResult:
     """Verdicts that reject nothing."""
-    return Verdicts(np.ones(length, dtype=np.bool_), Rejection(()))
+    return FilterResult(np.ones(length, dtype=np.bool_), Rejection(()))

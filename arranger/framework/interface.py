@@ -23,16 +23,16 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.filter_result import Verdicts
+from arranger.framework.filter_result import FilterResult
 from arranger.framework.status import Code, CycleState, Status
 
 if TYPE_CHECKING:
-    from arranger.framework.runtime.dry_run import WhatIf
+    from arranger.framework.runtime.dry_run import PreemptionContext
 
 
-class Reads(IntEnum):
+class DependsOn(IntEnum):
     """What a plugin's verdict about a node depends on, beside the pod.
 
     The framework judges a node again only when something the plugin reads has changed.
@@ -55,41 +55,41 @@ class PreFilterResult:
 class Wait:
     """Neither let the pod go nor refuse it: ask again, for at most ``timeout`` seconds.
 
-    ``late`` is the error when ``bindable`` has waited that long.
+    ``timeout_message`` is the error when ``bindable`` has waited that long.
     """
 
     timeout: float
-    late: str = "timed out"
+    timeout_message: str = "timed out"
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class PreemptionCandidate:
     """The pods that would have to leave a node, and how many of them a budget protects."""
 
     node: str
     victims: tuple[PodInfo, ...]
-    violations: int = 0
+    pdb_violations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Nomination:
+class PostFilterResult:
     """PostFilter's answer about where the pod shall go.
 
     Attributes:
         node: it will have room there once the victims are gone; "" takes a nomination back.
         victims: pods to be evicted.
         message: why there is no such node.
-        options: all that might be done instead, where somebody else chooses
-            (:attr:`WhatIf.others_choose`).
+        candidates: all that might be done instead, where somebody else chooses
+            (:attr:`PreemptionContext.extenders_choose`).
     """
 
     node: str
     victims: tuple[PodInfo, ...] = ()
     message: str = ""
-    options: tuple[Eviction, ...] = ()
+    candidates: tuple[PreemptionCandidate, ...] = ()
 
 
-class Queued(NamedTuple):
+class QueueSortInput(NamedTuple):
     """What QueueSort is told about an entity of the queue.
 
     Attributes:
@@ -97,14 +97,14 @@ class Queued(NamedTuple):
         created: when it was created, for a gang when the gang was, in seconds since 1970.
         queued_at: when it arrived here, in seconds of a clock that only runs forward.
         name: ``namespace/name`` of the pod or the gang.
-        share: works out the dominant share of the cluster that it asks for in all (DRF).
+        dominant_share: works out the dominant share of the cluster that it asks for in all (DRF).
     """
 
     pod: PodInfo
     created: float
     queued_at: float
     name: str
-    share: Callable[[], float] = float
+    dominant_share: Callable[[], float] = float
 
 
 class Plugin:
@@ -112,14 +112,14 @@ class Plugin:
 
     Attributes:
         name: how configuration and messages call it; the class name unless set.
-        reads: see :class:`Reads`. Per-node plugins are safe with ``USAGE``.
-        wake_on: what may help a pod that this plugin rejected; everything unless set.
+        depends_on: see :class:`DependsOn`. Per-node plugins are safe with ``USAGE``.
+        queueing_hints: what may help a pod that this plugin rejected; everything unless set.
         Args: a pydantic model of the plugin's configuration; an instance is passed to ``__init__``.
     """
 
     name: ClassVar[str] = ""
-    reads: ClassVar[Reads] = Reads.CLUSTER
-    wake_on: ClassVar[Sequence[WakeUp]] = (WakeUp(EventKind.ANY),)
+    depends_on: ClassVar[DependsOn] = DependsOn.CLUSTER
+    queueing_hints: ClassVar[Sequence[QueueingHint]] = (QueueingHint(ActionType.ANY),)
     Args: ClassVar[type[BaseModel] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -139,7 +139,7 @@ class Plugin:
 
     # --- identity --------------------------------------------------------------------------
 
-    def sign(self, pod: PodInfo) -> Hashable | None:
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """What beyond the spec this plugin's verdicts about ``pod`` depend on.
 
         Pods with equal specs and equal signs share one evaluation. ``()`` means the spec says it
@@ -153,7 +153,7 @@ class Plugin:
         """Whether the pod may enter the queue; a rejected one waits without being tried."""
         return None
 
-    def sort_key(self, queued: Queued) -> Any:
+    def sort_key(self, entry: QueueSortInput) -> Any:
         """The place of a pod or a gang in the queue, smallest first."""
         raise NotImplementedError
 
@@ -165,7 +165,7 @@ class Plugin:
         """Look at the pod once before any node; ``SKIP`` leaves this plugin's Filter out."""
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Judge every node of the view (dead rows may get any verdict)."""
         raise NotImplementedError
 
@@ -174,12 +174,14 @@ class Plugin:
         raise NotImplementedError
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
-    ) -> Nomination | Status | None:
+        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+    ) -> PostFilterResult | Status | None:
         """No node was feasible: make room (preemption), or say why not."""
         return None
 
-    def take_back(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+    def pod_group_post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> Status | None:
         """No node was feasible: undo what an earlier placement of the pod has left, and say so.
 
         Asked for members of gangs, which PostFilter is not; whoever has one asks himself there.
@@ -204,7 +206,7 @@ class Plugin:
         """Score one node 0–100: the easy form of ``score``."""
         raise NotImplementedError
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """Bring raw scores to 0–100, looking at the feasible ones only."""
         return scores
 
@@ -227,7 +229,7 @@ class Plugin:
         """Effects that must all be applied before the Binding is posted."""
         return None
 
-    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+    def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
         """What PreBind wanted is written: let the pod bind, break off, or wait for others to act.
 
         While it waits it is asked again after every event. A pod whose binding is broken off, or

@@ -24,13 +24,13 @@ class Status:
     """A plugin's answer about a pod: a code, the reasons, and the plugin that gave it.
 
     ``UNRESOLVABLE`` says that removing other pods would not help, so preemption is not tried.
-    ``event`` is the reason of an event of its own that the pod gets, beside the usual one.
+    ``event_reason`` is the reason of an event of its own that the pod gets, beside the usual one.
     """
 
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    event: str = ""
+    event_reason: str = ""
 
     @property
     def rejected(self) -> bool:

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from arranger.api.annotations import GANG_MIN
-from arranger.gangs.gang import Gang, Standing
-from arranger.gangs.group import GangGroup, Tally
+from arranger.gangs.gang import Gang, MemberState
+from arranger.gangs.group import BundleCounts, GangGroup
 
 
-def title(group: GangGroup) -> str:
+def display_name(group: GangGroup) -> str:
     """How messages call a group."""
     kind = "gang" if len(group.gangs) == 1 else "gang group"
     return f"{kind} {group.name}"
 
 
-def why_not(group: GangGroup) -> str:
+def blocking_reason(group: GangGroup) -> str:
     """What keeps a group from being tried whoever has arrived; "" if nothing does."""
-    if group.unanswered:
-        names = ", ".join(group.unanswered)
-        return f"{title(group)} waits for {names}, which must exist and name it"
+    if group.missing_partners:
+        names = ", ".join(group.missing_partners)
+        return f"{display_name(group)} waits for {names}, which must exist and name it"
     for gang in group.gangs:
-        if not gang.defined:
+        if not gang.is_defined:
             return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:
-            marks = " and ".join(sorted({claim.mark for claim in gang.claims.values()}))
+            marks = " and ".join(
+                sorted({claim.timeout_annotation for claim in gang.memberships.values()})
+            )
             return (
                 f"gang {gang.name} ran out of time: to try it again remove {marks} "
                 "from its pods, edit its PodGroup or recreate the pods"
@@ -32,20 +34,20 @@ def why_not(group: GangGroup) -> str:
     return ""
 
 
-def census(group: GangGroup, arrived: Tally) -> str:
+def arrival_summary(group: GangGroup, arrived: BundleCounts) -> str:
     """``3 of 5 arrived``, by gang and bundle where there are several."""
     parts = []
     for gang in group.gangs:
         of_gang: Mapping[str, int] = arrived.get(gang.name, {})
         label = f"{gang.name} " if len(group.gangs) > 1 else ""
-        there = sum(of_gang.values()) + _on_nodes(gang, None)
-        if gang.minimum or not gang.minima:
+        there = sum(of_gang.values()) + _count_with_node(gang, None)
+        if gang.minimum or not gang.bundle_minimums:
             parts.append(f"{label}{there} of {gang.minimum} arrived")
-        for bundle, least in gang.minima.items():
-            there = of_gang.get(bundle, 0) + _on_nodes(gang, bundle)
+        for bundle, least in gang.bundle_minimums.items():
+            there = of_gang.get(bundle, 0) + _count_with_node(gang, bundle)
             parts.append(f"{label}{bundle or 'members'} {there} of {least} arrived")
     return ", ".join(parts)
 
 
-def _on_nodes(gang: Gang, bundle: str | None) -> int:
-    return gang.settled(bundle) + gang.count(Standing.PLACED, bundle)
+def _count_with_node(gang: Gang, bundle: str | None) -> int:
+    return gang.settled_count(bundle) + gang.count(MemberState.BINDING, bundle)

@@ -5,7 +5,8 @@ The rules are client-go's (``tools/events``): the first occurrence is created, t
 has been quiet. One rule is ours: everything but the series of an Event is immutable, so a series
 that goes on with another note goes on in a new Event, where client-go leaves the first note for
 ever. That costs a create, so the more often a note changes, the longer it stands before the next:
-see :class:`_Pace`. What is said in between is not written, but the last of it is in the end.
+see :class:`_NoteRateLimit`. What is said in between is not written, but the last of it is in the
+end.
 
 The recorder is synchronous and reads no clock; :class:`~arranger.kube.writes.dispatcher.Writer`
 sends what :meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and
@@ -25,18 +26,18 @@ from typing import Final
 import msgspec
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.timestamps import micro_time, utc_now
 
 #: Seconds of quiet after which a series is over, and between two reports of one that goes on.
-FINISH_AFTER: Final = 360.0
-HEARTBEAT: Final = 1800.0
-SWEEP: Final = 60.0
+FINISH_TIME: Final = 360.0
+REFRESH_TIME: Final = 1800.0
+SWEEP_INTERVAL: Final = 60.0
 #: Seconds that a note stands before one that differs in its numbers only, and before any when they
 #: change all the time: pods in back-off are tried every ten seconds.
-RENEW_AFTER: Final = 10.0
-RENEW_AT_MOST: Final = 300.0
-MAX_TRIES: Final = 12
+MIN_NOTE_INTERVAL: Final = 10.0
+MAX_NOTE_INTERVAL: Final = 300.0
+MAX_ATTEMPTS: Final = 12
 RETRY_DELAY: Final = 10.0
 #: Bytes; the API server refuses longer notes.
 NOTE_LIMIT: Final = 1024
@@ -89,26 +90,30 @@ _NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 @dataclass(slots=True)
-class _Pace:
+class _NoteRateLimit:
     """When a series may take up another note: ever more rarely while its notes go on changing.
 
     New words and new numbers in the same words are counted apart, so that a number that never
     rests does not hide another reason.
     """
 
-    at: float
-    gaps: dict[bool, float] = field(default_factory=lambda: {True: 0.0, False: RENEW_AFTER})
+    changed_at: float
+    intervals: dict[bool, float] = field(
+        default_factory=lambda: {True: 0.0, False: MIN_NOTE_INTERVAL}
+    )
 
-    def due(self, *, words: bool) -> float:
-        """The earliest time for a note that has other ``words``, or other numbers only."""
-        return self.at + self.gaps[words]
+    def allowed_at(self, *, rephrased: bool) -> float:
+        """The earliest time for a note that has other ``rephrased``, or other numbers only."""
+        return self.changed_at + self.intervals[rephrased]
 
-    def renewed(self, now: float, *, words: bool) -> None:
+    def record_change(self, now: float, *, rephrased: bool) -> None:
         """A note has been taken up."""
-        if now - self.at >= 2 * RENEW_AT_MOST:
-            self.gaps = {True: 0.0, False: RENEW_AFTER}  # it has been calm
-        self.gaps[words] = min(max(2 * self.gaps[words], RENEW_AFTER), RENEW_AT_MOST)
-        self.at = now
+        if now - self.changed_at >= 2 * MAX_NOTE_INTERVAL:
+            self.intervals = {True: 0.0, False: MIN_NOTE_INTERVAL}  # it has been calm
+        self.intervals[rephrased] = min(
+            max(2 * self.intervals[rephrased], MIN_NOTE_INTERVAL), MAX_NOTE_INTERVAL
+        )
+        self.changed_at = now
 
 
 @dataclass(slots=True, eq=False)
@@ -118,25 +123,25 @@ class _Series:
     key: tuple[object, ...]
     event: PublishEvent
     name: str
-    first: str
-    last: str
-    seen: float
+    first_time: str
+    last_time: str
+    last_seen: float
     count: int = 1
     #: The count the server knows; 0 until the Event is created.
-    reported: int = 0
+    reported_count: int = 0
     reported_at: float = 0.0
     #: Queued, in flight, or waiting to be tried again.
-    busy: bool = False
-    tries: int = 0
-    pace: _Pace = field(default_factory=lambda: _Pace(0.0))
+    is_pending: bool = False
+    attempts: int = 0
+    rate_limit: _NoteRateLimit = field(default_factory=lambda: _NoteRateLimit(0.0))
     #: What goes on under a newer note, until it may.
-    heir: _Series | None = None
-    renew_at: float = float("inf")
+    successor: _Series | None = None
+    succeed_at: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class EventWrite:
-    """One request to send; hand it back to :meth:`EventRecorder.answered`."""
+    """One request to send; hand it back to :meth:`EventRecorder.on_answer`."""
 
     method: str
     path: str
@@ -162,22 +167,22 @@ class EventRecorder:
         host: str,
         *,
         rng: random.Random,
-        wall: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] = utc_now,
         capacity: int = 10_000,
-        remembered: int = 20_000,
-        meter: Meter | None = None,
+        max_series: int = 20_000,
+        metrics: MetricsRecorder | None = None,
     ) -> None:
         self._host = host
         self._rng = rng
-        self._wall = wall
+        self._clock = clock
         self._capacity = capacity
-        self._remembered = remembered
-        self._meter = meter or SilentMeter()
+        self._max_series = max_series
+        self._metrics = metrics or NullMetricsRecorder()
         self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
         self._queue: deque[_Series] = deque()
         self._retries: list[tuple[float, int, _Series]] = []
         #: (when, …, series) of those that have an heir.
-        self._renewals: list[tuple[float, int, _Series]] = []
+        self._successions: list[tuple[float, int, _Series]] = []
         self._last_name = 0
         self._sweep_due = float("inf")
         self.dropped = 0
@@ -196,66 +201,68 @@ class EventRecorder:
             event.controller,
             event.related,
         )
-        stamp = self._wall()
+        stamp = self._clock()
         series = self._series.get(key)
         if series is None:
-            series = self._open(key, event, stamp, now)
-            series.pace.at = now
+            series = self._new_series(key, event, stamp, now)
+            series.rate_limit.changed_at = now
             self._series[key] = series
-            if len(self._series) > self._remembered:
+            if len(self._series) > self._max_series:
                 self._finish(next(iter(self._series.values())))
-            self._sweep_due = min(self._sweep_due, now + SWEEP)
+            self._sweep_due = min(self._sweep_due, now + SWEEP_INTERVAL)
         elif series.event.note != event.note:
-            series.seen = now
+            series.last_seen = now
             self._series.move_to_end(key)
-            self._succeed(series, event, stamp, now)
+            self._set_successor(series, event, stamp, now)
             return
         else:
-            series.heir = None  # it is as it was
+            series.successor = None  # it is as it was
             series.count += 1
-            series.last = micro_time(stamp)
-            series.seen = now
+            series.last_time = micro_time(stamp)
+            series.last_seen = now
             self._series.move_to_end(key)
         # From the third on, occurrences wait for the heartbeat or the end.
-        if series.reported <= 1:
+        if series.reported_count <= 1:
             self._enqueue(series)
 
-    def _open(
+    def _new_series(
         self, key: tuple[object, ...], event: PublishEvent, stamp: datetime, now: float
     ) -> _Series:
         text = micro_time(stamp)
         return _Series(key, event, self._name(event.regarding, stamp), text, text, now)
 
-    def _succeed(self, series: _Series, event: PublishEvent, stamp: datetime, now: float) -> None:
+    def _set_successor(
+        self, series: _Series, event: PublishEvent, stamp: datetime, now: float
+    ) -> None:
         """The series goes on under another note: at once, or when its pace allows."""
-        heir = series.heir
-        if heir is not None and heir.event.note == event.note:
-            heir.count += 1
-            heir.last = micro_time(stamp)
-            heir.seen = now
+        successor = series.successor
+        if successor is not None and successor.event.note == event.note:
+            successor.count += 1
+            successor.last_time = micro_time(stamp)
+            successor.last_seen = now
             return
-        series.heir = self._open(series.key, event, stamp, now)
-        series.heir.pace = series.pace
-        self._renew_when_due(series, now)
+        series.successor = self._new_series(series.key, event, stamp, now)
+        series.successor.rate_limit = series.rate_limit
+        self._succeed_when_due(series, now)
 
-    def _renew_when_due(self, series: _Series, now: float) -> None:
+    def _succeed_when_due(self, series: _Series, now: float) -> None:
         """Let the heir take the place of a series, or see to it later."""
-        heir = series.heir
-        if heir is None or self._series.get(series.key) is not series:
+        successor = series.successor
+        if successor is None or self._series.get(series.key) is not series:
             return
-        words = _words(series.event.note) != _words(heir.event.note)
-        due = series.pace.due(words=words)
+        rephrased = _without_digits(series.event.note) != _without_digits(successor.event.note)
+        due = series.rate_limit.allowed_at(rephrased=rephrased)
         if due > now:
-            if due < series.renew_at:
-                series.renew_at = due
-                heapq.heappush(self._renewals, (due, id(series), series))
+            if due < series.succeed_at:
+                series.succeed_at = due
+                heapq.heappush(self._successions, (due, id(series), series))
             return
-        series.heir = None
-        series.pace.renewed(now, words=words)
-        self._series[series.key] = heir
+        series.successor = None
+        series.rate_limit.record_change(now, rephrased=rephrased)
+        self._series[series.key] = successor
         self._series.move_to_end(series.key)
         self._enqueue(series)
-        self._enqueue(heir)
+        self._enqueue(successor)
 
     def next(self) -> EventWrite | None:
         """The next request to send, oldest first; ``None`` when nothing is ready."""
@@ -265,8 +272,8 @@ class EventRecorder:
         event = series.event
         namespace = event.regarding.namespace or "default"
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        tail = _EventSeries(series.count, series.last) if series.count > 1 else None
-        if series.reported and tail is not None:
+        tail = _EventSeries(series.count, series.last_time) if series.count > 1 else None
+        if series.reported_count and tail is not None:
             body = _encode(_SeriesPatch(tail))
             content_type = "application/strategic-merge-patch+json"
             path = f"{path}/{series.name}"
@@ -274,13 +281,13 @@ class EventRecorder:
         body = _encode(
             _Event(
                 metadata=_Meta(series.name, namespace),
-                event_time=series.first,
+                event_time=series.first_time,
                 reporting_controller=event.controller,
                 reporting_instance=f"{event.controller}-{self._host}"[:128],
                 action=event.action,
                 reason=event.reason,
                 type=event.type,
-                note=shorten(event.note),
+                note=truncate_note(event.note),
                 regarding=_ref(event.regarding),
                 related=_ref(event.related) if event.related else None,
                 series=tail,
@@ -290,88 +297,88 @@ class EventRecorder:
         )
         return EventWrite("POST", path, body, "application/json", series, series.count)
 
-    def answered(self, write: EventWrite, status: int, now: float) -> None:
+    def on_answer(self, write: EventWrite, status: int, now: float) -> None:
         """Take in the HTTP status of ``write``; 0 when no answer came."""
         series = write.series
-        series.busy = False
+        series.is_pending = False
         created = write.method == "POST"
         if 200 <= status < 300 or (created and status == 409):
             # AlreadyExists: our own create, whose answer was lost; it may lack the newer count.
-            series.reported = write.count if status != 409 else 1
+            series.reported_count = write.count if status != 409 else 1
             series.reported_at = now
-            series.tries = 0
-            if series.reported == 1 or self._series.get(series.key) is not series:
+            series.attempts = 0
+            if series.reported_count == 1 or self._series.get(series.key) is not series:
                 self._enqueue(series)
         elif status == 404 and not created:
             # It has expired; what is said no more is not worth another.
             if self._series.get(series.key) in (None, series):
-                series.reported = 0
+                series.reported_count = 0
                 self._enqueue(series)
         elif status in (0, 429) or status >= 500:
-            series.tries += 1
-            if series.tries >= MAX_TRIES:
-                self._abandon(series, "tries")
+            series.attempts += 1
+            if series.attempts >= MAX_ATTEMPTS:
+                self._drop(series, "tries")
                 return
-            series.busy = True
+            series.is_pending = True
             due = now + RETRY_DELAY * self._rng.uniform(1.0, 1.25)
             heapq.heappush(self._retries, (due, id(series), series))
         else:
-            self._abandon(series, "refused")
+            self._drop(series, "refused")
 
-    def due(self) -> float:
+    def next_due(self) -> float:
         """When :meth:`tick` next has something to do; infinity for never."""
-        heads = (heap[0][0] for heap in (self._retries, self._renewals) if heap)
+        heads = (heap[0][0] for heap in (self._retries, self._successions) if heap)
         return min([self._sweep_due, *heads])
 
     def tick(self, now: float) -> None:
         """Queue what is to be tried again, report long series, end quiet ones."""
         while self._retries and self._retries[0][0] <= now:
             series = heapq.heappop(self._retries)[2]
-            series.busy = False
+            series.is_pending = False
             self._enqueue(series)
-        while self._renewals and self._renewals[0][0] <= now:
-            series = heapq.heappop(self._renewals)[2]
-            series.renew_at = float("inf")
-            self._renew_when_due(series, now)
+        while self._successions and self._successions[0][0] <= now:
+            series = heapq.heappop(self._successions)[2]
+            series.succeed_at = float("inf")
+            self._succeed_when_due(series, now)
         if now < self._sweep_due:
             return
         for series in list(self._series.values()):
-            if now - series.seen >= FINISH_AFTER:
+            if now - series.last_seen >= FINISH_TIME:
                 self._finish(series)
-            elif series.reported and now - series.reported_at >= HEARTBEAT:
+            elif series.reported_count and now - series.reported_at >= REFRESH_TIME:
                 self._enqueue(series)
-        self._sweep_due = now + SWEEP if self._series else float("inf")
+        self._sweep_due = now + SWEEP_INTERVAL if self._series else float("inf")
 
     def clear(self) -> None:
         """Drop everything that waits: we may not write any more."""
         waiting = len(self._queue) + len(self._retries)
         self.dropped += waiting
-        self._meter.count("events_dropped", waiting, why="not_leader")
+        self._metrics.increment("events_dropped", waiting, why="not_leader")
         self._queue.clear()
         self._retries.clear()
-        self._renewals.clear()
+        self._successions.clear()
         self._series.clear()
 
     def _enqueue(self, series: _Series) -> None:
-        if series.busy or series.count <= series.reported:
+        if series.is_pending or series.count <= series.reported_count:
             return
-        series.busy = True
+        series.is_pending = True
         self._queue.append(series)
         if len(self._queue) > self._capacity:
-            self._abandon(self._queue.popleft(), "full")
+            self._drop(self._queue.popleft(), "full")
 
     def _finish(self, series: _Series) -> None:
         self._series.pop(series.key, None)
         self._enqueue(series)
-        if series.heir is not None:
-            self._enqueue(series.heir)
+        if series.successor is not None:
+            self._enqueue(series.successor)
 
-    def _abandon(self, series: _Series, why: str) -> None:
+    def _drop(self, series: _Series, why: str) -> None:
         # Forgotten altogether, so that the next occurrence starts a new Event.
         if self._series.get(series.key) is series:
             del self._series[series.key]
         self.dropped += 1
-        self._meter.count("events_dropped", 1, why=why)
+        self._metrics.increment("events_dropped", 1, why=why)
 
     def _name(self, regarding: ObjectRef, stamp: datetime) -> str:
         # Upstream's form, the object's name and the time in nanoseconds; made unique by counting.
@@ -379,11 +386,11 @@ class EventRecorder:
         return f"{regarding.name[:_NAME_LIMIT].rstrip('.-')}.{self._last_name:016x}"
 
 
-def _words(note: str) -> str:
+def _without_digits(note: str) -> str:
     return note.translate(_NO_DIGITS)
 
 
-def shorten(note: str) -> str:
+def truncate_note(note: str) -> str:
     """``note`` within :data:`NOTE_LIMIT` bytes, ending in ``" ..."`` where cut (as upstream)."""
     if 4 * len(note) <= NOTE_LIMIT:
         return note

@@ -24,7 +24,7 @@ from datetime import datetime
 import msgspec
 import structlog
 
-from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import Response, Transport, TransportError
@@ -104,8 +104,8 @@ class LeaderElection:
         on_started: Callable[[int], None] = lambda _epoch: None,
         on_stopped: Callable[[], None] = lambda: None,
         on_recovered: Callable[[], None] = lambda: None,
-        wall: Callable[[], datetime] = utc_now,
-        meter: Meter | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        metrics: MetricsRecorder | None = None,
     ) -> None:
         self._transport = transport
         self._config = config
@@ -113,39 +113,39 @@ class LeaderElection:
         self._on_started = on_started
         self._on_stopped = on_stopped
         self._on_recovered = on_recovered
-        self._wall = wall
-        self._meter = meter or SilentMeter()
+        self._clock = clock
+        self._metrics = metrics or NullMetricsRecorder()
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._path = f"{self._collection}/{config.name}"
         #: The lease as last seen, and when its spec last changed under our eyes.
-        self._seen: _Lease | None = None
-        self._changed_at = float("-inf")
+        self._observed: _Lease | None = None
+        self._observed_at = float("-inf")
         #: When the request that last renewed the lease was sent.
         self._renewed_at = float("-inf")
         self._leading = False
-        self._beat = float("-inf")
+        self._last_heartbeat = float("-inf")
         self._stalled = False
         self._stalled_at = float("-inf")
-        self._hurry = asyncio.Event()
-        self._clock: Callable[[], float] | None = None
+        self._renew_now = asyncio.Event()
+        self._monotonic: Callable[[], float] | None = None
 
     @property
     def epoch(self) -> int:
         """``leaseTransitions`` of the lease as last seen: grows with every change of leader."""
-        return (self._seen.spec.lease_transitions or 0) if self._seen else 0
+        return (self._observed.spec.lease_transitions or 0) if self._observed else 0
 
     @property
     def holder(self) -> str:
         """Who holds the lease, as last seen; empty for nobody."""
-        return (self._seen.spec.holder_identity or "") if self._seen else ""
+        return (self._observed.spec.holder_identity or "") if self._observed else ""
 
     def is_leader(self) -> bool:
         """Whether we may write right now; cheap, and never true when the renewal is late."""
-        if not self._leading or self._clock is None:
+        if not self._leading or self._monotonic is None:
             return False
-        now = self._clock()
+        now = self._monotonic()
         # The beat is late: the loop was stuck, and nothing decided before is to be trusted.
-        if now - self._beat > self._stall_limit():
+        if now - self._last_heartbeat > self._stall_limit():
             self._note_stall()
         return not self._stalled and now < self._renewed_at + self._config.renew_deadline
 
@@ -154,21 +154,21 @@ class LeaderElection:
 
         To compete again, call it again; a caller who trusts no state from before exits instead.
         """
-        self._clock = asyncio.get_running_loop().time
+        self._monotonic = asyncio.get_running_loop().time
         await self._acquire()
-        self._beat = self._now()
+        self._last_heartbeat = self._now()
         self._stalled = False
         self._leading = True
-        heart = asyncio.create_task(self._heartbeat(), name="leader-heartbeat")
-        self._meter.gauge("leader", 1, lease=self._config.name)
+        heartbeat = asyncio.create_task(self._heartbeat(), name="leader-heartbeat")
+        self._metrics.set_gauge("leader", 1, lease=self._config.name)
         log.info("lease.acquired", identity=self._config.identity, epoch=self.epoch)
         try:
             self._on_started(self.epoch)
-            await self._keep()
+            await self._renew_until_lost()
         finally:
             self._leading = False
-            heart.cancel()
-            self._meter.gauge("leader", 0, lease=self._config.name)
+            heartbeat.cancel()
+            self._metrics.set_gauge("leader", 0, lease=self._config.name)
             log.info("lease.stopped", identity=self._config.identity, holder=self.holder)
             self._on_stopped()
 
@@ -177,19 +177,19 @@ class LeaderElection:
 
         Does nothing when the lease, as last seen, is not ours. Bounded by the retry period.
         """
-        seen = self._seen
-        if self._leading or seen is None or self.holder != self._config.identity:
+        observed = self._observed
+        if self._leading or observed is None or self.holder != self._config.identity:
             return False
-        stamp = micro_time(self._wall())
-        spec = _Spec("", 1, stamp, stamp, seen.spec.lease_transitions)
-        body = _encode(_Lease(seen.metadata, spec))
+        stamp = micro_time(self._clock())
+        spec = _Spec("", 1, stamp, stamp, observed.spec.lease_transitions)
+        body = _encode(_Lease(observed.metadata, spec))
         try:
             answer = await self._request("PUT", self._path, body, self._config.retry_period)
         except TransportError as error:
             log.warning("lease.release_failed", error=str(error))
             return False
         if answer.status == 200:
-            self._see(answer)
+            self._observe(answer)
         return answer.status == 200
 
     async def _acquire(self) -> None:
@@ -205,35 +205,35 @@ class LeaderElection:
 
     async def _try_acquire(self) -> bool:
         """One look, and one try to take the lease if it is free; raises TransportError."""
-        if not await self._look(self._config.renew_deadline):
-            return await self._write("POST", self._collection, transitions=0, acquired=None)
-        assert self._seen is not None
-        spec = self._seen.spec
+        if not await self._get_lease(self._config.renew_deadline):
+            return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
+        assert self._observed is not None
+        spec = self._observed.spec
         if self.holder == self._config.identity:
             # Ours from a write whose answer was lost: renewing it also proves it.
             return await self._renew()
         duration = spec.lease_duration_seconds or 0
-        if self.holder and self._now() < self._changed_at + duration:
+        if self.holder and self._now() < self._observed_at + duration:
             return False
         transitions = (spec.lease_transitions or 0) + 1
-        return await self._write("PUT", self._path, transitions=transitions, acquired=None)
+        return await self._put_lease("PUT", self._path, transitions=transitions, acquired=None)
 
-    async def _keep(self) -> None:
+    async def _renew_until_lost(self) -> None:
         """Renew every retry period until the lease is lost or the deadline has passed."""
         config = self._config
-        began = self._renewed_at
+        attempted_at = self._renewed_at
         while True:
-            self._hurry.clear()
+            self._renew_now.clear()
             deadline = self._renewed_at + config.renew_deadline
             # From the start of the last try: a slow server must not make us ask it less often.
-            wait = min(began + config.retry_period, deadline) - self._now()
+            wait = min(attempted_at + config.retry_period, deadline) - self._now()
             if wait > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._hurry.wait(), wait)
+                    await asyncio.wait_for(self._renew_now.wait(), wait)
             if self._now() >= deadline:
                 log.warning("lease.renewal_late", deadline=config.renew_deadline)
                 return
-            began = self._now()
+            attempted_at = self._now()
             try:
                 if not await self._renew() and self.holder != config.identity:
                     return
@@ -246,10 +246,10 @@ class LeaderElection:
         Returns:
             Whether it was renewed. When not, :attr:`holder` says whether to try again.
         """
-        if self._seen is None:
-            return await self._write("POST", self._collection, transitions=0, acquired=None)
-        spec = self._seen.spec
-        if await self._write(
+        if self._observed is None:
+            return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
+        spec = self._observed.spec
+        if await self._put_lease(
             "PUT",
             self._path,
             transitions=spec.lease_transitions or 0,
@@ -257,18 +257,18 @@ class LeaderElection:
         ):
             return True
         # Either somebody took it, or an earlier renewal of ours did arrive after all.
-        if await self._look(self._attempt_timeout()):
+        if await self._get_lease(self._attempt_timeout()):
             if self.holder == self._config.identity:
-                self._hurry.set()
+                self._renew_now.set()
             return False
         # Deleted by hand: nobody else holds it, so make it anew.
-        return await self._write("POST", self._collection, transitions=0, acquired=None)
+        return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
 
-    async def _write(
+    async def _put_lease(
         self, method: str, path: str, *, transitions: int, acquired: str | None
     ) -> bool:
         """Create or replace the lease in our name; whether the server agreed."""
-        stamp = micro_time(self._wall())
+        stamp = micro_time(self._clock())
         spec = _Spec(
             self._config.identity,
             max(1, int(self._config.lease_duration)),
@@ -277,17 +277,17 @@ class LeaderElection:
             transitions,
         )
         meta = _Meta(self._config.name, self._config.namespace)
-        if method == "PUT" and self._seen is not None:
-            meta = self._seen.metadata
+        if method == "PUT" and self._observed is not None:
+            meta = self._observed.metadata
         sent = self._now()
         answer = await self._request(
             method, path, _encode(_Lease(meta, spec)), self._attempt_timeout()
         )
         if answer.status not in (200, 201):
             if answer.status not in (404, 409):
-                raise _unwell(answer)
+                raise _unexpected_answer(answer)
             return False
-        self._see(answer)
+        self._observe(answer)
         self._renewed_at = sent
         if self._stalled and sent >= self._stalled_at:
             # Asked after the stall, the server has just said that nobody took the lease in it.
@@ -295,31 +295,33 @@ class LeaderElection:
             self._on_recovered()
         return True
 
-    async def _look(self, bound: float) -> bool:
+    async def _get_lease(self, timeout: float) -> bool:
         """Read the lease; false when there is none. Raises TransportError."""
-        answer = await self._request("GET", self._path, None, bound)
+        answer = await self._request("GET", self._path, None, timeout)
         if answer.status == 404:
-            self._seen = None
+            self._observed = None
             return False
         if answer.status != 200:
-            raise _unwell(answer)
-        self._see(answer)
+            raise _unexpected_answer(answer)
+        self._observe(answer)
         return True
 
-    def _see(self, answer: Response) -> None:
+    def _observe(self, answer: Response) -> None:
         try:
             lease = _decoder.decode(answer.body)
         except msgspec.DecodeError as error:
             raise TransportError(f"not a lease: {error}") from error
-        if self._seen is None or lease.spec != self._seen.spec:
-            self._changed_at = self._now()
-        self._seen = lease
+        if self._observed is None or lease.spec != self._observed.spec:
+            self._observed_at = self._now()
+        self._observed = lease
 
-    async def _request(self, method: str, path: str, body: bytes | None, bound: float) -> Response:
+    async def _request(
+        self, method: str, path: str, body: bytes | None, timeout: float
+    ) -> Response:
         # The transport bounds its calls itself; a second bound costs little and a lease much.
         try:
-            async with asyncio.timeout(bound):
-                return await self._transport.request(method, path, body=body, timeout=bound)
+            async with asyncio.timeout(timeout):
+                return await self._transport.request(method, path, body=body, timeout=timeout)
         except TimeoutError as error:
             raise TransportError("timed out") from error
 
@@ -337,17 +339,17 @@ class LeaderElection:
         while True:
             await asyncio.sleep(pause)
             now = self._now()
-            if now - self._beat > self._stall_limit():
+            if now - self._last_heartbeat > self._stall_limit():
                 self._note_stall()
-            self._beat = now
+            self._last_heartbeat = now
 
     def _note_stall(self) -> None:
         if not self._stalled:
             self._stalled = True
             self._stalled_at = self._now()
-            self._meter.count("loop_stalls", 1)
+            self._metrics.increment("loop_stalls", 1)
             log.warning("lease.loop_stalled", limit=self._stall_limit())
-        self._hurry.set()
+        self._renew_now.set()
 
     def _stall_limit(self) -> float:
         return self._config.renew_deadline / 3
@@ -356,6 +358,6 @@ class LeaderElection:
         return asyncio.get_running_loop().time()
 
 
-def _unwell(answer: Response) -> TransportError:
+def _unexpected_answer(answer: Response) -> TransportError:
     status = parse_status(answer.body, answer.status)
     return TransportError(f"{answer.status} {status.reason} {status.message}".rstrip())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from arranger.framework.interface import Plugin
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
@@ -69,7 +69,7 @@ DEFAULT_PLUGINS: Final[tuple[tuple[type[Plugin], int], ...]] = (
 
 def default_profile(scheduler_name: str = "arranger") -> Profile:
     """All default plugins with default arguments and weights."""
-    return Profile(scheduler_name, [Weighted(plugin(), w) for plugin, w in DEFAULT_PLUGINS])
+    return Profile(scheduler_name, [PluginWeight(plugin(), w) for plugin, w in DEFAULT_PLUGINS])
 
 
 __all__ = ["DEFAULT_PLUGINS", "default_profile"]

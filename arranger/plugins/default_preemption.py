@@ -10,14 +10,14 @@ from pydantic.alias_generators import to_camel
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.interface import Eviction, Nomination
-from arranger.framework.runtime.dry_run import WhatIf
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.interface import PostFilterResult, PreemptionCandidate
+from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState, Status
-from arranger.preemption.candidate_cache import Survey
+from arranger.preemption.candidate_cache import CandidateCache
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
-LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
+TERMINATING = "preemption: not eligible due to a terminating pod on the nominated node."
 UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -36,11 +36,11 @@ class DefaultPreemptionArgs(BaseModel):
     min_candidate_nodes_absolute: int = Field(default=100, ge=0)
 
 
-class DefaultPreemption(SpecPlugin):
+class DefaultPreemption(SpecOnlyPlugin):
     """Evict the fewest and least important pods of one node, budgets permitting."""
 
     Args = DefaultPreemptionArgs
-    wake_on = ()
+    queueing_hints = ()
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         args = args or DefaultPreemptionArgs()
@@ -49,53 +49,56 @@ class DefaultPreemption(SpecPlugin):
         self._absolute = args.min_candidate_nodes_absolute
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
-    ) -> Nomination | Status | None:
+        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+    ) -> PostFilterResult | Status | None:
         """Nominate the node whose victims cost least, or say why there is none."""
         if why := self._not_eligible(pod, what_if, diagnosis):
             return Status(Code.UNSCHEDULABLE, (why,), self.name)
         table = what_if.cluster.table
         rows = diagnosis.resolvable_rows()
-        if diagnosis.refusal is not None and diagnosis.refusal.code is Code.UNSCHEDULABLE:
+        if (
+            diagnosis.pre_filter_status is not None
+            and diagnosis.pre_filter_status.code is Code.UNSCHEDULABLE
+        ):
             rows = np.flatnonzero(table.alive[: table.size])
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
-        survey: Survey = state.setdefault(f"{self.name}/{pod.priority}", Survey())
-        survey.look(what_if, rows, self.may_leave, most)
+        survey: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
+        survey.update(what_if, rows, self.is_preemptable, most)
         best = survey.best()
         if best is None:
-            return Nomination("", message=_no_candidate(table.count, survey))
-        options: tuple[Eviction, ...] = ()
-        if what_if.others_choose:
+            return PostFilterResult("", message=_no_candidate(table.count, survey))
+        options: tuple[PreemptionCandidate, ...] = ()
+        if what_if.extenders_choose:
             options = tuple(
-                Eviction(table.name(each.row), each.victims, each.violations)
+                PreemptionCandidate(table.name(each.row), each.victims, each.pdb_violations)
                 for each in islice(survey.candidates(), most)
             )
-        return Nomination(table.name(best.row), best.victims, options=options)
+        return PostFilterResult(table.name(best.row), best.victims, candidates=options)
 
-    def may_leave(self, victim: PodInfo) -> bool:
+    def is_preemptable(self, victim: PodInfo) -> bool:
         """Whether the pod is of a scheduler whose pods may be evicted."""
         return self._schedulers is None or victim.pod.spec.scheduler_name in self._schedulers
 
-    def _not_eligible(self, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis) -> str:
+    def _not_eligible(self, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis) -> str:
         """Whether the pod must not evict anybody, or not yet (``PodEligibleToPreemptOthers``)."""
         if pod.pod.spec.preemption_policy == "Never":
             return NEVER
-        row = what_if.cluster.table.index.get(what_if.nominated)
+        row = what_if.cluster.table.index.get(what_if.nominated_node)
         if row is None:
             return ""
-        rejected = diagnosis.of_row(row) if diagnosis.refusal is None else None
-        why = diagnosis.refusal if rejected is None else rejected.rejection
+        rejected = diagnosis.first_rejection(row) if diagnosis.pre_filter_status is None else None
+        why = diagnosis.pre_filter_status if rejected is None else rejected.rejection
         if why is not None and why.code is Code.UNRESOLVABLE:
             return ""
         for other in what_if.cluster.table.pods[row].values():
-            lower = what_if.may_take(pod, other) and self.may_leave(other)
-            if lower and (other.uid in what_if.leaving or _is_leaving(other)):
-                return LEAVING
+            lower = what_if.can_preempt(pod, other) and self.is_preemptable(other)
+            if lower and (other.uid in what_if.terminating_victims or _is_terminating(other)):
+                return TERMINATING
         return ""
 
 
-def _no_candidate(nodes: int, survey: Survey) -> str:
+def _no_candidate(nodes: int, survey: CandidateCache) -> str:
     counts, looked_at = survey.reasons()
     if nodes > looked_at:
         counts[UNHELPFUL] += nodes - looked_at
@@ -103,7 +106,7 @@ def _no_candidate(nodes: int, survey: Survey) -> str:
     return f"preemption: 0/{nodes} nodes are available: {texts}."
 
 
-def _is_leaving(pod: PodInfo) -> bool:
+def _is_terminating(pod: PodInfo) -> bool:
     """Whether a pod is ending because a scheduler evicted it."""
     return pod.pod.metadata.deletion_timestamp is not None and any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")

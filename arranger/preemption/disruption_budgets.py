@@ -15,44 +15,44 @@ from arranger.cluster.pod_info import PodInfo
 _encode = msgspec.json.Encoder().encode
 
 
-class Allowance:
+class DisruptionBudgetCounter:
     """How many more pods each budget lets go, counted down as victims are chosen."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        self._of_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        self._left: dict[str, int] = {}
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        self._disruptions_left: dict[str, int] = {}
         for budget in budgets:
-            self._of_namespace.setdefault(budget.metadata.namespace, []).append(budget)
-            self._left[budget.key] = budget.status.disruptions_allowed
+            self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
+            self._disruptions_left[budget.key] = budget.status.disruptions_allowed
 
-    def take(self, pod: PodInfo) -> bool:
+    def count_eviction(self, pod: PodInfo) -> bool:
         """The pod would go; whether that breaks a budget.
 
         A budget without a selector covers nothing, and a pod it has counted already costs nothing.
         """
-        broken = False
+        violated = False
         meta = pod.pod.metadata
-        for budget in self._of_namespace.get(meta.namespace, ()) if meta.labels else ():
-            if meta.name in budget.status.disrupted_pods or not _covers(budget, meta.labels):
+        for budget in self._by_namespace.get(meta.namespace, ()) if meta.labels else ():
+            if meta.name in budget.status.disrupted_pods or not _matches(budget, meta.labels):
                 continue
-            self._left[budget.key] -= 1
-            broken |= self._left[budget.key] < 0
-        return broken
+            self._disruptions_left[budget.key] -= 1
+            violated |= self._disruptions_left[budget.key] < 0
+        return violated
 
 
-def split(
+def split_by_pdb_violation(
     pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """(protected, free) of the pods, in their order (``filterPodsWithPDBViolation``)."""
-    allowance = Allowance(budgets)
-    protected: list[PodInfo] = []
-    free: list[PodInfo] = []
+    counter = DisruptionBudgetCounter(budgets)
+    violating: list[PodInfo] = []
+    non_violating: list[PodInfo] = []
     for pod in pods:
-        (protected if allowance.take(pod) else free).append(pod)
-    return protected, free
+        (violating if counter.count_eviction(pod) else non_violating).append(pod)
+    return violating, non_violating
 
 
-def _covers(budget: PodDisruptionBudget, labels: dict[str, str]) -> bool:
+def _matches(budget: PodDisruptionBudget, labels: dict[str, str]) -> bool:
     selector = budget.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False

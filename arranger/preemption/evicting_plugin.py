@@ -9,14 +9,16 @@ from arranger.framework.runtime.profile import Profile
 
 
 @runtime_checkable
-class Evicts(Protocol):
+class EvictingPlugin(Protocol):
     """A PostFilter plugin that makes room by evictions."""
 
-    def may_leave(self, victim: PodInfo) -> bool:
+    def is_preemptable(self, victim: PodInfo) -> bool:
         """Whether a pod may be evicted for one of higher priority."""
         ...
 
 
-def evicts(profile: Profile) -> Evicts | None:
+def evicting_plugin(profile: Profile) -> EvictingPlugin | None:
     """The profile's plugin that evicts pods, if it has one."""
-    return next((p for p in profile.at("post_filter") if isinstance(p, Evicts)), None)
+    return next(
+        (p for p in profile.plugins_at("post_filter") if isinstance(p, EvictingPlugin)), None
+    )

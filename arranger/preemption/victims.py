@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import Allows, Company, Quota, WhatIf
-from arranger.preemption.disruption_budgets import split
-from arranger.preemption.importance import Candidate, in_order
+from arranger.framework.runtime.dry_run import Allows, ExpandToGang, PreemptionContext, Quota
+from arranger.preemption.disruption_budgets import split_by_pdb_violation
+from arranger.preemption.importance import Candidate, by_importance
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
 MayLeave = Callable[[PodInfo], bool]
@@ -17,134 +17,136 @@ Reasons = tuple[str, ...]
 
 NO_VICTIMS: Reasons = ("No preemption victims found for incoming pod",)
 #: Whole gangs would have to go, some of whose pods may not.
-GANGS: Reasons = ("node(s) would lose part of a gang that may not be evicted whole",)
+GANG_NOT_EVICTABLE: Reasons = ("node(s) would lose part of a gang that may not be evicted whole",)
 #: Who would have to go has not run for long enough, or has been evicted not long ago.
-SPARED: Reasons = (
+PROTECTED_BY_TIME: Reasons = (
     "node(s) would lose pods that have not run their minimum time, or are back from an eviction",
 )
 #: The plugins of room and quota: where only they look at pods, victims are found by counting.
-COUNTED = frozenset({"NodeResourcesFit", "CapacityCard"})
+RESOURCE_PLUGINS = frozenset({"NodeResourcesFit", "CapacityCard"})
 
 
-def allowed(pods: Sequence[PodInfo], company: Company, allows: Allows) -> list[PodInfo]:
+def allowed_together(
+    pods: Sequence[PodInfo], expand_to_gang: ExpandToGang, allows: Allows
+) -> list[PodInfo]:
     """As many of the pods, the most important first, as may be evicted together.
 
     The least important are taken first.
     """
-    if not pods or allows(company(pods)):
+    if not pods or allows(expand_to_gang(pods)):
         return list(pods)
     chosen: list[PodInfo] = []
     for pod in reversed(pods):
-        if allows(company([*chosen, pod])):
+        if allows(expand_to_gang([*chosen, pod])):
             chosen.append(pod)
     return chosen[::-1]
 
 
-class VictimSearch:
+class VictimSelector:
     """Looks for victims on behalf of one pod (``SelectVictimsOnNode``).
 
     Attributes:
-        company: for pods that leave together, these and all that must then leave with them.
-        counts: whether the victims of a node can be told by counting, without asking plugins; they
-            depend on nothing then but the node, its pods, budgets, gangs, and where they are tight
-            the quotas.
+        expand_to_gang: for pods that leave together, these and all that must then leave with them.
+        resource_only: whether the victims of a node can be told by counting, without asking
+            plugins; they depend on nothing then but the node, its pods, budgets, gangs, and where
+            they are tight the quotas.
     """
 
     def __init__(
         self,
-        what_if: WhatIf,
-        may_leave: MayLeave,
-        words: dict[tuple[object, ...], Reasons] | None = None,
-        tight: BoolArray | None = None,
+        context: PreemptionContext,
+        is_preemptable: MayLeave,
+        reason_cache: dict[tuple[object, ...], Reasons] | None = None,
+        exceeded: BoolArray | None = None,
     ) -> None:
-        """``words`` remembers what plugins said about pods of the class that lack something.
+        """``reason_cache`` remembers what plugins said about pods of the class that lack something.
 
-        ``tight`` says of each row whether a quota has too little left for the pod there; where it
-        has enough, victims need not be sought with regard to it.
+        ``exceeded`` says of each row whether a quota has too little left for the pod there; where
+        it has enough, victims need not be sought with regard to it.
         """
-        self._what_if = what_if
-        self._cluster = what_if.cluster
-        self._pod = what_if.pod
-        self._may_leave = may_leave
-        self._budgets = tuple(what_if.cluster.budgets.values())
-        self._quota = what_if.quota
-        self._tight = tight
-        self.company = what_if.company
-        self._words = {} if words is None else words
-        self.counts = what_if.evaluation.reads_pods <= COUNTED
+        self._context = context
+        self._cluster = context.cluster
+        self._pod = context.pod
+        self._may_leave = is_preemptable
+        self._budgets = tuple(context.cluster.budgets.values())
+        self._quota = context.quota
+        self._exceeded = exceeded
+        self.expand_to_gang = context.expand_to_gang
+        self._reason_cache = {} if reason_cache is None else reason_cache
+        self.resource_only = context.evaluation.pod_dependent_filters <= RESOURCE_PLUGINS
 
-    def potential(self, row: int) -> list[PodInfo]:
+    def preemptible(self, row: int) -> list[PodInfo]:
         """The pods on a node that may go, the most important first."""
-        pods = [pod for pod in self._cluster.table.pods[row].values() if self._may_go(pod)]
-        return in_order(pods, self._what_if.weight)
+        pods = [pod for pod in self._cluster.table.pods[row].values() if self._can_evict(pod)]
+        return by_importance(pods, self._context.importance)
 
-    def until(self, row: int) -> float:
+    def next_expiry(self, row: int) -> float:
         """When the next pod on a node may go that only time protects; inf where there is none."""
-        spared = self._what_if.spared
-        if spared is None:
+        protection = self._context.time_protection
+        if protection is None:
             return float("inf")
         pods = self._cluster.table.pods[row].values()
-        ends = (spared.until(self._pod, pod) for pod in pods if self._may_leave(pod))
-        return min((end for end in ends if end > spared.now), default=float("inf"))
+        ends = (protection.protected_until(self._pod, pod) for pod in pods if self._may_leave(pod))
+        return min((end for end in ends if end > protection.now), default=float("inf"))
 
-    def in_time(self, row: int) -> bool:
+    def fits_after_expiry(self, row: int) -> bool:
         """Whether it would help to evict those that only time protects as well."""
-        spared = self._what_if.spared
-        assert spared is not None, "time protects somebody"
+        protection = self._context.time_protection
+        assert protection is not None, "time protects somebody"
 
         def may_go(pod: PodInfo) -> bool:
-            return self._may_go(pod) or (
-                self._may_leave(pod) and spared.until(self._pod, pod) > spared.now
+            return self._can_evict(pod) or (
+                self._may_leave(pod) and protection.protected_until(self._pod, pod) > protection.now
             )
 
         pods = list(filter(may_go, self._cluster.table.pods[row].values()))
-        with self._cluster.without(pods):
-            return self._what_if.fits(row)
+        with self._cluster.simulate_without(pods):
+            return self._context.fits(row)
 
-    def among(self, row: int, potential: Sequence[PodInfo]) -> Candidate | Reasons:
+    def select_victims(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         """Who of them must go, or why evicting them does not help."""
-        if not potential:
+        if not preemptible:
             return NO_VICTIMS
-        if self.counts and self._what_if.evaluation.suitable[row]:
-            return self._by_counting(row, potential)
-        return self._by_trying(row, potential)
+        if self.resource_only and self._context.evaluation.fits_when_empty[row]:
+            return self._by_counting(row, preemptible)
+        return self._by_trying(row, preemptible)
 
-    def _by_trying(self, row: int, potential: Sequence[PodInfo]) -> Candidate | Reasons:
+    def _by_trying(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         node = self._cluster.table.name(row)
-        with self._cluster.without(potential):
-            if not self._what_if.fits(row):
-                return self._what_if.why(row)
+        with self._cluster.simulate_without(preemptible):
+            if not self._context.fits(row):
+                return self._context.reasons(row)
 
-            def spared(pod: PodInfo) -> bool:
-                self._cluster.put_back(pod, node)
-                if self._what_if.fits(row):
+            def reprieve(pod: PodInfo) -> bool:
+                self._cluster.simulate_add_pod(pod, node)
+                if self._context.fits(row):
                     return True
-                self._cluster.think_away(pod)
+                self._cluster.simulate_remove_pod(pod)
                 return False
 
-            return self._reprieved(row, potential, spared)
+            return self._reprieve(row, preemptible, reprieve)
 
-    def _by_counting(self, row: int, potential: Sequence[PodInfo]) -> Candidate | Reasons:
+    def _by_counting(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         """The same where only resources decide: no plugin needs to be asked."""
         table = self._cluster.table
-        columns, wanted = table.vector(self._pod)
+        columns, wanted = table.request_vector(self._pod)
         slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
         left = dict[object, int](
             (column, free - amount)
             for column, free, amount in zip(columns, slack, wanted, strict=True)
         )
-        quota = self._quota if self._tight is not None and self._tight[row] else None
+        quota = self._quota if self._exceeded is not None and self._exceeded[row] else None
         if quota is not None:
-            left.update(quota.room(self._pod, table.name(row)).items())
-        taken = {pod.uid: self._takes(pod, left, quota) for pod in potential}
-        for amounts in taken.values():
+            left.update(quota.remaining(self._pod, table.name(row)).items())
+        usage = {pod.uid: self._usage(pod, left, quota) for pod in preemptible}
+        for amounts in usage.values():
             for limit, amount in amounts:
                 left[limit] += amount
         if min(left.values()) < 0:
-            return self._lacking(row, potential, left)
+            return self._explain_shortage(row, preemptible, left)
 
-        def spared(pod: PodInfo) -> bool:
-            amounts = taken[pod.uid]
+        def reprieve(pod: PodInfo) -> bool:
+            amounts = usage[pod.uid]
             for limit, amount in amounts:
                 if left[limit] < amount:
                     return False
@@ -152,10 +154,10 @@ class VictimSearch:
                 left[limit] -= amount
             return True
 
-        return self._reprieved(row, potential, spared)
+        return self._reprieve(row, preemptible, reprieve)
 
-    def _lacking(
-        self, row: int, potential: Sequence[PodInfo], left: dict[object, int]
+    def _explain_shortage(
+        self, row: int, preemptible: Sequence[PodInfo], left: dict[object, int]
     ) -> Candidate | Reasons:
         """What would still be too little, in the words of plugins, asked once for each set."""
         # What plugins say of room names the resource, and what they say of quotas the numbers too.
@@ -164,49 +166,49 @@ class VictimSearch:
             for limit, amount in left.items()
             if amount < 0
         )
-        known = self._words.get(lacking)
+        known = self._reason_cache.get(lacking)
         if known is not None:
             return known
-        found = self._by_trying(row, potential)
+        found = self._by_trying(row, preemptible)
         if not isinstance(found, Candidate):
-            self._words[lacking] = found
+            self._reason_cache[lacking] = found
         return found
 
-    def _takes(
+    def _usage(
         self, pod: PodInfo, limits: dict[object, int], quota: Quota | None
     ) -> list[tuple[object, int]]:
         """What a pod takes of the limits that matter."""
-        columns, amounts = self._cluster.table.vector(pod)
-        taken: list[tuple[object, int]] = [
+        columns, amounts = self._cluster.table.request_vector(pod)
+        used: list[tuple[object, int]] = [
             pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits
         ]
         if quota is not None:
-            taken += [pair for pair in quota.frees(pod) if pair[0] in limits]
-        return taken
+            used += [pair for pair in quota.released_by(pod) if pair[0] in limits]
+        return used
 
-    def _reprieved(
-        self, row: int, potential: Sequence[PodInfo], spared: Callable[[PodInfo], bool]
+    def _reprieve(
+        self, row: int, preemptible: Sequence[PodInfo], reprieve: Callable[[PodInfo], bool]
     ) -> Candidate | Reasons:
         """Spare whom the pod can do without: first the protected, the most important first."""
-        weight = self._what_if.weight
-        protected: list[PodInfo] = []
-        free = potential
+        importance = self._context.importance
+        violating: list[PodInfo] = []
+        non_violating = preemptible
         if self._budgets:
-            protected, free = split(potential, self._budgets)
-        broken = [pod for pod in protected if not spared(pod)]
-        alone = [pod for pod in free if not spared(pod)]
-        if broken:
-            alone = in_order([*broken, *alone], weight)
-        if not alone:
+            violating, non_violating = split_by_pdb_violation(preemptible, self._budgets)
+        violations = [pod for pod in violating if not reprieve(pod)]
+        needed = [pod for pod in non_violating if not reprieve(pod)]
+        if violations:
+            needed = by_importance([*violations, *needed], importance)
+        if not needed:
             return ()
-        victims = self._what_if.company(alone)
-        if len(victims) == len(alone):
-            return Candidate(row, tuple(alone), len(broken), weight)
-        if not all(map(self._may_go, victims)):
-            return GANGS
-        ordered = in_order(victims, weight)
-        protected, _ = split(ordered, self._budgets)
-        return Candidate(row, tuple(ordered), len(protected), weight)
+        victims = self._context.expand_to_gang(needed)
+        if len(victims) == len(needed):
+            return Candidate(row, tuple(needed), len(violations), importance)
+        if not all(map(self._can_evict, victims)):
+            return GANG_NOT_EVICTABLE
+        ordered = by_importance(victims, importance)
+        violating, _ = split_by_pdb_violation(ordered, self._budgets)
+        return Candidate(row, tuple(ordered), len(violating), importance)
 
-    def _may_go(self, pod: PodInfo) -> bool:
-        return self._what_if.may_take(self._pod, pod) and self._may_leave(pod)
+    def _can_evict(self, pod: PodInfo) -> bool:
+        return self._context.can_preempt(self._pod, pod) and self._may_leave(pod)

@@ -6,7 +6,7 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IdArray, Interner
-from arranger.cluster.node_table import Change
+from arranger.cluster.node_table import RowChange
 from arranger.quota.cards import Cards, cards_of
 
 
@@ -15,12 +15,12 @@ class CardColumn:
 
     def __init__(self, cluster: Cluster) -> None:
         self._table = cluster.table
-        self._kinds: Interner[tuple[tuple[str, str], ...]] = Interner()
-        self._kinds.id(())
+        self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
+        self._card_sets.id(())
         self._column: IdArray = np.zeros(0, dtype=np.int32)
         self._version = -1
 
-    def rows(self) -> IdArray:
+    def card_set_ids(self) -> IdArray:
         """Row → number of its kind of cards; 0 for none."""
         table = self._table
         if table.version == self._version:
@@ -30,14 +30,14 @@ class CardColumn:
             rows = list(range(table.size))
             self._column = np.zeros(table.size, dtype=np.int32)
         else:
-            rows = sorted({row for change, row in changes if change is Change.NODE})
+            rows = sorted({row for change, row in changes if change is RowChange.NODE})
         for row in rows:
             node = table.node(row) if table.alive[row] else None
             cards = cards_of(node) if node is not None else {}
-            self._column[row] = self._kinds.id(tuple(sorted(cards.items())))
+            self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
         self._version = table.version
         return self._column
 
-    def kind(self, number: int) -> Cards:
+    def card_set(self, number: int) -> Cards:
         """The cards of a kind by resource."""
-        return dict(self._kinds.values[number])
+        return dict(self._card_sets.values[number])

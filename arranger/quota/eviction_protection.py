@@ -16,7 +16,7 @@ from arranger.cluster.pod_info import PodInfo
 UNPROTECTED: Final = float("-inf")
 
 
-class Sparing:
+class EvictionProtection:
     """Says until when pods are protected, and tells when one is no more that somebody wanted.
 
     All times are in seconds, and all moments in seconds since 1970.
@@ -33,90 +33,90 @@ class Sparing:
     def __init__(
         self,
         *,
-        reclaim: float,
-        preempt: float,
+        reclaim_min_runtime: float,
+        preempt_min_runtime: float,
         cool_down: float,
         clock: Callable[[], float],
-        family: Callable[[PodInfo], str],
-        bound: Callable[[PodInfo], bool] = lambda pod: False,  # noqa: ARG005
+        workload_key: Callable[[PodInfo], str],
+        is_being_bound: Callable[[PodInfo], bool] = lambda pod: False,  # noqa: ARG005
     ) -> None:
-        self._reclaim = reclaim
-        self._preempt = preempt
+        self._reclaim_min_runtime = reclaim_min_runtime
+        self._preempt_min_runtime = preempt_min_runtime
         self._cool_down = cool_down
         self._clock = clock
-        self._family = family
-        self._bound = bound
+        self._workload_key = workload_key
+        self._is_being_bound = is_being_bound
         #: Whether anybody is ever protected.
-        self.active = max(reclaim, preempt, cool_down) > 0
+        self.active = max(reclaim_min_runtime, preempt_min_runtime, cool_down) > 0
         #: Family → when one of it was evicted last, in that order.
-        self._evicted: dict[str, float] = {}
+        self._last_eviction: dict[str, float] = {}
         #: (when, uid) of protected pods that somebody wanted to evict.
-        self._ends: list[tuple[float, str]] = []
-        self._wanted: set[tuple[float, str]] = set()
+        self._expiries: list[tuple[float, str]] = []
+        self._watched: set[tuple[float, str]] = set()
 
     @property
     def now(self) -> float:
         """The present moment."""
         return self._clock()
 
-    def until(self, victim: PodInfo, *, inside: bool) -> float:
+    def protected_until(self, victim: PodInfo, *, same_queue: bool) -> float:
         """Until when a pod is protected; a moment that is past, or ``UNPROTECTED``, if it is not.
 
-        ``inside`` says that the taker is of the pod's own queue. Who has no node yet loses nothing
-        by an eviction and is not protected.
+        ``same_queue`` says that the taker is of the pod's own queue. Who has no node yet loses
+        nothing by an eviction and is not protected.
         """
         binding = not victim.pod.spec.node_name
-        if binding and not self._bound(victim):
+        if binding and not self._is_being_bound(victim):
             return UNPROTECTED
         meta, ends = victim.pod.metadata, UNPROTECTED
-        least = self._preempt if inside else self._reclaim
-        started = self.now if binding else _started(victim)
-        if least and started is not None:
-            ends = started + least
+        min_runtime = self._preempt_min_runtime if same_queue else self._reclaim_min_runtime
+        started = self.now if binding else _start_time(victim)
+        if min_runtime and started is not None:
+            ends = started + min_runtime
         if self._cool_down and meta.creation_timestamp is not None:
-            evicted = self._evicted.get(self._family(victim), UNPROTECTED)
+            evicted = self._last_eviction.get(self._workload_key(victim), UNPROTECTED)
             # Moments of the API are whole seconds.
             if meta.creation_timestamp.timestamp() >= evicted // 1:
                 ends = max(ends, evicted + self._cool_down)
         return ends
 
-    def spares(self, victim: PodInfo, *, inside: bool) -> bool:
+    def is_protected(self, victim: PodInfo, *, same_queue: bool) -> bool:
         """Whether a pod is protected, which whoever asks wants to know the end of."""
-        ends = self.until(victim, inside=inside)
+        ends = self.protected_until(victim, same_queue=same_queue)
         if ends <= self.now:
             return False
-        if (end := (ends, victim.uid)) not in self._wanted:
-            self._wanted.add(end)
-            heapq.heappush(self._ends, end)
+        if (end := (ends, victim.uid)) not in self._watched:
+            self._watched.add(end)
+            heapq.heappush(self._expiries, end)
         return True
 
-    def evicted(self, victim: PodInfo) -> None:
+    def record_eviction(self, victim: PodInfo) -> None:
         """A pod is being evicted."""
         if not self._cool_down:
             return
-        now, family = self.now, self._family(victim)
-        self._evicted.pop(family, None)
-        self._evicted[family] = now
-        while (oldest := next(iter(self._evicted))) and self._evicted[
+        now, workload = self.now, self._workload_key(victim)
+        self._last_eviction.pop(workload, None)
+        self._last_eviction[workload] = now
+        while (oldest := next(iter(self._last_eviction))) and self._last_eviction[
             oldest
         ] + self._cool_down < now:
-            del self._evicted[oldest]
+            del self._last_eviction[oldest]
 
-    def over(self) -> list[str]:
+    def take_expired(self) -> list[str]:
         """The uids of pods that are protected no more, and that somebody wanted to evict."""
         found = []
-        while self._ends and self._ends[0][0] <= self.now:
-            end = heapq.heappop(self._ends)
-            self._wanted.remove(end)
+        while self._expiries and self._expiries[0][0] <= self.now:
+            end = heapq.heappop(self._expiries)
+            self._watched.remove(end)
             found.append(end[1])
         return found
 
-    def next_end(self) -> float | None:
+    def next_expiry(self) -> float | None:
         """When :meth:`over` will have something to tell."""
-        return self._ends[0][0] if self._ends else None
+        return self._expiries[0][0] if self._expiries else None
 
 
-def _started(pod: PodInfo) -> float | None:
+def _start_time(pod: PodInfo) -> float | None:
     """When a pod started, or else when it was bound, or at least made."""
     status, at = pod.pod.status, pod.pod.metadata.creation_timestamp
     bound = (c.last_transition_time for c in status.conditions if c.type == "PodScheduled")

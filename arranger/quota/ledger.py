@@ -27,11 +27,11 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.queue_spec import QueueState, chain, demand, read_queue
+from arranger.quota.queue_spec import QueueState, charges_for, path_self_to_root, read_queue
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class QuotaShortage:
     """A limit that a pod would exceed, in the units of the texts: milli of cpu and of scalars."""
 
     queue: str
@@ -47,23 +47,23 @@ class Charge(NamedTuple):
     Attributes:
         queue: the queue charged.
         service: ``inference``, ``training`` or "".
-        may_leave: whether it may be evicted at all.
+        preemptable: whether it may be evicted at all.
     """
 
     queue: str
     amounts: Amounts
     service: str
-    may_leave: bool
+    preemptable: bool
 
 
-class QueueLedger:
+class QuotaLedger:
     """All queues, and what is charged to them.
 
     Args:
         cluster: whose pods are charged.
         group_of: the PodGroup of a pod, if it has one.
         by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
-        cards_unlimit: whether pods with cards are free of limits on cpu and memory.
+        exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class QueueLedger:
         cluster: Cluster,
         *,
         group_of: Callable[[PodInfo], AnyPodGroup | None] = lambda pod: None,  # noqa: ARG005
-        by_owner: Mapping[str, str] | None = None,
-        cards_unlimit: bool = False,
+        service_by_owner: Mapping[str, str] | None = None,
+        exempt_card_pods: bool = False,
     ) -> None:
         self._cluster = cluster
         self._group_of = group_of
-        self._by_owner = by_owner or {}
-        self.cards_unlimit = cards_unlimit
+        self._service_by_owner = service_by_owner or {}
+        self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueState] = {}
         #: Where nobody has made it.
-        self._default = QueueState(DEFAULT_QUEUE)
+        self._default_queue = QueueState(DEFAULT_QUEUE)
         #: All that the nodes offer.
         self.total: Amounts = {}
-        self._charged: dict[str, Charge] = {}
-        self._cards: dict[str, tuple[object, Cards]] = {}
-        self.column = CardColumn(cluster)
+        self._charges: dict[str, Charge] = {}
+        self._cards_by_node: dict[str, tuple[object, Cards]] = {}
+        self.card_column = CardColumn(cluster)
         self._stale = False
         #: Rises whenever something is charged anew.
         self.version = 0
-        cluster.watch_pods(self._moved)
+        cluster.add_pod_listener(self._on_pod_moved)
 
     @property
     def active(self) -> bool:
@@ -112,7 +112,7 @@ class QueueLedger:
         self.queues.pop(name, None)
         self._stale = True
 
-    def changed(self) -> None:
+    def mark_stale(self) -> None:
         """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
         self._stale |= self.active
 
@@ -121,14 +121,14 @@ class QueueLedger:
         if self._stale:
             self._stale = False
             self.version += 1
-            self._cluster.objects.touch()
+            self._cluster.objects.invalidate()
             self._recount()
 
-    def chain(self, name: str) -> Iterator[QueueState]:
+    def path_self_to_root(self, name: str) -> Iterator[QueueState]:
         """A queue and those it is part of, itself first; nothing for one that is not there."""
         if name == DEFAULT_QUEUE and name not in self.queues:
-            return iter((self._default,))
-        return chain(self.queues, name)
+            return iter((self._default_queue,))
+        return path_self_to_root(self.queues, name)
 
     # --- pods ------------------------------------------------------------------------------
 
@@ -136,118 +136,118 @@ class QueueLedger:
         """The queue of a pod."""
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
 
-    def closed(self, pod: PodInfo) -> str:
+    def closed_queue(self, pod: PodInfo) -> str:
         """The first of the pod's queues that takes nothing; "" if all are open."""
-        chained = self.chain(self.queue_name(pod))
-        return next((state.name for state in chained if not state.open), "")
+        chained = self.path_self_to_root(self.queue_name(pod))
+        return next((state.name for state in chained if not state.is_open), "")
 
-    def queue_for(self, pod: PodInfo) -> QueueState | None:
+    def queue_of_pod(self, pod: PodInfo) -> QueueState | None:
         """The state of a pod's queue; None if there is no such queue.
 
         The default queue exists without being made, and without limits.
         """
-        return self.state_of(self.queue_name(pod))
+        return self.queue_state(self.queue_name(pod))
 
-    def state_of(self, name: str) -> QueueState | None:
+    def queue_state(self, name: str) -> QueueState | None:
         """The state of a queue; None if there is none of that name."""
         found = self.queues.get(name)
-        return self._default if found is None and name == DEFAULT_QUEUE else found
+        return self._default_queue if found is None and name == DEFAULT_QUEUE else found
 
-    def service(self, pod: PodInfo) -> str:
+    def service_of(self, pod: PodInfo) -> str:
         """``inference``, ``training`` or "" for a pod of which nobody says."""
         group = self._group_of(pod)
         notes = group.metadata.annotations if group is not None else {}
-        return service_type(pod.pod, notes, self._by_owner)
+        return service_type(pod.pod, notes, self._service_by_owner)
 
     def cards_on(self, node: str) -> Cards:
         """The cards of a node by resource."""
         row = self._cluster.table.index.get(node)
         if row is None:
-            self._cards.pop(node, None)
+            self._cards_by_node.pop(node, None)
             return NO_CARDS
         known = self._cluster.table.node(row)
-        cached = self._cards.get(node)
+        cached = self._cards_by_node.get(node)
         if cached is None or cached[0] is not known:
-            cached = self._cards[node] = known, cards_of(known)
+            cached = self._cards_by_node[node] = known, cards_of(known)
         return cached[1]
 
-    def demand(self, pod: PodInfo, cards: Cards) -> Amounts:
+    def charges_for(self, pod: PodInfo, cards: Cards) -> Amounts:
         """What a pod is charged on a node with these cards."""
-        return demand(pod.requests, cards)
+        return charges_for(pod.requests, cards)
 
-    def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> Shortage | None:
+    def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
         """The first limit of the pod's queues that it would exceed."""
         of_cards = set(cards.values())
         has_cards = any(name in of_cards for name in demand)
-        for state in self.chain(self.queue_name(pod)):
+        for state in self.path_self_to_root(self.queue_name(pod)):
             for name, n in demand.items():
                 limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
                 total = state.used[name] + n
                 if limit is not None and total > limit:
                     scale = 1 if name in ("cpu", "memory") else 1000
-                    return Shortage(state.name, name, n * scale, total * scale, limit * scale)
+                    return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
         return None
 
-    def room(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
+    def remaining(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
         """(queue, resource or card) → what would be left of a limit with the pod on such a node."""
-        demand = self.demand(pod, cards)
+        demand = self.charges_for(pod, cards)
         of_cards = set(cards.values())
         has_cards = any(name in of_cards for name in demand)
         left: dict[tuple[str, str], int] = {}
-        for state in self.chain(self.queue_name(pod)):
+        for state in self.path_self_to_root(self.queue_name(pod)):
             for name, n in demand.items():
                 limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
                 if limit is not None:
                     left[state.name, name] = limit - state.used[name] - n
         return left
 
-    def frees(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
+    def released_by(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
         """What a placed pod would give back: (queue, resource or card), amount."""
-        charge = self._charged.get(pod.uid)
+        charge = self._charges.get(pod.uid)
         if charge is not None:
-            for state in self.chain(charge.queue):
+            for state in self.path_self_to_root(charge.queue):
                 for name, n in charge.amounts.items():
                     yield (state.name, name), n
 
     def _limit(self, state: QueueState, name: str, *, is_card: bool, has_cards: bool) -> int | None:
         if is_card:
-            return None if state.quota is None else state.quota.get(name, 0)
-        if has_cards and self.cards_unlimit and name in ("cpu", "memory"):
+            return None if state.card_quota is None else state.card_quota.get(name, 0)
+        if has_cards and self.exempt_card_pods and name in ("cpu", "memory"):
             return None
         return state.capability.get(name)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
-        return self._charged.get(uid)
+        return self._charges.get(uid)
 
-    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
         """(all uses that what :meth:`room` says depends on, row → whether it says too little)."""
-        kinds = self.column.rows()
-        place_of: dict[int, bool] = {}
+        kinds = self.card_column.card_set_ids()
+        exceeded: dict[int, bool] = {}
         names: set[str] = set()
         for kind in np.unique(kinds).tolist():
-            cards = self.column.kind(kind)
-            place_of[kind] = min(self.room(pod, cards).values(), default=0) < 0
-            names.update(self.demand(pod, cards))
-        bad = [kind for kind, tight in place_of.items() if tight]
-        chained = list(self.chain(self.queue_name(pod)))
+            cards = self.card_column.card_set(kind)
+            exceeded[kind] = min(self.remaining(pod, cards).values(), default=0) < 0
+            names.update(self.charges_for(pod, cards))
+        bad = [kind for kind, tight in exceeded.items() if tight]
+        chained = list(self.path_self_to_root(self.queue_name(pod)))
         uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in chained)
         return uses, np.isin(kinds, bad)
 
     # --- charging --------------------------------------------------------------------------
 
-    def _moved(self, pod: PodInfo, node: str, sign: int) -> None:
+    def _on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         if not self.active:
             return
         if sign > 0:
             charge = self.charge(pod, self.cards_on(node))
-            self._charged[pod.uid] = charge
+            self._charges[pod.uid] = charge
         else:
-            known = self._charged.pop(pod.uid, None)
+            known = self._charges.pop(pod.uid, None)
             if known is None:
                 return
             charge = known
-        for state in self.chain(charge.queue):
+        for state in self.path_self_to_root(charge.queue):
             for name, n in charge.amounts.items():
                 state.used[name] += sign * n
 
@@ -255,21 +255,21 @@ class QueueLedger:
         """What a pod would be charged on a node with these cards."""
         return Charge(
             self.queue_name(pod),
-            self.demand(pod, cards),
-            self.service(pod),
+            self.charges_for(pod, cards),
+            self.service_of(pod),
             is_preemptable(pod.pod),
         )
 
     def _recount(self) -> None:
-        self._charged.clear()
-        self._cards.clear()
-        for state in (*self.queues.values(), self._default):
+        self._charges.clear()
+        self._cards_by_node.clear()
+        for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
         table = self._cluster.table
         sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
         self.total = dict(zip(table.resources.values, sums, strict=False))
-        for pod, node in self._cluster.placed():
-            self._moved(pod, node, 1)
+        for pod, node in self._cluster.placed_pods():
+            self._on_pod_moved(pod, node, 1)
 
     def check_consistent(self) -> None:
         """Check the use of every queue against the pods.

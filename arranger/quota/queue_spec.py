@@ -13,14 +13,14 @@ from arranger.api.types.queue import (
     QUEUE_STATE,
     Amounts,
     Queue,
+    desired_state,
+    parse_cards,
     read_amounts,
-    read_cards,
-    wanted_state,
 )
 from arranger.quota.cards import Cards
 
 #: Never charged: every pod takes one slot of its node.
-_SLOTS: Final = "pods"
+_PODS: Final = "pods"
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class QueueState:
 
     Attributes:
         capability: the most it may use; without limit where silent.
-        quota: cards it may use, none where silent; None for a queue that does not count cards.
+        card_quota: cards it may use, none where silent; None for a queue that does not count cards.
         guarantee: what nobody may take from it.
         node_groups, no_node_groups: its nodes are of the first, if there are any, and not of the
             others.
@@ -41,23 +41,23 @@ class QueueState:
     weight: int = 1
     priority: int = 0
     reclaimable: bool = True
-    open: bool = True
+    is_open: bool = True
     parent: str = ""
     capability: Amounts = field(default_factory=dict)
-    quota: Amounts | None = None
+    card_quota: Amounts | None = None
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
     node_groups: frozenset[str] = frozenset()
-    no_node_groups: frozenset[str] = frozenset()
+    excluded_node_groups: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
     used: Counter[str] = field(default_factory=Counter, compare=False)
 
-    def share(self, total: Amounts) -> float:
+    def dominant_share(self, total: Amounts) -> float:
         """The largest part of its due that it uses (dominant share).
 
         Where nobody says what that is, it is its limits, or else all there is: ``total``.
         """
-        due = self.deserved or {**self.capability, **(self.quota or {})} or total
+        due = self.deserved or {**self.capability, **(self.card_quota or {})} or total
         return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
 
 
@@ -71,7 +71,7 @@ def read_queue(queue: Queue) -> QueueState:
         reclaimable=spec.reclaimable,
         parent=spec.parent,
         node_groups=frozenset(spec.affinity.node_group_affinity.required),
-        no_node_groups=frozenset(spec.affinity.node_group_anti_affinity.required),
+        excluded_node_groups=frozenset(spec.affinity.node_group_anti_affinity.required),
     )
     for name, amounts in (
         ("capability", spec.capability),
@@ -89,21 +89,21 @@ def read_queue(queue: Queue) -> QueueState:
         state.problems.append("spec.dra: devices by DeviceClass are not limited")
     if text := queue.metadata.annotations.get(CARD_QUOTA):
         try:
-            state.quota = read_cards(text)
+            state.card_quota = parse_cards(text)
         except ValueError as error:
             # What cannot be read must not be unlimited.
-            state.quota = {}
+            state.card_quota = {}
             state.problems.append(f"{CARD_QUOTA}: {error}")
     try:
         # Its user's word counts at once, whether or not anybody keeps the status.
-        state.open = (wanted_state(queue) or queue.status.state) not in ("Closed", "Closing")
+        state.is_open = (desired_state(queue) or queue.status.state) not in ("Closed", "Closing")
     except ValueError as error:
-        state.open = queue.status.state not in ("Closed", "Closing")
+        state.is_open = queue.status.state not in ("Closed", "Closing")
         state.problems.append(f"{QUEUE_STATE}: {error}")
     return state
 
 
-def chain(queues: Mapping[str, QueueState], name: str) -> Iterator[QueueState]:
+def path_self_to_root(queues: Mapping[str, QueueState], name: str) -> Iterator[QueueState]:
     """A queue and those it is part of, itself first; nothing for one that is not there."""
     seen: set[str] = set()
     while (state := queues.get(name)) is not None and name not in seen:
@@ -112,16 +112,16 @@ def chain(queues: Mapping[str, QueueState], name: str) -> Iterator[QueueState]:
         name = state.parent
 
 
-def demand(requests: Amounts, cards: Cards) -> Amounts:
+def charges_for(requests: Amounts, cards: Cards) -> Amounts:
     """What a pod with these requests is charged on a node with these cards."""
-    asked = {name: n for name, n in requests.items() if n and name != _SLOTS}
+    asked = {name: n for name, n in requests.items() if n and name != _PODS}
     for resource, card in cards.items():
         if resource in asked:
             asked[card] = asked.get(card, 0) + asked[resource]
     return asked
 
 
-def faults(queues: Mapping[str, QueueState], name: str) -> list[str]:
+def validate(queues: Mapping[str, QueueState], name: str) -> list[str]:
     """What is wrong with a queue though it can be read, as sentences for its owner.
 
     Guarantee, deserved and capability must not decrease in this order, and a parent must be there
@@ -140,7 +140,7 @@ def faults(queues: Mapping[str, QueueState], name: str) -> list[str]:
             found.append(f"spec.{less} is more than spec.{more} in {', '.join(over)}")
     if state.parent and state.parent not in queues:
         found.append(f"spec.parent: there is no queue {state.parent}")
-    above = [each.parent for each in chain(queues, name)]
+    above = [each.parent for each in path_self_to_root(queues, name)]
     if name in above:
         found.append(f"spec.parent: {' is part of '.join([name, *above])}")
     return found

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from arranger.replay.packing import Filled, fill
+from arranger.replay.packing import PackingResult, run_packing
 from arranger.replay.policies import POLICIES
-from arranger.replay.queueing import Flowed, flow
+from arranger.replay.queueing import QueueingResult, run_queueing
 from arranger.replay.trace import Trace, TraceNode, TracePod
 
 
@@ -18,29 +18,29 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PolicyResult:
     """What one policy did."""
 
     policy: str
-    filled: Filled
-    flowed: Flowed
+    packing: PackingResult
+    queueing: QueueingResult
 
     def as_json(self) -> dict[str, Any]:
         """The form that scripts read; per cent and seconds."""
-        filled, flowed = self.filled, self.flowed
+        packing, queueing = self.packing, self.queueing
         return {
             "policy": self.policy,
-            "allocatedGpuPercentAtCapacity": _rounded(filled.allocated_at_capacity),
-            "allocatedGpuPercent": _rounded(filled.allocated),
-            "fragmentationPercent": _rounded(filled.fragmentation),
-            "unplacedPods": filled.unplaced,
+            "allocatedGpuPercentAtCapacity": _rounded(packing.allocated_at_capacity),
+            "allocatedGpuPercent": _rounded(packing.allocated),
+            "fragmentationPercent": _rounded(packing.fragmentation),
+            "unplacedPods": packing.unplaced,
             "waitingSeconds": {
-                "pods": flowed.waited,
-                "mean": _rounded(flowed.mean),
-                "p50": _rounded(flowed.percentile(50)),
-                "p95": _rounded(flowed.percentile(95)),
-                "max": _rounded(flowed.percentile(100)),
-                "unplacedPods": flowed.unplaced,
+                "pods": queueing.waited,
+                "mean": _rounded(queueing.mean),
+                "p50": _rounded(queueing.percentile(50)),
+                "p95": _rounded(queueing.percentile(95)),
+                "max": _rounded(queueing.percentile(100)),
+                "unplacedPods": queueing.unplaced,
             },
             "samples": [
                 {
@@ -48,7 +48,7 @@ class Run:
                     "allocatedGpuPercent": _rounded(sample.allocated),
                     "fragmentationPercent": _rounded(sample.fragmentation),
                 }
-                for sample in filled.samples
+                for sample in packing.samples
             ],
         }
 
@@ -60,25 +60,28 @@ class Comparison:
     trace: Trace
     seed: int
     speedup: float
-    runs: tuple[Run, ...]
+    results: tuple[PolicyResult, ...]
 
-    def facts(self) -> tuple[str, ...]:
+    def footnotes(self) -> tuple[str, ...]:
         """What a reader must know to read the numbers, a sentence each."""
         trace = self.trace
         asked = sum(pod.gpus for pod in trace.pods)
-        facts = [
+        footnotes = [
             f"{len(trace.pods)} pods that ask for {asked} GPUs, "
             f"{len(trace.nodes)} nodes that offer {trace.gpus}; seed {self.seed}.",
-            f"{trace.fractions} pods ask for a fraction of a GPU, which counts as a whole one.",
+            f"{trace.fractional_pods} pods ask for a fraction of a GPU, which counts as a whole "
+            "one.",
             f"Waiting: arrivals {self.speedup:g} times as fast as in the trace, "
             "durations as they are.",
         ]
         never = [
-            f"{run.flowed.unplaced} ({run.policy})" for run in self.runs if run.flowed.unplaced
+            f"{run.queueing.unplaced} ({run.policy})"
+            for run in self.results
+            if run.queueing.unplaced
         ]
         if never:
-            facts.append(f"Never placed, and in no waiting time: {', '.join(never)}.")
-        return tuple(facts)
+            footnotes.append(f"Never placed, and in no waiting time: {', '.join(never)}.")
+        return tuple(footnotes)
 
     def as_json(self) -> dict[str, Any]:
         """The form that scripts read."""
@@ -86,10 +89,10 @@ class Comparison:
             "nodes": len(self.trace.nodes),
             "gpus": self.trace.gpus,
             "pods": len(self.trace.pods),
-            "fractionalPodsCountedWhole": self.trace.fractions,
+            "fractionalPodsCountedWhole": self.trace.fractional_pods,
             "seed": self.seed,
             "speedup": self.speedup,
-            "policies": [run.as_json() for run in self.runs],
+            "policies": [run.as_json() for run in self.results],
         }
 
 
@@ -99,14 +102,14 @@ def compare(
     *,
     seed: int = 0,
     speedup: float = 50_000.0,
-    starting: Callable[[str], None] = lambda policy: None,  # noqa: ARG005
+    on_start: Callable[[str], None] = lambda policy: None,  # noqa: ARG005
 ) -> Comparison:
     """Replay a trace under each policy, all of them by default; equal arguments, equal outcome.
 
     The seed draws in which order the pods come and which of equally good nodes is taken.
 
     Args:
-        starting: hears of each policy before its turn.
+        on_start: hears of each policy before its turn.
 
     Raises:
         PolicyError: a policy is not known.
@@ -116,13 +119,15 @@ def compare(
         if name not in POLICIES:
             raise PolicyError(f"no policy named {name!r}; there are {', '.join(POLICIES)}")
     nodes, pods = _shuffled(trace, seed)
-    runs: list[Run] = []
+    results: list[PolicyResult] = []
     for name in names:
-        starting(name)
+        on_start(name)
         policy = POLICIES[name]
-        filled = fill(nodes, pods, policy)
-        runs.append(Run(name, filled, flow(nodes, pods, policy, speedup=speedup)))
-    return Comparison(trace, seed, speedup, tuple(runs))
+        packing = run_packing(nodes, pods, policy)
+        results.append(
+            PolicyResult(name, packing, run_queueing(nodes, pods, policy, speedup=speedup))
+        )
+    return Comparison(trace, seed, speedup, tuple(results))
 
 
 def _shuffled(trace: Trace, seed: int) -> tuple[Sequence[TraceNode], Sequence[TracePod]]:

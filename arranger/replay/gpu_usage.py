@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from arranger.replay.trace import TraceNode, TracePod
 
 
-class Room:
+class GpuUsage:
     """The free CPU (millicores), memory (MiB) and GPUs of every node."""
 
     def __init__(self, nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> None:
@@ -30,12 +30,12 @@ class Room:
         self._free: NDArray[np.int64] = np.array(rows, dtype=np.int64).T.copy()
         models = np.array([node.model for node in nodes])
         #: (what one asks for, where its models are, share of the pods)
-        self._kinds: list[tuple[NDArray[np.int64], NDArray[np.bool_], float]] = []
+        self._pod_classes: list[tuple[NDArray[np.int64], NDArray[np.bool_], float]] = []
         counts = Counter((p.cpu, p.memory, p.gpus, p.models) for p in pods if p.gpus)
-        for (cpu, memory, gpus, wanted), count in counts.items():
-            asks = np.array([[cpu], [memory], [gpus]], dtype=np.int64)
+        for (cpu, memory, total_gpus, wanted), count in counts.items():
+            asks = np.array([[cpu], [memory], [total_gpus]], dtype=np.int64)
             there = np.isin(models, wanted) if wanted else np.ones(len(models), dtype=np.bool_)
-            self._kinds.append((asks, there, count / len(pods)))
+            self._pod_classes.append((asks, there, count / len(pods)))
         self.gpus = self.free_gpus
 
     @property
@@ -43,17 +43,17 @@ class Room:
         """The GPUs that no pod has."""
         return int(self._free[2].sum())
 
-    def take(self, pod: TracePod, node: str) -> None:
+    def allocate(self, pod: TracePod, node: str) -> None:
         """The pod runs on the node now."""
         self._free[:, self._row[node]] -= (pod.cpu, pod.memory, pod.gpus)
 
-    def give_back(self, pod: TracePod, node: str) -> None:
+    def release(self, pod: TracePod, node: str) -> None:
         """The pod has ended on the node."""
         self._free[:, self._row[node]] += (pod.cpu, pod.memory, pod.gpus)
 
     def fragmented_gpus(self) -> float:
         """The free GPUs that a pod of the trace cannot use, expected over the pods."""
         usable: NDArray[Any] = np.zeros(self._free.shape[1])
-        for asks, there, share in self._kinds:
+        for asks, there, share in self._pod_classes:
             usable += share * ((self._free >= asks).all(axis=0) & there)
         return float(((1.0 - usable) * self._free[2]).sum())

@@ -31,7 +31,7 @@ _NAMESPACE: Final = "trace"
 _PODS: Final = 1000
 
 
-def node_of(node: TraceNode) -> Node:
+def to_node(node: TraceNode) -> Node:
     """The node, labelled with the model of its GPUs."""
     labels = {"kubernetes.io/hostname": node.name}
     offers: dict[str, str | int | float] = {
@@ -51,7 +51,7 @@ def key_of(pod: TracePod) -> str:
     return f"{_NAMESPACE}/{pod.name}"
 
 
-def pod_of(pod: TracePod, annotations: Mapping[str, str]) -> Pod:
+def to_pod(pod: TracePod, annotations: Mapping[str, str]) -> Pod:
     """The pod, pending; the models it may run on are a required node affinity."""
     asks: dict[str, str | int | float] = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
     if pod.gpus:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arranger.replay.gpu_usage import Room
+from arranger.replay.gpu_usage import GpuUsage
 from arranger.replay.policies import Policy
-from arranger.replay.simulator import Driver
+from arranger.replay.simulator import TraceSimulator
 from arranger.replay.trace import TraceNode, TracePod
 
 
@@ -31,7 +31,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class PackingResult:
     """How the cluster filled: samples, the last one at the end, and pods that found no node."""
 
     samples: tuple[Sample, ...]
@@ -55,30 +55,32 @@ class Filled:
         return sum(rates) / len(rates)
 
 
-def fill(nodes: Sequence[TraceNode], pods: Sequence[TracePod], policy: Policy) -> Filled:
+def run_packing(
+    nodes: Sequence[TraceNode], pods: Sequence[TracePod], policy: Policy
+) -> PackingResult:
     """Let the pods come in this order; a sample for every per cent of the cluster's GPUs."""
-    driver = Driver(nodes, policy)
-    room = Room(nodes, pods)
-    samples = [_sample(room, 0)]
+    simulator = TraceSimulator(nodes, policy)
+    gpu_usage = GpuUsage(nodes, pods)
+    samples = [_sample(gpu_usage, 0)]
     arrived = unplaced = 0
     for n, pod in enumerate(pods, start=1):
         arrived += pod.gpus
-        driver.arrive(pod, 0.0)
-        placed = driver.decide(0.0)
+        simulator.create_pod(pod, 0.0)
+        placed = simulator.run_scheduler(0.0)
         if not placed:
             unplaced += 1
-            driver.leave(pod, 0.0)
+            simulator.delete_pod(pod, 0.0)
         for _, node in placed:
-            room.take(pod, node)
-        if n == len(pods) or 100 * arrived >= len(samples) * room.gpus:
-            samples.append(_sample(room, arrived))
-    return Filled(tuple(samples), unplaced)
+            gpu_usage.allocate(pod, node)
+        if n == len(pods) or 100 * arrived >= len(samples) * gpu_usage.gpus:
+            samples.append(_sample(gpu_usage, arrived))
+    return PackingResult(tuple(samples), unplaced)
 
 
-def _sample(room: Room, arrived: int) -> Sample:
-    free = room.free_gpus
+def _sample(gpu_usage: GpuUsage, arrived: int) -> Sample:
+    free = gpu_usage.free_gpus
     return Sample(
-        arrived=100 * arrived / room.gpus,
-        allocated=100 * (room.gpus - free) / room.gpus,
-        fragmentation=100 * room.fragmented_gpus() / free if free else 0.0,
+        arrived=100 * arrived / gpu_usage.gpus,
+        allocated=100 * (gpu_usage.gpus - free) / gpu_usage.gpus,
+        fragmentation=100 * gpu_usage.fragmented_gpus() / free if free else 0.0,
     )

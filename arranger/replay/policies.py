@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from arranger.api.annotations import PLACEMENT
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.helpers.args import ResourceSpec
@@ -17,7 +17,7 @@ from arranger.replay.objects import GPU, SCHEDULER
 
 Strategy = Literal["LeastAllocated", "MostAllocated"]
 #: GPUs count like CPU and memory, as they do for the placement policies.
-_COUNTED: Final = tuple(ResourceSpec(name=name) for name in ("cpu", "memory", GPU))
+_SCORED_RESOURCES: Final = tuple(ResourceSpec(name=name) for name in ("cpu", "memory", GPU))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Policy:
         among thousands of pods whenever one finds no node would take most of a replay's time.
         """
         args = NodeResourcesFitArgs(
-            scoring_strategy=ScoringStrategy(type=self.strategy, resources=_COUNTED)
+            scoring_strategy=ScoringStrategy(type=self.strategy, resources=_SCORED_RESOURCES)
         )
         plugins = [
-            Weighted(NodeResourcesFit(args) if kind is NodeResourcesFit else kind(), weight)
+            PluginWeight(NodeResourcesFit(args) if kind is NodeResourcesFit else kind(), weight)
             for kind, weight in DEFAULT_PLUGINS
             if kind is not DefaultPreemption
         ]

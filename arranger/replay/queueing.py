@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.replay.policies import Policy
-from arranger.replay.simulator import Driver
+from arranger.replay.simulator import TraceSimulator
 from arranger.replay.trace import TraceNode, TracePod
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed:
+class QueueingResult:
     """Seconds from arrival to binding, one for each pod that was bound, and how many never were."""
 
     waits: tuple[float, ...]
@@ -40,35 +40,37 @@ class Flowed:
         return float(np.percentile(self.waits, percent, method="inverted_cdf"))
 
 
-def flow(
+def run_queueing(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], policy: Policy, *, speedup: float
-) -> Flowed:
+) -> QueueingResult:
     """Let the pods come ``speedup`` times as fast as their arrivals say, and run their time.
 
     Those that still wait when nothing can happen any more are unplaced.
     """
-    driver = Driver(nodes, policy)
+    simulator = TraceSimulator(nodes, policy)
     #: (when, number of the pod, whether it ends then)
     events = [(pod.arrival / speedup, n, False) for n, pod in enumerate(pods)]
     heapq.heapify(events)
     number = {pod.name: n for n, pod in enumerate(pods)}
     waits: list[float] = []
-    while (now := _next(events, driver)) is not None:
+    while (now := _next_event(events, simulator)) is not None:
         while events and events[0][0] <= now:
             _, n, ends = heapq.heappop(events)
             if ends:
-                driver.leave(pods[n], now)
+                simulator.delete_pod(pods[n], now)
             else:
-                driver.arrive(pods[n], now)
-        for pod, _ in driver.decide(now):
+                simulator.create_pod(pods[n], now)
+        for pod, _ in simulator.run_scheduler(now):
             waits.append(now - pod.arrival / speedup)
             if pod.duration is not None:
                 heapq.heappush(events, (now + pod.duration, number[pod.name], True))
-    return Flowed(tuple(waits), len(pods) - len(waits))
+    return QueueingResult(tuple(waits), len(pods) - len(waits))
 
 
-def _next(events: Sequence[tuple[float, int, bool]], driver: Driver) -> float | None:
+def _next_event(
+    events: Sequence[tuple[float, int, bool]], simulator: TraceSimulator
+) -> float | None:
     """When something happens next: an event, or the end of a back-off."""
-    back_off = driver.next_timer()
+    back_off = simulator.next_timer()
     times = [events[0][0]] if events else []
     return min(times if back_off is None else [*times, back_off], default=None)

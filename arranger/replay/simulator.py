@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from arranger.api.effects import Applied, Bind
 from arranger.engine.engine import Engine
-from arranger.engine.queue.scheduling_queue import QueueSettings
-from arranger.replay.objects import key_of, node_of, pod_of
+from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
+from arranger.replay.objects import key_of, to_node, to_pod
 from arranger.replay.policies import Policy
 from arranger.replay.trace import TraceNode, TracePod
 
 
-class Driver:
+class TraceSimulator:
     """An engine with a trace's nodes, whose pods all want the same policy.
 
     Ends of pods are the only events that can help a waiting pod here, and they wake it; so nobody
@@ -20,30 +20,32 @@ class Driver:
     """
 
     def __init__(self, nodes: Sequence[TraceNode], policy: Policy) -> None:
-        self._engine = Engine([policy.profile()], settings=QueueSettings(flush_after=float("inf")))
+        self._engine = Engine(
+            [policy.profile()], queue_config=SchedulingQueueConfig(flush_after=float("inf"))
+        )
         self._annotations = policy.annotations()
         self._pods: dict[str, TracePod] = {}
         for node in nodes:
-            self._engine.node_set(node_of(node), 0.0)
+            self._engine.on_node_updated(to_node(node), 0.0)
 
-    def arrive(self, pod: TracePod, now: float) -> None:
+    def create_pod(self, pod: TracePod, now: float) -> None:
         """The pod is created."""
         self._pods[pod.name] = pod
-        self._engine.pod_set(pod_of(pod, self._annotations), now)
+        self._engine.on_pod_updated(to_pod(pod, self._annotations), now)
 
-    def leave(self, pod: TracePod, now: float) -> None:
+    def delete_pod(self, pod: TracePod, now: float) -> None:
         """The pod is gone, wherever it was."""
         del self._pods[pod.name]
-        self._engine.pod_gone(key_of(pod), now)
+        self._engine.on_pod_deleted(key_of(pod), now)
 
-    def decide(self, now: float) -> list[tuple[TracePod, str]]:
+    def run_scheduler(self, now: float) -> list[tuple[TracePod, str]]:
         """Try what is to be tried now; returns who was bound, and where."""
         bound: list[tuple[TracePod, str]] = []
         ready = True  # the first run also ends the back-offs that are over
         while ready:
             for effect in self._engine.run(now):
                 if isinstance(effect, Bind):
-                    self._engine.settle(effect, Applied(), now)
+                    self._engine.on_outcome(effect, Applied(), now)
                     bound.append((self._pods[effect.pod.name], effect.node))
             ready = self._engine.ready
         return bound

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from arranger.replay.comparison import Comparison, Run
+from arranger.replay.comparison import Comparison, PolicyResult
 from arranger.replay.packing import Sample
 
 #: Told apart by people who see few colours (Okabe and Ito); black comes last.
@@ -21,10 +21,10 @@ _PANELS: Final = (
 )
 
 
-def draw(comparison: Comparison) -> str:
+def draw_svg(comparison: Comparison) -> str:
     """The SVG document; equal comparisons give equal text."""
-    runs = comparison.runs
-    last = max(sample.arrived for run in runs for sample in run.filled.samples)
+    runs = comparison.results
+    last = max(sample.arrived for run in runs for sample in run.packing.samples)
     end = max(20, 20 * math.ceil(last / 20))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT + 60}" '
@@ -38,10 +38,10 @@ def draw(comparison: Comparison) -> str:
         for m, run in enumerate(runs):
             # The first is the widest, so that lines which lie on it do not hide it.
             width = len(runs) - m + 0.5
-            parts.append(_line(run.filled.samples, field, end, _colour(m), width))
+            parts.append(_line(run.packing.samples, field, end, _colour(m), width))
         parts.append("</g>")
     parts += _legend(runs)
-    notes = " ".join(comparison.facts()[:2])
+    notes = " ".join(comparison.footnotes()[:2])
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT + 45}" fill="#555">{escape(notes)}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
@@ -72,7 +72,7 @@ def _line(samples: Sequence[Sample], field: str, end: int, colour: str, width: f
     return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width:g}"/>'
 
 
-def _legend(runs: Sequence[Run]) -> Iterator[str]:
+def _legend(runs: Sequence[PolicyResult]) -> Iterator[str]:
     for n, run in enumerate(runs):
         x, y = _LEFT + n * 150, _HEIGHT + 18
         yield f'<path d="M{x} {y}h24" stroke="{_colour(n)}" stroke-width="3"/>'

@@ -18,7 +18,7 @@ import msgspec
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 #: ``gpu_milli`` of a pod that wants its GPUs whole.
-_WHOLE: Final = 1000
+_WHOLE_GPU: Final = 1000
 
 
 class TraceError(ValueError):
@@ -56,11 +56,11 @@ class TracePod:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes, and pods by arrival; ``fractions`` pods of them asked for a part of a GPU only."""
+    """Nodes, and pods by arrival; ``fractional_pods`` of them asked for a part of a GPU."""
 
     nodes: tuple[TraceNode, ...]
     pods: tuple[TracePod, ...]
-    fractions: int
+    fractional_pods: int
 
     @property
     def gpus(self) -> int:
@@ -82,7 +82,7 @@ class _PodRow(msgspec.Struct):
     memory_mib: _Count
     num_gpu: _Count
     creation_time: float
-    gpu_milli: _Count = _WHOLE
+    gpu_milli: _Count = _WHOLE_GPU
     gpu_spec: str = ""
     deletion_time: float | None = None
     scheduled_time: float | None = None
@@ -97,12 +97,12 @@ def read_trace(path: Path) -> Trace:
         TraceError: a list is missing, there are several, or a line of one cannot be used.
     """
     folder = path if path.is_dir() else path.parent
-    node_list = _only(
+    node_list = _find_one(
         folder, "*node_list*.csv", "name the trace by its folder, one node list in it"
     )
     pod_list = path
     if path.is_dir():
-        pod_list = _only(folder, "*pod_list*.csv", "name the pod list instead of its folder")
+        pod_list = _find_one(folder, "*pod_list*.csv", "name the pod list instead of its folder")
     nodes = tuple(_nodes(node_list))
     if not any(node.gpus for node in nodes):
         raise TraceError(f"{node_list}: no node has a GPU")
@@ -112,7 +112,7 @@ def read_trace(path: Path) -> Trace:
     return Trace(nodes, tuple(sorted(pods, key=lambda pod: pod.arrival)), fractions)
 
 
-def _only(folder: Path, pattern: str, otherwise: str) -> Path:
+def _find_one(folder: Path, pattern: str, otherwise: str) -> Path:
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
@@ -123,7 +123,7 @@ def _only(folder: Path, pattern: str, otherwise: str) -> Path:
 def _nodes(path: Path) -> Iterator[TraceNode]:
     seen: dict[str, int] = {}
     for line, row in _rows(path, _NodeRow):
-        _once(path, line, row.sn, seen)
+        _check_unique(path, line, row.sn, seen)
         if row.gpu and not row.model:
             raise TraceError(f"{path}, line {line}: {row.sn} has GPUs and no model")
         yield TraceNode(row.sn, row.cpu_milli, row.memory_mib, row.gpu, row.model)
@@ -134,7 +134,7 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
     seen: dict[str, int] = {}
     fractions = 0
     for line, row in _rows(path, _PodRow):
-        _once(path, line, row.name, seen)
+        _check_unique(path, line, row.name, seen)
         if not all(math.isfinite(t or 0.0) for t in _times(row)):
             raise TraceError(f"{path}, line {line}: {row.name}: a time must be finite")
         start = row.creation_time if row.scheduled_time is None else row.scheduled_time
@@ -142,7 +142,7 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
         if duration is not None and duration < 0:
             raise TraceError(f"{path}, line {line}: {row.name} ends before it starts")
         models = tuple(model for model in row.gpu_spec.split("|") if model)
-        fractions += bool(row.num_gpu) and row.gpu_milli < _WHOLE
+        fractions += bool(row.num_gpu) and row.gpu_milli < _WHOLE_GPU
         pods.append(
             TracePod(
                 row.name,
@@ -178,7 +178,7 @@ def _rows(path: Path, kind: type[_Row]) -> Iterator[tuple[int, _Row]]:
         raise TraceError(f"{path}: {error}") from error
 
 
-def _once(path: Path, line: int, name: str, seen: dict[str, int]) -> None:
+def _check_unique(path: Path, line: int, name: str, seen: dict[str, int]) -> None:
     if name in seen:
         raise TraceError(f"{path}, line {line}: {name} stands in line {seen[name]} already")
     seen[name] = line

@@ -1,12 +1,12 @@
 """Keep important pods off nodes that may be taken back (configuration: ``pluginFiles``)."""
 
-from arranger.framework import Plugin, Reads
+from arranger.framework import DependsOn, Plugin
 
 
 class AvoidSpot(Plugin):
-    reads = Reads.NODE  # a verdict changes only with its node
+    depends_on = DependsOn.NODE  # a verdict changes only with its node
 
-    def sign(self, pod):
+    def sign_pod(self, pod):
         return ()  # pods of equal spec (priority included) share verdicts
 
     def filter_node(self, state, pod, node):

@@ -19,7 +19,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 #: Asks the server for rows to print; a server that cannot may answer with the object.
 TABLE: Final = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
 #: Seconds in which anything we wait for must come about.
-PATIENCE: Final = 10.0
+TIMEOUT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Watch:
 
     async def next(self) -> tuple[str, Object]:
         """Type and object of the next event, which must come in time."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             event = json.loads(await anext(self._lines))
         return event["type"], event["object"]
 
@@ -86,7 +86,7 @@ class Watch:
 
     async def rest(self) -> list[tuple[str, Object]]:
         """Every event until the server ends the watch."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             events = [json.loads(line) async for line in self._lines]
         return [(event["type"], event["object"]) for event in events]
 

@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from arranger.kube.client.transport import Transport
 from tests.api_conformance.client import Api
 from tests.api_conformance.objects import GROUP, new_namespace, register
@@ -70,7 +70,7 @@ async def api_over_http(plane: ControlPlane | None) -> AsyncIterator[Api]:
         await transport.close()
         return
     async with serve(EmbeddedCluster()) as url:
-        transport = HttpTransport(Access(url))
+        transport = HttpTransport(ApiServerConfig(url))
         yield Api(transport)
         await transport.close()
 
@@ -97,6 +97,6 @@ def _plane(request: pytest.FixtureRequest, fixture: str) -> ControlPlane | None:
 
 def _transport(plane: ControlPlane | None) -> Transport:
     if plane is None:
-        return DirectTransport(EmbeddedCluster())
-    identity = Identity(authorization=f"Bearer {plane.token}", ca_file=str(plane.ca_file))
-    return HttpTransport(Access(plane.url, Credentials(identity)))
+        return InProcessTransport(EmbeddedCluster())
+    identity = Credential(authorization=f"Bearer {plane.token}", ca_file=str(plane.ca_file))
+    return HttpTransport(ApiServerConfig(plane.url, CredentialSource(identity)))

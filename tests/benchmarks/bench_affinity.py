@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, measure, verdict
+from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, compare, measure
 from tests.controlplane.harness import a_node, a_pod
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -90,7 +90,7 @@ async def main() -> None:
                 count=args.pods,
             )
             print(results[name].row(), flush=True)
-        print(verdict(results), flush=True)
+        print(compare(results), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.connection_pool import RawPool
-from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.connection_pool import ConnectionPool
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from arranger.kube.client.transport import Transport
 
 REQUESTS = 10_000
@@ -70,7 +70,9 @@ def serve(ready: Connection, certificate: str, key: str) -> None:
     asyncio.run(main())
 
 
-async def cpu_per_request(make: Callable[[Access], Transport], access: Access) -> float:
+async def cpu_per_request(
+    make: Callable[[ApiServerConfig], Transport], access: ApiServerConfig
+) -> float:
     """Microseconds of our own CPU for one request, the best of a few rounds."""
     client = make(access)
 
@@ -111,10 +113,10 @@ def main(tls: bool) -> dict[str, float]:
         server.start()
         try:
             url = f"{'https' if tls else 'http'}://localhost:{ours.recv()}"
-            identity = Identity("Bearer " + "x" * 200, ca_file=certificate or None)
+            identity = Credential("Bearer " + "x" * 200, ca_file=certificate or None)
             costs = {}
-            for name, make in (("raw pool", RawPool), ("aiohttp", HttpTransport)):
-                access = Access(url, Credentials(identity))
+            for name, make in (("raw pool", ConnectionPool), ("aiohttp", HttpTransport)):
+                access = ApiServerConfig(url, CredentialSource(identity))
                 costs[name] = asyncio.run(cpu_per_request(make, access))
         finally:
             server.terminate()

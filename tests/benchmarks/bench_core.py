@@ -66,10 +66,10 @@ def main() -> None:
         evaluation = Evaluation(profile, cluster, info)
         costs = []
         for member in numbered(pod, 300):
-            row = evaluation.best()
+            row = evaluation.best_row()
             if row < 0:
                 break
-            cluster.assume(member, cluster.table.name(row))
+            cluster.assume_pod(member, cluster.table.name(row))
             start = time.perf_counter()
             evaluation.refresh()
             costs.append((time.perf_counter() - start) * 1e6)

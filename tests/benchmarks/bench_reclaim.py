@@ -17,7 +17,7 @@ import click
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 
@@ -26,32 +26,32 @@ CARDS = 8
 
 def reclaim(nodes: int) -> tuple[float, float, int]:
     """(CPU seconds until the last eviction is decided, until all are bound, evictions)."""
-    engine = Engine([default_profile()], queues=QueueRules(preempt_inside=False))
+    engine = Engine([default_profile()], quota_config=QuotaConfig(preempt_within_queue=False))
     count = nodes * CARDS
     for name, priority in (("inference", 80000), ("training", 20000)):
-        engine.queue_set(a_queue(name, cards={CARD: count}, priority=priority), 0.0)
+        engine.on_queue_updated(a_queue(name, cards={CARD: count}, priority=priority), 0.0)
     for n in range(nodes):
-        engine.node_set(gpu_node(f"n{n}").build(), 0.0)
+        engine.on_node_updated(gpu_node(f"n{n}").build(), 0.0)
     for n in range(count):
-        engine.pod_set(training(f"t{n}").on(f"n{n // CARDS}").build(), 0.0)
+        engine.on_pod_updated(training(f"t{n}").on(f"n{n // CARDS}").build(), 0.0)
     engine.run(0.0)
     takers: dict[str, PodBuilder] = {f"i{n}": inference(f"i{n}") for n in range(count)}
     arriving = [pod.build() for pod in takers.values()]
     gc.collect()
     start = time.process_time()
     for pod in arriving:
-        engine.pod_set(pod, 0.0)
+        engine.on_pod_updated(pod, 0.0)
     now, bound, evicted, decided = 0.0, 0, 0, 0.0
     while bound < count:
         effects = engine.run(now)
         for effect in effects:
             if isinstance(effect, DeletePod):
-                engine.settle(effect, Applied(), now)
-                engine.pod_gone(f"default/{effect.pod.name}", now)
+                engine.on_outcome(effect, Applied(), now)
+                engine.on_pod_deleted(f"default/{effect.pod.name}", now)
                 evicted += 1
                 decided = time.process_time() - start
             elif isinstance(effect, Bind):
-                engine.settle(effect, Applied(), now)
+                engine.on_outcome(effect, Applied(), now)
                 bound += 1
         if not effects and not engine.ready:
             due = engine.next_timer()

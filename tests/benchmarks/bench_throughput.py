@@ -19,16 +19,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from arranger.api.annotations import GANG_MIN, GANG_NAME
-from arranger.kube.client.connection_pool import RawPool
-from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.connection_pool import ConnectionPool
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from tests.benchmarks.contest import (
     CONTENDERS,
     HEADING,
     PODS,
     Result,
     Starter,
+    compare,
     measure,
-    verdict,
 )
 from tests.controlplane.harness import ControlPlane, a_node, a_pod
 
@@ -49,8 +49,10 @@ def start_null_binder(nodes: int, pods: int) -> Starter:
     """Posts Bindings round robin and decides nothing: what the API server can take."""
 
     async def start(plane: ControlPlane) -> None:
-        identity = Identity(f"Bearer {plane.token}", ca_file=str(plane.ca_file))
-        pool = RawPool(Access(plane.url, Credentials(identity, now=time.monotonic)))
+        identity = Credential(f"Bearer {plane.token}", ca_file=str(plane.ca_file))
+        pool = ConnectionPool(
+            ApiServerConfig(plane.url, CredentialSource(identity, now=time.monotonic))
+        )
         left = iter(range(pods))
 
         async def work() -> None:
@@ -109,7 +111,7 @@ async def main() -> None:
     for name in results:
         if name.startswith("gangs") and "arranger" in results:
             print(f"{name}: {results[name].rate / results['arranger'].rate:.2f} of the lone pods")
-    print(verdict(results))
+    print(compare(results))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ HEADING: Final = (
     "contender        pods/s   start-up s   pods/s in all   CPU ms/pod   apiserver CPU ms/pod"
 )
 #: Seconds without a Binding after which the rest is given up.
-PATIENCE: Final = 60.0
+MAX_IDLE_SECONDS: Final = 60.0
 #: Seconds from the end of one watch to the next.
-BETWEEN_WATCHES: Final = 0.05
+WATCH_INTERVAL: Final = 0.05
 
 Object = dict[str, Any]
 #: Starts a contender; returns its process id, None for one that runs in this process.
@@ -94,7 +94,7 @@ async def measure(
             bound = 1
             with suppress(TimeoutError):
                 while bound < count:
-                    last = await asyncio.wait_for(anext(bindings), PATIENCE)
+                    last = await asyncio.wait_for(anext(bindings), MAX_IDLE_SECONDS)
                     bound += 1
             return Result(
                 name,
@@ -160,7 +160,7 @@ async def _bindings(plane: ControlPlane, names: str) -> AsyncIterator[AsyncItera
                 at = ""
             except aiohttp.ClientError:
                 pass  # a cut that shows
-            await asyncio.sleep(BETWEEN_WATCHES)
+            await asyncio.sleep(WATCH_INTERVAL)
 
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=plane.ssl_context()),
@@ -190,7 +190,7 @@ CONTENDERS: Final[Mapping[str, tuple[Starter, str]]] = {
 }
 
 
-def verdict(results: Mapping[str, Result]) -> str:
+def compare(results: Mapping[str, Result]) -> str:
     """How the two compare, in words; "" unless both have run."""
     if not CONTENDERS.keys() <= results.keys():
         return ""

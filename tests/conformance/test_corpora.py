@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.explain import Snapshot, judge
+from arranger.explain import Snapshot, evaluate
 from tests.conformance.comparing import scores_told
 from tests.conformance.corpus import FILES, Case, cases, entries
-from tests.differential.generating import snapshot_of
+from tests.differential.generating import random_snapshot
 
 PARTS = 6
 #: Cases whose verdict rests on plugins we have not built: (left, all). May only shrink.
@@ -28,7 +28,7 @@ def test_verdicts_equal_kube_schedulers(file: str, part: int) -> None:
     different: list[str] = []
     compared = 0
     for line, entry in entries(file, part, PARTS):
-        verdicts = judge(Snapshot.parse(entry["snapshot"]))
+        verdicts = evaluate(Snapshot.parse(entry["snapshot"]))
         for case, verdict in zip(cases(line, entry), verdicts, strict=True):
             if not case.left_to_later:
                 compared += 1
@@ -48,7 +48,7 @@ def test_random_snapshots_are_those_of_their_seeds() -> None:
     found = [entry for _, entry in entries("random.jsonl.gz", 0, 1)]
     assert [entry["seed"] for entry in found] == list(range(150))
     # After a change of the generator `make corpus` asks the oracle about the new snapshots.
-    stale = [e["seed"] for e in found if snapshot_of(e["seed"]) != e["snapshot"]]
+    stale = [e["seed"] for e in found if random_snapshot(e["seed"]) != e["snapshot"]]
     assert stale == []
 
 

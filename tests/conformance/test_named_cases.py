@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from arranger.explain import Snapshot, judge
+from arranger.explain import Snapshot, evaluate
 from tests.conformance.comparing import differences
 
 FOLDER = Path(__file__).parent / "cases"
@@ -28,6 +28,6 @@ def load(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_verdicts_equal_kube_schedulers(name: str) -> None:
     case = load(name)
-    verdicts = judge(Snapshot.parse(case["snapshot"]))
+    verdicts = evaluate(Snapshot.parse(case["snapshot"]))
     pairs = zip(case["verdicts"], verdicts, strict=True)
     assert [line for wanted, got in pairs for line in differences(wanted, got)] == []

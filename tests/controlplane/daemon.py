@@ -82,7 +82,7 @@ class Daemon:
         plane.clients.append(process)
         return cls(process, log)
 
-    def lines(self) -> str:
+    def log_lines(self) -> str:
         """All it has logged."""
         return self.log.read_text(errors="replace")
 

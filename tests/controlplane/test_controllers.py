@@ -61,13 +61,13 @@ async def test_what_people_see_of_a_gang(plane: ControlPlane) -> None:
     await _until_row(plane, controllers, GANGS, ["g", 3, 3, "Running", None])
     await _until_row(plane, controllers, SIGS, ["g", 3, 3, "Running", None])
 
-    assert await controllers.stop() == 0, controllers.lines()
+    assert await controllers.stop() == 0, controllers.log_lines()
     for name in names:
         await plane.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
     again = await Daemon.controllers(plane, "again")
 
     async def removed() -> bool:
-        assert again.process.returncode is None, again.lines()
+        assert again.process.returncode is None, again.log_lines()
         return not (await plane.get(GANGS))["items"]
 
     await until(removed, what="the removal of the gang that lost its pods meanwhile")
@@ -75,10 +75,10 @@ async def test_what_people_see_of_a_gang(plane: ControlPlane) -> None:
     assert pod_group["status"]["phase"] == "Pending"
     assert "finalizers" not in pod_group["metadata"]
     assert "annotations" not in pod_group["metadata"]
-    assert await again.stop() == 0, again.lines()
+    assert await again.stop() == 0, again.log_lines()
     for daemon in (controllers, again):
-        assert "refused" not in daemon.lines()
-        assert "orbidden" not in daemon.lines()
+        assert "refused" not in daemon.log_lines()
+        assert "orbidden" not in daemon.log_lines()
 
 
 async def test_volcanos_pod_groups(plane: ControlPlane) -> None:
@@ -94,7 +94,7 @@ async def test_volcanos_pod_groups(plane: ControlPlane) -> None:
     await _until_row(plane, controllers, VOLCANO, ["g", "Running", 3, 0, "default"])
     # As its user would stop it, with Ctrl-C.
     controllers.process.send_signal(signal.SIGINT)
-    assert await controllers.process.wait() == 0, controllers.lines()
+    assert await controllers.process.wait() == 0, controllers.log_lines()
 
 
 async def _define(plane: ControlPlane, *names: str) -> None:
@@ -150,14 +150,14 @@ async def _until_row(
     cells: list[object] = []
 
     async def printed() -> bool:
-        assert controllers.process.returncode is None, controllers.lines()
+        assert controllers.process.returncode is None, controllers.log_lines()
         cells[:] = await _row(plane, path)
         return cells[: len(expected)] == expected
 
     try:
         await until(printed, within=15)
     except TimeoutError:
-        raise AssertionError(f"{cells} for {expected}\n{controllers.lines()}") from None
+        raise AssertionError(f"{cells} for {expected}\n{controllers.log_lines()}") from None
 
 
 async def _row(plane: ControlPlane, path: str) -> list[object]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from arranger.api.quantity import milli
+from arranger.api.quantity import milli_value
 from tests.controlplane.daemon import Daemon, install_rbac
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
@@ -43,9 +43,9 @@ async def _assert_nothing_over_capacity(plane: ControlPlane) -> None:
     used: Counter[str] = Counter()
     for pod in await _pods(plane):
         if node := pod["spec"].get("nodeName"):
-            used[node] += milli(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+            used[node] += milli_value(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
     for node in nodes:
-        assert used[node["metadata"]["name"]] <= milli(node["status"]["allocatable"]["cpu"])
+        assert used[node["metadata"]["name"]] <= milli_value(node["status"]["allocatable"]["cpu"])
 
 
 async def test_a_daemon_killed_in_the_middle_goes_on_where_it_was(plane: ControlPlane) -> None:
@@ -61,7 +61,7 @@ async def test_a_daemon_killed_in_the_middle_goes_on_where_it_was(plane: Control
             posted += 1
 
     async def under_way() -> bool:
-        assert first.process.returncode is None, first.lines()
+        assert first.process.returncode is None, first.log_lines()
         return await _bound(plane) > 20
 
     async with asyncio.TaskGroup() as group:
@@ -72,12 +72,12 @@ async def test_a_daemon_killed_in_the_middle_goes_on_where_it_was(plane: Control
     second = await Daemon.start(plane)
 
     async def all_bound() -> bool:
-        assert second.process.returncode is None, second.lines()
+        assert second.process.returncode is None, second.log_lines()
         return await _bound(plane) == 500
 
     await until(all_bound, within=60, what="all bindings")
     await _assert_nothing_over_capacity(plane)
-    assert await second.stop() == 0, second.lines()
+    assert await second.stop() == 0, second.log_lines()
 
 
 async def test_the_events_and_conditions_read_as_kube_schedulers(plane: ControlPlane) -> None:
@@ -108,8 +108,8 @@ async def test_the_events_and_conditions_read_as_kube_schedulers(plane: ControlP
     daemon.process.send_signal(signal.SIGUSR2)
 
     async def examined() -> bool:
-        assert "engine.inconsistent" not in daemon.lines(), daemon.lines()
-        return "engine.consistent" in daemon.lines()
+        assert "engine.inconsistent" not in daemon.log_lines(), daemon.log_lines()
+        return "engine.consistent" in daemon.log_lines()
 
     await until(examined, what="the core's report on itself")
 
@@ -119,7 +119,7 @@ async def test_the_events_and_conditions_read_as_kube_schedulers(plane: ControlP
         return (await plane.get(f"{PODS}/too-big"))["spec"].get("nodeName") == "n2"
 
     await until(woken, what="the binding to the node that came later")
-    assert await daemon.stop() == 0, daemon.lines()
+    assert await daemon.stop() == 0, daemon.log_lines()
 
 
 async def test_of_two_replicas_one_leads_and_the_other_takes_over(plane: ControlPlane) -> None:
@@ -127,18 +127,18 @@ async def test_of_two_replicas_one_leads_and_the_other_takes_over(plane: Control
     replicas = [await Daemon.start(plane, f"replica-{n}") for n in range(2)]
 
     async def one_leads() -> bool:
-        return any("lease.acquired" in replica.lines() for replica in replicas)
+        return any("lease.acquired" in replica.log_lines() for replica in replicas)
 
     await until(one_leads, what="a leader")
-    leader, standby = sorted(replicas, key=lambda r: "lease.acquired" not in r.lines())
-    assert "lease.acquired" not in standby.lines()
+    leader, standby = sorted(replicas, key=lambda r: "lease.acquired" not in r.log_lines())
+    assert "lease.acquired" not in standby.log_lines()
     await plane.post(PODS, a_pod("before"))
     await until(_is_bound(plane, "before"), what="the leader's binding")
     await leader.kill()
     await plane.post(PODS, a_pod("after"))
     # The lease must end, the next try come, and the standby list the cluster.
     await until(_is_bound(plane, "after"), what="the standby's binding")
-    assert await standby.stop() == 0, standby.lines()
+    assert await standby.stop() == 0, standby.log_lines()
     lease = "/apis/coordination.k8s.io/v1/namespaces/arranger-system/leases/arranger"
     assert not (await plane.get(lease))["spec"].get("holderIdentity"), "released on shutdown"
 

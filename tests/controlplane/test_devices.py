@@ -156,7 +156,7 @@ async def test_cards_are_given_once_whoever_restarts(plane: ControlPlane) -> Non
     assert {name: card for name, card in after.items() if name != late} == {
         name: card for name, card in cards.items() if name != gone
     }, "nobody else's card has changed"
-    assert await second.stop() == 0, second.lines()
+    assert await second.stop() == 0, second.log_lines()
 
 
 async def test_a_gang_gets_all_of_its_cards_or_none(plane: ControlPlane) -> None:
@@ -175,7 +175,7 @@ async def test_a_gang_gets_all_of_its_cards_or_none(plane: ControlPlane) -> None
     await _end(plane, "a")
     await _until_bound(plane, 4)
     assert sorted(await _cards_of(plane)) == ["b", "g0", "g1", "g2"]
-    assert await daemon.stop() == 0, daemon.lines()
+    assert await daemon.stop() == 0, daemon.log_lines()
 
 
 async def test_whatever_we_write_is_taken_by_the_api_server(plane: ControlPlane) -> None:
@@ -241,4 +241,4 @@ async def test_whatever_we_write_is_taken_by_the_api_server(plane: ControlPlane)
     ]
     seen = (await plane.get(f"{CLAIMS}/monitor"))["status"]["allocation"]["devices"]["results"]
     assert [each["adminAccess"] for each in seen] == [True] * 3
-    assert await daemon.stop() == 0, daemon.lines()
+    assert await daemon.stop() == 0, daemon.log_lines()

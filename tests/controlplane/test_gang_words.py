@@ -10,7 +10,7 @@ import pytest
 from tests.builders import a_pod
 from tests.controlplane.admin import until
 from tests.controlplane.harness import a_node
-from tests.controlplane.town import Town
+from tests.controlplane.town import ClusterHarness
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
@@ -27,7 +27,7 @@ NO_ROOM = (
 )
 
 
-class GangTown(Town):
+class GangClusterHarness(ClusterHarness):
     async def create(self, *numbers: int) -> None:
         """Create pods of one CPU, of a gang of three that keeps nodes for a quarter of a minute."""
         for n in numbers:
@@ -59,7 +59,7 @@ class GangTown(Town):
 
 
 async def test_a_gang_that_runs_out_of_time_says_so_and_waits_for_its_owner() -> None:
-    async with GangTown.of([a_node("n1", cpu="2")], served=[GANGS]) as town:
+    async with GangClusterHarness.start([a_node("n1", cpu="2")], served=[GANGS]) as town:
         await town.create(0, 1)
 
         async def miss_one() -> bool:

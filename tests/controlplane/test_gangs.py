@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from arranger.api.quantity import milli
-from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.api.quantity import milli_value
+from arranger.embedded.bundled_crds import bundled_crds
 from tests.controlplane.daemon import REPO, Daemon, install_rbac
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane, a_node, until
@@ -38,7 +38,7 @@ async def plane() -> AsyncIterator[ControlPlane]:
     skip_without_binary()
     async with ControlPlane(controllers=True) as running:
         await install_rbac(running)
-        await running.apply(shipped_definitions())
+        await running.apply(bundled_crds())
         await running.until_served(POD_GROUPS)
         yield running
 
@@ -103,13 +103,13 @@ async def _check(plane: ControlPlane) -> None:
     used: Counter[str] = Counter()
     for pod in pods:
         if _runs(pod):
-            used[pod["spec"]["nodeName"]] += milli("100m")
-    assert all(each <= milli("5") for each in used.values()), used
+            used[pod["spec"]["nodeName"]] += milli_value("100m")
+    assert all(each <= milli_value("5") for each in used.values()), used
 
 
 async def _until_bound(plane: ControlPlane, least: int, daemon: Daemon) -> None:
     async def reached() -> bool:
-        assert daemon.process.returncode is None, daemon.lines()
+        assert daemon.process.returncode is None, daemon.log_lines()
         return _bound(await _pods(plane)).total() >= least
 
     await until(reached, what=f"{least} Bindings")
@@ -130,7 +130,7 @@ async def test_ten_of_twenty_gangs_of_fifty_run_and_the_others_follow_though_it_
     second = await Daemon.start(plane, "second")
 
     async def ten_run() -> bool:
-        assert second.process.returncode is None, second.lines()
+        assert second.process.returncode is None, second.log_lines()
         pods = await _pods(plane)
         told = [p for p in pods if "nodeName" in p["spec"] or _why(p)["message"].startswith("0/10")]
         return len(pods) == len(told) == 20 * SIZE and _bound(pods).total() == 10 * SIZE
@@ -149,14 +149,14 @@ async def test_ten_of_twenty_gangs_of_fifty_run_and_the_others_follow_though_it_
     await _check(plane)
 
     async def all_complete() -> bool:
-        assert third.process.returncode is None, third.lines()
+        assert third.process.returncode is None, third.log_lines()
         await _finish(plane)
         jobs = (await plane.get(JOBS))["items"]
         return [_is_complete(job) for job in jobs] == 20 * [True]
 
     await until(all_complete, what="the end of all Jobs")
     await _check(plane)
-    assert await third.stop() == 0, third.lines()
+    assert await third.stop() == 0, third.log_lines()
 
 
 async def _all_know_why(plane: ControlPlane) -> bool:
@@ -193,7 +193,7 @@ async def test_the_examples_run_whole_and_to_their_end(plane: ControlPlane) -> N
     total = sum(EXAMPLES.values())
 
     async def all_told() -> bool:
-        assert daemon.process.returncode is None, daemon.lines()
+        assert daemon.process.returncode is None, daemon.log_lines()
         told = [pod for pod in await _pods(plane) if _why(pod)["message"].startswith("0/1 nodes")]
         return len(told) == total
 
@@ -208,7 +208,7 @@ async def test_the_examples_run_whole_and_to_their_end(plane: ControlPlane) -> N
         return [_is_complete(job) for job in jobs] == 5 * [True]
 
     await until(all_complete, what="the end of the examples' Jobs")
-    assert await daemon.stop() == 0, daemon.lines()
+    assert await daemon.stop() == 0, daemon.log_lines()
 
 
 def _is_complete(job: Object) -> bool:

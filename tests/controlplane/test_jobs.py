@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.controlplane.daemon import manifests
 from tests.controlplane.harness import a_node, until
-from tests.controlplane.town import Town
+from tests.controlplane.town import ClusterHarness
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
@@ -26,7 +26,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CARD = "NVIDIA-GeForce-RTX-4090"
 
 
-class JobTown(Town):
+class JobClusterHarness(ClusterHarness):
     """A town of Volcano's Jobs."""
 
     async def until_phase(self, name: str, phase: str) -> Object:
@@ -34,14 +34,14 @@ class JobTown(Town):
         status: Object = {}
 
         async def reached() -> bool:
-            self.alive()
+            self.assert_alive()
             status.update((await self.plane.get(f"{JOBS}/{name}")).get("status") or {})
             return bool(status.get("state", {}).get("phase") == phase)
 
         try:
             await until(reached)
         except TimeoutError:
-            raise AssertionError(f"{status}\n{self.controllers.lines()}") from None
+            raise AssertionError(f"{status}\n{self.controllers.log_lines()}") from None
         return status
 
     async def pods(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class JobTown(Town):
         found: dict[str, str] = {}
 
         async def reached() -> bool:
-            self.alive()
+            self.assert_alive()
             found.clear()
             found.update(await self.pods())
             return found == expected
@@ -65,7 +65,7 @@ class JobTown(Town):
         try:
             await until(reached)
         except TimeoutError:
-            raise AssertionError(f"{found}\n{self.lines()}") from None
+            raise AssertionError(f"{found}\n{self.log_lines()}") from None
 
     async def evict(self, pod: str) -> None:
         """As the scheduler does it: a condition that says why, and then a delete."""
@@ -92,14 +92,14 @@ class JobTown(Town):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[JobTown]:
+async def town() -> AsyncIterator[JobClusterHarness]:
     """One node of eight cards."""
-    async with JobTown.of([_node()], served=[JOBS, GROUPS]) as town:
+    async with JobClusterHarness.start([_node()], served=[JOBS, GROUPS]) as town:
         yield town
 
 
 @pytest.mark.parametrize("action", ["AbortJob", "RestartJob"])
-async def test_training_gives_way_whole(town: JobTown, action: str) -> None:
+async def test_training_gives_way_whole(town: JobClusterHarness, action: str) -> None:
     for manifest in _training(action):
         await town.plane.apply([manifest])
     both = {"training-low-worker1-0": "Running", "training-low-worker2-0": "Running"}
@@ -125,7 +125,9 @@ async def test_training_gives_way_whole(town: JobTown, action: str) -> None:
     assert (status["version"], status["retryCount"]) == (1, 0)
 
 
-async def test_servers_before_workers_and_all_of_it_goes_with_the_job(town: JobTown) -> None:
+async def test_servers_before_workers_and_all_of_it_goes_with_the_job(
+    town: JobClusterHarness,
+) -> None:
     await town.plane.apply(manifests("examples/jobs/parameter-server.yaml"))
     workers = {f"mnist-worker-{n}": "Running" for n in range(3)}
     await town.until_pods({"mnist-ps-0": "Running", **workers})
@@ -151,7 +153,7 @@ async def test_servers_before_workers_and_all_of_it_goes_with_the_job(town: JobT
     await until(gone, what="what belongs to the job")
 
 
-async def _items(town: JobTown, plural: str) -> list[Object]:
+async def _items(town: JobClusterHarness, plural: str) -> list[Object]:
     return list((await town.plane.get(f"/api/v1/namespaces/default/{plural}"))["items"])
 
 

@@ -16,24 +16,24 @@ from arranger.api.effects import (
     Bind,
     DeletePod,
     Effect,
+    ObjectKey,
     ObjectRef,
     Outcome,
     PatchPodStatus,
     PodCondition,
-    PodRef,
     PublishEvent,
     Refused,
 )
 from arranger.api.types.core import Pod
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.connection_pool import RawPool
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.connection_pool import ConnectionPool
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.kubeconfig import load_kubeconfig
 from arranger.kube.client.transport import Transport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
-from arranger.kube.writes.dispatcher import Writer
+from arranger.kube.writes.dispatcher import ApiDispatcher
 from tests.controlplane.harness import ControlPlane, a_node, a_pod, until
 
 pytestmark = [
@@ -69,14 +69,14 @@ async def namespace_of(plane: ControlPlane, name: str) -> str:
     return name
 
 
-async def ref(plane: ControlPlane, namespace: str, name: str) -> PodRef:
+async def ref(plane: ControlPlane, namespace: str, name: str) -> ObjectKey:
     pod = await plane.post(PODS.format(namespace), a_pod(name, namespace=namespace))
-    return PodRef(namespace, name, pod["metadata"]["uid"])
+    return ObjectKey(namespace, name, pod["metadata"]["uid"])
 
 
 @asynccontextmanager
 async def connected(
-    plane: ControlPlane, make: Callable[[Access], Transport] = HttpTransport
+    plane: ControlPlane, make: Callable[[ApiServerConfig], Transport] = HttpTransport
 ) -> AsyncIterator[Transport]:
     """A way in, closed whatever happens: left to the collector, it would fail another test."""
     transport = make(await load_kubeconfig(str(plane.kubeconfig("edge"))))
@@ -98,9 +98,11 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task
 
 
 @asynccontextmanager
-async def edge(plane: ControlPlane, make: Callable[[Access], Transport]) -> AsyncIterator[Writer]:
+async def edge(
+    plane: ControlPlane, make: Callable[[ApiServerConfig], Transport]
+) -> AsyncIterator[ApiDispatcher]:
     async with connected(plane, make) as transport:
-        writer = Writer(transport, may_write=lambda: True, host="edge", rng=random.Random(1))
+        writer = ApiDispatcher(transport, may_write=lambda: True, host="edge", rng=random.Random(1))
         async with running(writer.run()) as written:
             yield writer
             await writer.drain()
@@ -108,15 +110,15 @@ async def edge(plane: ControlPlane, make: Callable[[Access], Transport]) -> Asyn
             await written
 
 
-async def outcome_of(writer: Writer, effect: Effect) -> Outcome:
+async def outcome_of(writer: ApiDispatcher, effect: Effect) -> Outcome:
     final: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     writer.submit(effect, final.set_result)
     return await final
 
 
-@pytest.mark.parametrize("make", [HttpTransport, RawPool], ids=["aiohttp", "raw pool"])
+@pytest.mark.parametrize("make", [HttpTransport, ConnectionPool], ids=["aiohttp", "raw pool"])
 async def test_effects_have_the_outcomes_the_edge_takes_them_to_have(
-    control_plane: ControlPlane, make: Callable[[Access], Transport]
+    control_plane: ControlPlane, make: Callable[[ApiServerConfig], Transport]
 ) -> None:
     plane = control_plane
     ns = await namespace_of(plane, f"edge-effects-{make.__name__.lower()}")
@@ -183,7 +185,7 @@ async def test_events_are_accepted_and_become_series(control_plane: ControlPlane
 
         await until(reached, what=f"events of {expected} occurrences")
 
-    async with edge(plane, RawPool) as writer:
+    async with edge(plane, ConnectionPool) as writer:
         writer.submit(event)
         await until_counted(1)
         writer.submit(event)
@@ -212,10 +214,10 @@ async def test_a_reflector_follows_a_hundred_bindings(
     async def empty() -> bool:
         return not store.pods
 
-    async with connected(plane) as transport, edge(plane, RawPool) as writer:
+    async with connected(plane) as transport, edge(plane, ConnectionPool) as writer:
         path, rng = PODS.format(ns), random.Random(1)
         reflector = Reflector(transport, path, Decoder(Pod), store, rng=rng)
-        reflector._streaming = streaming
+        reflector._use_watch_list = streaming
         async with running(reflector.run()):
             await asyncio.wait_for(reflector.synced.wait(), 30)
             assert len(store.pods) == 100
@@ -228,8 +230,8 @@ async def test_a_reflector_follows_a_hundred_bindings(
                 writer.submit(DeletePod(pod, grace_seconds=0))
             await until(empty, what="the deletions")
             assert store.full_states == 1
-            assert reflector._streaming is streaming
-            assert reflector.trouble == ""
+            assert reflector._use_watch_list is streaming
+            assert reflector.last_error == ""
 
 
 async def _are(outcomes: list[Outcome], count: int) -> bool:
@@ -242,7 +244,7 @@ async def test_a_resource_not_served_is_absent(control_plane: ControlPlane) -> N
         reflector = Reflector(transport, path, Decoder(Pod), Store(), rng=random.Random(1))
         async with running(reflector.run()):
             await asyncio.wait_for(reflector.synced.wait(), 30)
-            assert reflector.absent
+            assert reflector.not_served
 
 
 async def test_a_lease_is_taken_kept_released_and_taken_over(control_plane: ControlPlane) -> None:

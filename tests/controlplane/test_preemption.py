@@ -122,7 +122,7 @@ async def test_what_is_written_of_an_eviction_is_what_kube_scheduler_writes(
 ) -> None:
     daemon = await Daemon.start(plane)
     ours = await _story(plane, "arranger")
-    assert await daemon.stop() == 0, daemon.lines()
+    assert await daemon.stop() == 0, daemon.log_lines()
     await plane.start_scheduler()
     theirs = await _story(plane, "default-scheduler")
     assert ours == theirs

@@ -19,7 +19,7 @@ import pytest_asyncio
 from arranger.embedded.kubelet import HollowKubelets
 from tests.controlplane.daemon import REPO, manifests
 from tests.controlplane.harness import a_node, until
-from tests.controlplane.town import Town
+from tests.controlplane.town import ClusterHarness
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
 
@@ -37,16 +37,16 @@ MERGE = "application/merge-patch+json"
 class Kubelets(HollowKubelets):
     """They end containers before they remove a pod, which the Job controller waits for."""
 
-    async def _act(self, action: str, uid: str, pod: Object) -> None:
+    async def _execute(self, action: str, uid: str, pod: Object) -> None:
         if action == "remove":
             meta = pod["metadata"]
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
             body = json.dumps({"metadata": {"uid": uid}, "status": {"phase": "Failed"}})
             await self._transport.request("PATCH", path, body=body.encode(), content_type=MERGE)
-        await super()._act(action, uid, pod)
+        await super()._execute(action, uid, pod)
 
 
-class QueueTown(Town):
+class QueueClusterHarness(ClusterHarness):
     """A town of queues."""
 
     async def apply(self, file: str) -> None:
@@ -75,7 +75,7 @@ class QueueTown(Town):
         found: dict[str, int] = {}
 
         async def reached() -> bool:
-            self.alive()
+            self.assert_alive()
             found.clear()
             found.update(await self.running())
             return found == wanted
@@ -87,7 +87,7 @@ class QueueTown(Town):
         found: dict[str, object] = {}
 
         async def reached() -> bool:
-            self.alive()
+            self.assert_alive()
             found.clear()
             found.update((await self._rows())[queue])
             return {name: found[name] for name in expected} == expected
@@ -98,7 +98,7 @@ class QueueTown(Town):
         try:
             await until(reached)
         except TimeoutError:
-            raise AssertionError(f"{found}\n{self.lines()}") from None
+            raise AssertionError(f"{found}\n{self.log_lines()}") from None
 
     async def _rows(self) -> dict[str, dict[str, object]]:
         connector = aiohttp.TCPConnector(ssl=self.plane.ssl_context())
@@ -147,15 +147,19 @@ class QueueTown(Town):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[QueueTown]:
+async def town() -> AsyncIterator[QueueClusterHarness]:
     """One node of eight cards, and the queues of the example."""
     (config,) = manifests("examples/queues/config.yaml")
-    async with QueueTown.of([_node()], served=[QUEUES], config=config, kubelets=Kubelets) as town:
+    async with QueueClusterHarness.start(
+        [_node()], served=[QUEUES], config=config, kubelets=Kubelets
+    ) as town:
         await town.apply("queues/queues.yaml")
         yield town
 
 
-async def test_by_day_inference_takes_and_by_night_training_comes_back(town: QueueTown) -> None:
+async def test_by_day_inference_takes_and_by_night_training_comes_back(
+    town: QueueClusterHarness,
+) -> None:
     await town.until_printed("training", State="Open", Cards=f"{CARD}: 0/8", Reclaimable=True)
     await town.apply("queues/training.yaml")
     await town.until_running(training_high=1, training_medium=1, training_low=1)
@@ -190,7 +194,9 @@ async def test_by_day_inference_takes_and_by_night_training_comes_back(town: Que
     assert await town.told("training-high", "Preempted") == []
 
 
-async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(town: QueueTown) -> None:
+async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(
+    town: QueueClusterHarness,
+) -> None:
     await town.apply("queues/training.yaml")
     await town.until_running(training_high=1, training_medium=1, training_low=1)
     closed = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
@@ -215,7 +221,7 @@ async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(town: 
     ("action", "left"), [("AbortJob", {}), ("RestartJob", {"training-low": 2})]
 )
 async def test_a_job_of_two_that_gives_way_does_so_whole(
-    town: QueueTown, action: str, left: dict[str, int]
+    town: QueueClusterHarness, action: str, left: dict[str, int]
 ) -> None:
     objects = list(manifests("examples/jobs/training.yaml"))
     job = objects[-1]

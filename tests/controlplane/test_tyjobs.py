@@ -15,7 +15,7 @@ import yaml
 
 from tests.controlplane.daemon import REPO, Daemon
 from tests.controlplane.harness import a_node, a_pod, until
-from tests.controlplane.town import Town
+from tests.controlplane.town import ClusterHarness
 from tests.tyjobs import a_template, a_tyjob
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
@@ -27,12 +27,12 @@ JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-class TyjobTown(Town):
+class TYJobClusterHarness(ClusterHarness):
     """A town of TYJobs."""
 
     async def jobs(self) -> dict[str, Object]:
         """TYJobs by name."""
-        self.alive()
+        self.assert_alive()
         return {job["metadata"]["name"]: job for job in (await self.plane.get(JOBS))["items"]}
 
     async def until_stages(self, expected: dict[str, str], *, within: float = 30.0) -> None:
@@ -47,7 +47,7 @@ class TyjobTown(Town):
             await until(reached, within=within)
         except TimeoutError:
             found = {name: _status(jobs[name]) for name in expected}
-            raise AssertionError(f"{found}\n{self.controllers.lines()}") from None
+            raise AssertionError(f"{found}\n{self.controllers.log_lines()}") from None
 
     async def pods_of(self, job: str) -> dict[str, Object]:
         """A job's pods by name."""
@@ -58,15 +58,15 @@ class TyjobTown(Town):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[TyjobTown]:
+async def town() -> AsyncIterator[TYJobClusterHarness]:
     """Four nodes of eight CPU."""
     nodes = [a_node(f"n{n}", cpu="8") for n in range(4)]
-    async with TyjobTown.of(nodes, served=[JOBS]) as town:
+    async with TYJobClusterHarness.start(nodes, served=[JOBS]) as town:
         yield town
 
 
 async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and_a_deployment(
-    town: TyjobTown,
+    town: TYJobClusterHarness,
 ) -> None:
     brief = a_template(run_seconds="5")
     files = sorted((REPO / "examples/tyjobs").iterdir())
@@ -103,7 +103,7 @@ async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and
 
 
 async def test_a_job_loses_its_leader_while_its_controllers_are_dead(
-    town: TyjobTown,
+    town: TYJobClusterHarness,
 ) -> None:
     await town.plane.post(JOBS, a_tyjob(workers=2, least=2, restartLimit=0))
     await town.until_stages({"job": "Running"})

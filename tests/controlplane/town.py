@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.kubeconfig import load_access
+from arranger.kube.client.kubeconfig import load_api_server_config
 from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 
 @dataclass
-class Town:
+class ClusterHarness:
     """See the module; a test's own town adds what it looks at.
 
     Attributes:
@@ -33,7 +33,7 @@ class Town:
 
     @classmethod
     @asynccontextmanager
-    async def of(
+    async def start(
         cls,
         nodes: Iterable[Object],
         *,
@@ -50,32 +50,34 @@ class Town:
         skip_without_binary()
         async with ControlPlane(controllers=True) as plane:
             await install_rbac(plane)
-            await plane.apply(shipped_definitions())
+            await plane.apply(bundled_crds())
             files = ("manifests/30-config.yaml", "manifests/60-controllers-rbac.yaml")
             await plane.apply(manifests(*files))
             for path in served:
                 await plane.until_served(path)
             await plane.post_all("/api/v1/nodes", nodes)
-            transport = HttpTransport(await load_access(str(plane.kubeconfig("kubelets")), None))
+            transport = HttpTransport(
+                await load_api_server_config(str(plane.kubeconfig("kubelets")), None)
+            )
             working = asyncio.create_task(kubelets(transport).run())
             try:
                 scheduler = await Daemon.start(plane, config=config)
                 town = cls(plane, scheduler, await Daemon.controllers(plane))
                 yield town
                 for daemon in (town.scheduler, town.controllers):
-                    assert "orbidden" not in daemon.lines()
-                    assert await daemon.stop() == 0, daemon.lines()
+                    assert "orbidden" not in daemon.log_lines()
+                    assert await daemon.stop() == 0, daemon.log_lines()
             finally:
                 working.cancel()
                 with suppress(asyncio.CancelledError):
                     await working
                 await transport.close()
 
-    def alive(self) -> None:
+    def assert_alive(self) -> None:
         """Nobody has ended."""
         for daemon in (self.scheduler, self.controllers):
-            assert daemon.process.returncode is None, daemon.lines()
+            assert daemon.process.returncode is None, daemon.log_lines()
 
-    def lines(self) -> str:
+    def log_lines(self) -> str:
         """What both daemons have logged."""
-        return self.controllers.lines() + self.scheduler.lines()
+        return self.controllers.log_lines() + self.scheduler.log_lines()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import sys
 
-from tests.differential.generating import snapshot_of
+from tests.differential.generating import random_snapshot
 from tests.differential.oracle import Oracle
-from tests.differential.trial import trial
+from tests.differential.trial import compare_with_oracle
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     found = 0
     with Oracle() as oracle:
         for seed in seeds:
-            if (finding := trial(snapshot_of(seed), oracle)) is not None:
+            if (finding := compare_with_oracle(random_snapshot(seed), oracle)) is not None:
                 found += 1
                 sys.stdout.write(f"seed {seed}:\n{finding}\n\n")
                 sys.stdout.flush()

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, lines, write
-from tests.differential.generating import snapshot_of
+from tests.differential.generating import random_snapshot
 from tests.differential.oracle import Oracle
 
 RANDOM = "random.jsonl.gz"
@@ -23,8 +23,8 @@ RANDOM = "random.jsonl.gz"
 def judged(line: str, oracle: Oracle) -> str:
     """The line as the generator and the oracle have it today."""
     entry: dict[str, Any] = json.loads(line)
-    snapshot = snapshot_of(entry["seed"]) if "seed" in entry else entry["snapshot"]
-    verdicts, known = oracle.judge(snapshot), entry.get("verdicts", [])
+    snapshot = random_snapshot(entry["seed"]) if "seed" in entry else entry["snapshot"]
+    verdicts, known = oracle.evaluate(snapshot), entry.get("verdicts", [])
     if len(known) == len(verdicts) and not any(map(differences, known, verdicts)):
         verdicts = known
     today = {**entry, "snapshot": snapshot, "verdicts": verdicts}

@@ -43,10 +43,10 @@ FEATURES = (
     "zones",
 )
 #: What makes pods contend for room, so that some are evicted, and what keeps them from it.
-CONTESTED = frozenset({"full", "priorities"})
-QUIET = frozenset({"cordons", "gpus", "never", "ports", "roomy", "taints"})
+PREEMPTION_FEATURES = frozenset({"full", "priorities"})
+PREEMPTION_BLOCKERS = frozenset({"cordons", "gpus", "never", "ports", "roomy", "taints"})
 #: Labels that are compared as numbers, where they are some.
-RANKS = ("1", "2", "5", "x", "007", "99999999999999999999")
+RANK_LABELS = ("1", "2", "5", "x", "007", "99999999999999999999")
 NAMESPACES = ("default", "blue", "green")
 IMAGES = {
     "repo/web:v1": 300,
@@ -62,16 +62,16 @@ KUBELET_FEATURES = (
 )
 
 
-def snapshot_of(seed: int) -> Json:
+def random_snapshot(seed: int) -> Json:
     """The snapshot of a seed, in the format of the conformance corpora."""
     random = Random(seed)
     share = random.choice((0.15, 0.25, 0.35, 0.5))
     features = frozenset(f for f in FEATURES if random.random() < share)
     if random.random() < 0.4:
-        features = (features - QUIET) | CONTESTED
+        features = (features - PREEMPTION_BLOCKERS) | PREEMPTION_FEATURES
     if seed % 2 and random.random() < 0.7:
         features |= {"zones"}
-    snapshot = Cluster(random, features).snapshot()
+    snapshot = SnapshotGenerator(random, features).snapshot()
     if seed % 2:
         add_volumes(random, snapshot)
     if seed % 3 == 0:
@@ -79,7 +79,7 @@ def snapshot_of(seed: int) -> Json:
     return snapshot
 
 
-class Cluster:
+class SnapshotGenerator:
     """Makes the objects of one snapshot."""
 
     def __init__(self, random: Random, features: frozenset[str]) -> None:
@@ -91,11 +91,11 @@ class Cluster:
     def snapshot(self) -> Json:
         """All sections; pods are judged by 1 to 4 pending ones."""
         random = self._random
-        nodes = [self._node(f"n{i}") for i in range(random.randint(1, self._most(5, 12)))]
+        nodes = [self._node(f"n{i}") for i in range(random.randint(1, self._limit(5, 12)))]
         names = [node["metadata"]["name"] for node in nodes]
         if self._has("strays", 0.3):
             names.append("gone")
-        pods = [self._bound(f"b{i}", names) for i in range(random.randint(0, self._most(10, 40)))]
+        pods = [self._bound(f"b{i}", names) for i in range(random.randint(0, self._limit(10, 40)))]
         return {
             "nodes": nodes,
             "pods": pods,
@@ -108,7 +108,7 @@ class Cluster:
     def _has(self, feature: str, chance: float) -> bool:
         return feature in self._features and self._random.random() < chance
 
-    def _most(self, usual: int, large: int) -> int:
+    def _limit(self, usual: int, large: int) -> int:
         return large if "large" in self._features else usual
 
     def _namespaces(self) -> list[Json]:
@@ -135,7 +135,7 @@ class Cluster:
             labels["topology.kubernetes.io/region"] = random.choice(("r1", "r2"))
         if self._has("unlabelled", 0.1):
             del labels[HOST]
-        for key, values in (("disk", ("ssd", "hdd")), ("rank", RANKS)):
+        for key, values in (("disk", ("ssd", "hdd")), ("rank", RANK_LABELS)):
             if random.random() < 0.5:
                 labels[key] = random.choice(values)
         allocatable = {
@@ -215,10 +215,10 @@ class Cluster:
         # Two running pods cannot have taken one port of one node.
         taken = self._ports.setdefault(node, set())
         for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
-            ports = [p for p in container.pop("ports", ()) if not _claims(p) & taken]
+            ports = [p for p in container.pop("ports", ()) if not _port_keys(p) & taken]
             if ports:
                 container["ports"] = ports[:1]
-                taken.update(_claims(ports[0]))
+                taken.update(_port_keys(ports[0]))
         return pod
 
     def _pending(self, name: str) -> Json:
@@ -276,7 +276,7 @@ class Cluster:
         ]
 
 
-def _claims(port: Json) -> set[tuple[str, int]]:
+def _port_keys(port: Json) -> set[tuple[str, int]]:
     return {(port.get("protocol", "TCP"), port["hostPort"])}
 
 

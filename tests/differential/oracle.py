@@ -48,7 +48,7 @@ class Oracle:
     ) -> None:
         self._process.communicate()
 
-    def judge(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+    def evaluate(self, snapshot: Snapshot) -> list[dict[str, Any]]:
         """kube-scheduler's verdicts on the pending pods of a snapshot.
 
         Raises:

@@ -50,8 +50,8 @@ REQUIRED: Final = frozenset(
 )
 
 
-def shrink(value: Json, shows: Callable[[Json], bool]) -> Json:
-    """The smallest value found by dropping parts, big ones first, while ``shows`` stays true.
+def shrink(value: Json, still_fails: Callable[[Json], bool]) -> Json:
+    """The smallest value found by dropping parts, big ones first, while ``still_fails`` stays true.
 
     No part (an element of a list, a key that may be left out) can be dropped from what is returned.
     """
@@ -59,7 +59,7 @@ def shrink(value: Json, shows: Callable[[Json], bool]) -> Json:
     while again:
         again = False
         for path in sorted(_paths(value), key=len):
-            if (smaller := _without(value, path)) is not None and shows(smaller):
+            if (smaller := _without(value, path)) is not None and still_fails(smaller):
                 value, again = smaller, True
     return value
 

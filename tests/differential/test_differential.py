@@ -9,9 +9,9 @@ import pytest
 from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, entries
 from tests.conformance.test_named_cases import CASES, load
-from tests.differential.generating import snapshot_of
+from tests.differential.generating import random_snapshot
 from tests.differential.oracle import Oracle, oracle_path
-from tests.differential.trial import trial
+from tests.differential.trial import compare_with_oracle
 
 pytestmark = pytest.mark.controlplane
 
@@ -31,7 +31,7 @@ def test_oracle_says_what_the_corpus_says(file: str, oracle: Oracle) -> None:
     different = [
         f"line {line}: {difference}"
         for line, entry in entries(file, 0, 1)
-        for wanted, got in zip(entry["verdicts"], oracle.judge(entry["snapshot"]), strict=True)
+        for wanted, got in zip(entry["verdicts"], oracle.evaluate(entry["snapshot"]), strict=True)
         for difference in differences(wanted, got)
     ]
     assert different == []
@@ -40,9 +40,9 @@ def test_oracle_says_what_the_corpus_says(file: str, oracle: Oracle) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_oracle_says_what_the_named_case_says(name: str, oracle: Oracle) -> None:
     case = load(name)
-    assert oracle.judge(case["snapshot"]) == case["verdicts"]
+    assert oracle.evaluate(case["snapshot"]) == case["verdicts"]
 
 
 def test_random_snapshots_are_judged_as_kube_scheduler_does(oracle: Oracle) -> None:
-    findings = {seed: trial(snapshot_of(seed), oracle) for seed in SEEDS}
+    findings = {seed: compare_with_oracle(random_snapshot(seed), oracle) for seed in SEEDS}
     assert {seed: str(found) for seed, found in findings.items() if found is not None} == {}

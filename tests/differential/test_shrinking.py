@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.generating import snapshot_of
+from tests.differential.generating import random_snapshot
 from tests.differential.shrinking import shrink
 
 Json = dict[str, Any]
@@ -45,4 +45,4 @@ def test_shrinking(case: str) -> None:
 
 
 def test_a_seed_makes_one_snapshot() -> None:
-    assert snapshot_of(7) == snapshot_of(7) != snapshot_of(8)
+    assert random_snapshot(7) == random_snapshot(7) != random_snapshot(8)

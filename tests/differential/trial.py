@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from arranger.explain import Snapshot, SnapshotError, judge
+from arranger.explain import Snapshot, SnapshotError, evaluate
 from tests.conformance.comparing import differences
 from tests.differential.oracle import Oracle, OracleError
 from tests.differential.shrinking import shrink
 
 
 @dataclass(frozen=True)
-class Finding:
+class Disagreement:
     """The smallest snapshot found on which we and kube-scheduler disagree, with its verdicts."""
 
     differences: list[str]
@@ -25,7 +25,7 @@ class Finding:
         )
 
 
-def trial(snapshot: dict[str, Any], oracle: Oracle) -> Finding | None:
+def compare_with_oracle(snapshot: dict[str, Any], oracle: Oracle) -> Disagreement | None:
     """Judge a snapshot; None if we agree with kube-scheduler.
 
     Raises:
@@ -36,23 +36,23 @@ def trial(snapshot: dict[str, Any], oracle: Oracle) -> Finding | None:
     if not fields:
         return None
 
-    def shows(smaller: dict[str, Any]) -> bool:
+    def still_differs(smaller: dict[str, Any]) -> bool:
         # Shrinking must not end in another difference than it began with.
         try:
             return not fields.isdisjoint(_differing_fields(smaller, oracle))
         except (OracleError, SnapshotError):
             return False  # so small that it means nothing any more
 
-    smallest = shrink(snapshot, shows)
-    return Finding(
+    smallest = shrink(snapshot, still_differs)
+    return Disagreement(
         _disagreements(smallest, oracle),
-        {"snapshot": smallest, "verdicts": oracle.judge(smallest)},
+        {"snapshot": smallest, "verdicts": oracle.evaluate(smallest)},
     )
 
 
 def _disagreements(snapshot: dict[str, Any], oracle: Oracle) -> list[str]:
-    ours = judge(Snapshot.parse(snapshot))
-    theirs = oracle.judge(snapshot)
+    ours = evaluate(Snapshot.parse(snapshot))
+    theirs = oracle.evaluate(snapshot)
     pairs = zip(theirs, ours, strict=True)
     return [line for wanted, got in pairs for line in differences(wanted, got)]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.stage import Stage
+from tests.simulation.stage import SimulationHarness
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[SimulationHarness]:
     """A stage on which everything must be in order in the end."""
-    stage = Stage()
+    stage = SimulationHarness()
     yield stage
     stage.check()

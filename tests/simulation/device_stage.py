@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 
 from arranger.embedded.storage.store import Change
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
-from tests.simulation.stage import MERGE, Object, Stage
+from tests.simulation.stage import MERGE, Object, SimulationHarness
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _CLAIMS, _PODS = "resource.k8s.io/resourceclaims", "/pods"
 
 
-class Cards:
+class DeviceHarness:
     """See the module.
 
     Attributes:
@@ -26,12 +26,12 @@ class Cards:
         takes: seconds from what it sees to what it does.
     """
 
-    def __init__(self, stage: Stage, spec: Object) -> None:
+    def __init__(self, stage: SimulationHarness, spec: Object) -> None:
         self.spec = spec
         self.takes = 0.5
         self._stage = stage
         self._changed = asyncio.Event()
-        stage.cluster.store.subscribe(self._see)
+        stage.cluster.store.subscribe(self._on_change)
 
     def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
         """Create objects; the server gives uids and versions."""
@@ -58,7 +58,7 @@ class Cards:
         found = self._stage.cluster.objects("resourceclaims", "resource.k8s.io")
         return {claim["metadata"]["name"]: claim for claim in found}
 
-    def given(self) -> dict[str, list[str]]:
+    def allocated_devices(self) -> dict[str, list[str]]:
         """Claim → the devices it has, as ``pool/device``."""
         return {name: _devices(claim) for name, claim in self.claims().items() if _devices(claim)}
 
@@ -85,7 +85,7 @@ class Cards:
 
     # --- inside ------------------------------------------------------------------------------
 
-    def _see(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if change.resource in (_CLAIMS, _PODS):
             self._changed.set()
 
@@ -94,12 +94,12 @@ class Cards:
             await self._changed.wait()
             self._changed.clear()
             await asyncio.sleep(self.takes)
-            self._act()
+            self._reconcile()
 
-    def _act(self) -> None:
+    def _reconcile(self) -> None:
         pods = self._stage.cluster.objects("pods")
         for pod in pods:
-            self._make_claims(pod)
+            self._create_claims(pod)
         living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
         for name, claim in self.claims().items():
             users = claim.get("status", {}).get("reservedFor") or []
@@ -108,9 +108,9 @@ class Cards:
                 change: Object = {"reservedFor": left or None}
                 if not left:
                     change["allocation"] = None
-                self._stage.ask("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
+                self._stage.request("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
 
-    def _make_claims(self, pod: Object) -> None:
+    def _create_claims(self, pod: Object) -> None:
         meta, claims = pod["metadata"], self.claims()
         made = []
         for use in pod["spec"].get("resourceClaims", []):

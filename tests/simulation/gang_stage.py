@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.embedded.bundled_crds import shipped_definitions
-from arranger.embedded.fault_injection import BINDINGS, Lose, Rule, by
+from arranger.embedded.bundled_crds import bundled_crds
+from arranger.embedded.fault_injection import BINDINGS, DropConnection, FaultRule, from_user
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod, a_pod_group
-from tests.simulation.stage import Object, Stage
+from tests.simulation.stage import Object, SimulationHarness
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
 BUNDLES = "gang.koordinater.io/"
@@ -24,7 +24,7 @@ POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups
 MERGE = "application/merge-patch+json"
 
 #: Read once: a test that starts over after every write makes many stages.
-DEFINITIONS = tuple(shipped_definitions())
+DEFINITIONS = tuple(bundled_crds())
 
 
 def members(
@@ -54,13 +54,13 @@ def running_for(seconds: float, pods: Iterable[PodBuilder]) -> list[PodBuilder]:
 
 
 @dataclass(slots=True)
-class Demand:
+class GangRequirement:
     """What the objects themselves say about a gang, read without the scheduler's help."""
 
     minima: dict[str, int] = field(default_factory=dict)
     partners: set[str] = field(default_factory=set)
 
-    def hear(self, pod: Object) -> None:
+    def add_member(self, pod: Object) -> None:
         """Take up what a member says."""
         notes = pod["metadata"].get("annotations", {})
         if least := notes.get(BUNDLES + "minRequiredNumber"):
@@ -75,7 +75,7 @@ class Demand:
         return all(total.get(role, 0) >= least for role, least in self.minima.items())
 
 
-class GangStage(Stage):
+class GangHarness(SimulationHarness):
     """See the module.
 
     Attributes:
@@ -104,26 +104,26 @@ class GangStage(Stage):
 
     def edit_pod_group(self, name: str, **spec: Any) -> None:
         """Merge a change into a PodGroup's spec."""
-        self.ask("PATCH", f"{POD_GROUPS}/{name}", {"spec": spec}, MERGE)
+        self.request("PATCH", f"{POD_GROUPS}/{name}", {"spec": spec}, MERGE)
 
     def delete_pod_group(self, name: str) -> None:
         """Delete a PodGroup."""
-        self.ask("DELETE", f"{POD_GROUPS}/{name}")
+        self.request("DELETE", f"{POD_GROUPS}/{name}")
 
     @asynccontextmanager
     async def kubelets(self) -> AsyncIterator[None]:
         """Bound pods run, and end when they say so."""
-        running = asyncio.create_task(HollowKubelets(DirectTransport(self.cluster)).run())
+        running = asyncio.create_task(HollowKubelets(InProcessTransport(self.cluster)).run())
         try:
             yield
         finally:
             running.cancel()
             await asyncio.wait({running})
 
-    def crash(self, name: str = "one") -> Rule:
+    def crash(self, name: str = "one") -> FaultRule:
         """As ``kill -9``; stop the rule before another of that name is started."""
         self._tasks.pop(name).cancel()
-        return self.taps.on(by(name), Lose.BEFORE)
+        return self.faults.inject(from_user(name), DropConnection.BEFORE)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -140,18 +140,18 @@ class GangStage(Stage):
         """Phase → how many of a gang's pods."""
         return Counter(pod["status"].get("phase", "Pending") for pod in self.pods_of(gang))
 
-    def why(self, pod: str) -> str:
+    def condition_message(self, pod: str) -> str:
         """What the condition of a pod says; "" while it has none."""
         conditions = self.pod(pod)["status"].get("conditions") or []
         return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
 
-    def notes(self, pod: str, reason: str = "FailedScheduling") -> list[str]:
+    def event_notes(self, pod: str, reason: str = "FailedScheduling") -> list[str]:
         """What the events of a reason say about a pod."""
         events = self.cluster.objects("events", "events.k8s.io")
         about = [e for e in events if e["regarding"]["name"] == pod]
         return [e["note"] for e in about if e["reason"] == reason]
 
-    def marked(self, gang: str) -> set[str]:
+    def timed_out_pods(self, gang: str) -> set[str]:
         """Names of a gang's pods that say it ran out of time."""
         return {
             pod["metadata"]["name"]
@@ -164,20 +164,20 @@ class GangStage(Stage):
     def check(self) -> None:
         """The invariants of every stage, and those of gangs."""
         super().check()
-        self.check_whole()
+        self.check_all_or_nothing()
 
-    def check_whole(self) -> None:
+    def check_all_or_nothing(self) -> None:
         """No gang rests between nothing and its minimum, unless it had its minimum before.
 
         By the server's own history: between the first Binding and the last that the minimum needs
         it takes no longer than ``patience``, and nothing is left in between now.
         """
-        demands = self._demands()
-        times = {w.call.json["metadata"]["uid"]: w.at for w in self.taps.applied(BINDINGS)}
+        demands = self._requirements()
+        times = {w.call.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
         have: dict[str, Counter[str]] = defaultdict(Counter)
         begun: dict[frozenset[str], float] = {}
         whole: set[frozenset[str]] = set()
-        for change in self.cluster.store.since(0):
+        for change in self.cluster.store.changes_since(0):
             gang = _gang_of(change.after) if change.resource == "/pods" else ""
             if not gang or gang in self.torn:
                 continue
@@ -198,20 +198,20 @@ class GangStage(Stage):
                 begun.setdefault(together, times[uid])
         assert not begun, f"in pieces: { {g: dict(have[g]) for group in begun for g in group} }"
 
-    def _demands(self) -> dict[str, Demand]:
+    def _requirements(self) -> dict[str, GangRequirement]:
         """What every gang there has ever been asks for, by what was said about it last."""
         pods: dict[str, Object] = {}
         groups: dict[str, Object] = {}
-        for change in self.cluster.store.since(0):
+        for change in self.cluster.store.changes_since(0):
             meta = change.after["metadata"]
             if change.resource == "/pods":
                 pods[meta["uid"]] = change.after
             elif change.resource.endswith("/podgroups"):
                 groups[f"{meta['namespace']}/{meta['name']}"] = change.after
-        demands: dict[str, Demand] = defaultdict(Demand)
+        demands: dict[str, GangRequirement] = defaultdict(GangRequirement)
         for pod in pods.values():
             if gang := _gang_of(pod):
-                demands[gang].hear(pod)
+                demands[gang].add_member(pod)
         for gang, demand in demands.items():
             if not demand.minima and gang in groups:
                 demand.minima = {"": groups[gang]["spec"]["minMember"]}

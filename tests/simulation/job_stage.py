@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANGS, Ledger
+from arranger.controllers.gang.cache import GANG_GROUP, GangCache
 from arranger.controllers.gang.controller import PodSink
-from arranger.controllers.gang.reconciler import Reconciler
+from arranger.controllers.gang.reconciler import GangReconciler
 from arranger.controllers.vcjob.controller import JobController
-from arranger.embedded.fault_injection import Lose, Rule, Taps, by
+from arranger.embedded.fault_injection import DropConnection, FaultInjector, FaultRule, from_user
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.storage.store import Change
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
-from tests.simulation.gang_stage import GangStage
+from tests.simulation.gang_stage import GangHarness
 from tests.simulation.stage import Object
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -48,7 +48,7 @@ def task(
     return {"name": name, "replicas": replicas, "template": template, **more}
 
 
-class JobStage(GangStage):
+class JobHarness(GangHarness):
     """See the module.
 
     Attributes:
@@ -58,7 +58,7 @@ class JobStage(GangStage):
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
-        self.job_taps = Taps(rng=random.Random(seed))
+        self.job_taps = FaultInjector(rng=random.Random(seed))
         self.pieces: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -85,7 +85,7 @@ class JobStage(GangStage):
 
     def edit(self, name: str, change: Object) -> None:
         """Merge a change into a job."""
-        self.ask("PATCH", f"{JOBS}/{name}", change, MERGE)
+        self.request("PATCH", f"{JOBS}/{name}", change, MERGE)
 
     def annotate(self, name: str, action: str | None) -> None:
         """Its owner asks for an action."""
@@ -93,7 +93,7 @@ class JobStage(GangStage):
 
     def delete_job(self, name: str) -> None:
         """Its owner deletes it."""
-        self.ask("DELETE", f"{JOBS}/{name}")
+        self.request("DELETE", f"{JOBS}/{name}")
 
     def evict(self, pod: str, *, grace: int = 30) -> None:
         """As the scheduler does it: a condition that says why, and then a delete."""
@@ -139,7 +139,7 @@ class JobStage(GangStage):
         """The PodGroups there are."""
         return [g["metadata"]["name"] for g in self.cluster.objects("podgroups", GROUP_GROUP)]
 
-    def told(self, name: str) -> dict[str, str]:
+    def events_about(self, name: str) -> dict[str, str]:
         """Events about a job: reason → note."""
         events = self.cluster.objects("events", "events.k8s.io")
         about = [e for e in events if e["regarding"]["kind"] == "Job"]
@@ -154,32 +154,32 @@ class JobStage(GangStage):
     @asynccontextmanager
     async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
         """Controllers at work: those of Jobs and those of gangs, as in one process."""
-        transport = DirectTransport(self.cluster, taps=self.job_taps, user=name)
-        controller = JobController(transport, quiet=0.1, rng=random.Random(1), now=virtual_now)
-        ledger = Ledger()
-        reconciler = Reconciler(transport, ledger, quiet=0.1, rng=random.Random(1))
+        transport = InProcessTransport(self.cluster, taps=self.job_taps, user=name)
+        controller = JobController(transport, debounce=0.1, rng=random.Random(1), now=virtual_now)
+        ledger = GangCache()
+        reconciler = GangReconciler(transport, ledger, debounce=0.1, rng=random.Random(1))
         reflector = Reflector(
             transport,
             "/api/v1/pods",
             Decoder(Pod),
-            PodSink(ledger, reconciler.look_at),
+            PodSink(ledger, reconciler.enqueue),
             rng=random.Random(1),
         )
-        ledger.served(GANGS, None)
-        ledger.served(GROUP_GROUP, None)
+        ledger.on_definition_updated(GANG_GROUP, None)
+        ledger.on_definition_updated(GROUP_GROUP, None)
 
         def show(resource: str, obj: Object, *, deleted: bool = False) -> None:
             if name not in self._running:
                 return
             if resource.endswith("/jobs"):
-                controller.job_seen(obj, deleted=deleted)
+                controller.on_job_event(obj, deleted=deleted)
             elif not deleted:
                 group = resource.partition("/")[0]
-                reconciler.look_at(ledger.object_set(group, obj))
+                reconciler.enqueue(ledger.on_object_updated(group, obj))
             if resource.endswith("/podgroups"):
-                controller.group_seen(obj, deleted=deleted)
+                controller.on_pod_group_event(obj, deleted=deleted)
 
-        watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANGS}/gangs")
+        watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANG_GROUP}/gangs")
 
         def hear(change: Change) -> None:
             """A watch is never in step with the server."""
@@ -189,7 +189,7 @@ class JobStage(GangStage):
                 loop.call_later(0.01, lambda: show(change.resource, change.after, deleted=gone))
 
         async def run() -> None:
-            parts = [*controller.parts(), reconciler.run(after=[reflector.synced])]
+            parts = [*controller.tasks(), reconciler.run(caches_synced=[reflector.synced])]
             async with asyncio.TaskGroup() as group:
                 for part in (*parts, reflector.run()):
                     group.create_task(part)
@@ -209,10 +209,10 @@ class JobStage(GangStage):
             await asyncio.wait({running})
             assert running.cancelled(), running.exception()
 
-    def kill(self, name: str = "jobs") -> Rule:  # type: ignore[override]
+    def kill(self, name: str = "jobs") -> FaultRule:  # type: ignore[override]
         """As ``kill -9``: from this moment on, nothing that it says gets through."""
         self._running.pop(name).cancel()
-        return self.job_taps.on(by(name), Lose.BEFORE)
+        return self.job_taps.inject(from_user(name), DropConnection.BEFORE)
 
     # --- what must hold ----------------------------------------------------------------------
 

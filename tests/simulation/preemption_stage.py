@@ -5,37 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from arranger.embedded.fault_injection import EVENTS, LEASES, Calls, of
+from arranger.embedded.fault_injection import EVENTS, LEASES, RequestMatcher, for_resource
 from arranger.embedded.kubelet import TERMINATION_SECONDS
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_pod
-from tests.simulation.gang_stage import GangStage
+from tests.simulation.gang_stage import GangHarness
 from tests.simulation.stage import Object
 
 #: Deletions of pods; those by schedulers are evictions.
-DELETES = of("pods") & Calls(lambda call: call.method == "DELETE")
+DELETES = for_resource("pods") & RequestMatcher(lambda call: call.method == "DELETE")
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 #: Seconds within which a nomination and what the leader has in mind agree.
-SOON = 2.0
+NOMINATION_CHECK_DELAY = 2.0
 
 
-def at(priority: int, *pods: PodBuilder) -> list[PodBuilder]:
+def with_priority(priority: int, *pods: PodBuilder) -> list[PodBuilder]:
     """The pods with a priority of 0 to 99, by its class."""
     return [pod.with_spec(priorityClassName=f"p{priority}") for pod in pods]
 
 
 def pod(name: str, priority: int = 0, cpu: int = 1) -> PodBuilder:
     """A pod of ours."""
-    return at(priority, a_pod(name).needs(cpu=cpu))[0]
+    return with_priority(priority, a_pod(name).needs(cpu=cpu))[0]
 
 
-def slow(seconds: float, builder: PodBuilder) -> PodBuilder:
+def slow_to_terminate(seconds: float, builder: PodBuilder) -> PodBuilder:
     """The pod, made to take so long to end, and allowed to."""
     patient = builder.with_spec(terminationGracePeriodSeconds=int(seconds))
     return patient.annotated({TERMINATION_SECONDS: str(seconds)})
 
 
-class PreemptionStage(GangStage):
+class PreemptionHarness(GangHarness):
     """See the module.
 
     Attributes:
@@ -58,7 +58,7 @@ class PreemptionStage(GangStage):
             {**head, "metadata": {"name": "b", "namespace": "default"}} | {"spec": spec}
         )
         status = {"status": {"disruptionsAllowed": allowed}}
-        self.ask("PATCH", f"{BUDGETS}/b/status", status, "application/merge-patch+json")
+        self.request("PATCH", f"{BUDGETS}/b/status", status, "application/merge-patch+json")
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class PreemptionStage(GangStage):
     def evicted(self) -> list[str]:
         """Names of the pods that schedulers had deleted, in order; each incarnation once."""
         seen: dict[str, str] = {}
-        for write in self.taps.applied(DELETES):
+        for write in self.faults.applied(DELETES):
             uid = write.call.json["preconditions"]["uid"]
             seen.setdefault(uid, write.call.path.split("/")[-1])
         return list(seen.values())
@@ -90,7 +90,7 @@ class PreemptionStage(GangStage):
     def _check_victims(self) -> None:
         """By the log: of each victim this incarnation was meant, it knew why, and it was right."""
         evictions = {
-            write.call.json["preconditions"]["uid"] for write in self.taps.applied(DELETES)
+            write.call.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
         }
         pods: dict[str, Object] = {}
         for change in self.history:
@@ -117,7 +117,7 @@ class PreemptionStage(GangStage):
             for change in self.history
             if change.resource == "/pods"
         }
-        for write in self.taps.applied(EVENTS):
+        for write in self.faults.applied(EVENTS):
             event = write.call.json
             if event.get("reason") == "Preempted":
                 victim, by = event["regarding"]["uid"], event["related"]["uid"]
@@ -127,20 +127,22 @@ class PreemptionStage(GangStage):
         """A nomination is looked at a little later, when all that belongs to it is written."""
         if change.resource == "/pods" and change.type != "DELETED" and _nomination(change.after):
             uid = change.after["metadata"]["uid"]
-            asyncio.get_running_loop().call_later(SOON, self._check_nomination, uid, "")
+            asyncio.get_running_loop().call_later(
+                NOMINATION_CHECK_DELAY, self._check_nomination, uid, ""
+            )
 
     def _check_nomination(self, uid: str, doubted: str) -> None:
         found = [p for p in self.cluster.objects("pods") if p["metadata"]["uid"] == uid]
         # Backwards: over days the log grows long, and most of it is of no interest.
         terms = (
-            w.call.json["spec"] for w in reversed(self.taps.log) if w.applied and LEASES(w.call)
+            w.call.json["spec"] for w in reversed(self.faults.log) if w.applied and LEASES(w.call)
         )
         name = next(terms, {}).get("holderIdentity")
         leader = self.schedulers[name] if name in self.alive() else None
         if not found or leader is None or not leader.synced:
             return
         node = _nomination(found[0])
-        mind = leader.engine._desk.cycle.nominations.node_of(uid)
+        mind = leader.engine._context.cycle.nominator.node_of(uid)
         if node and node != mind and not doubted:
             # A patch that takes it back may be lost and tried again, for half a minute.
             asyncio.get_running_loop().call_later(35.0, self._check_nomination, uid, node)
@@ -149,7 +151,9 @@ class PreemptionStage(GangStage):
             self.empty_promises.append(f"{name} is nominated to {node}, in mind is {mind!r}")
 
 
-def fewest(sizes: Sequence[tuple[int, int]], room: int, wanted: int) -> tuple[int, int, int] | None:
+def minimal_victims(
+    sizes: Sequence[tuple[int, int]], room: int, wanted: int
+) -> tuple[int, int, int] | None:
     """The least (top priority, sum of priorities, number) of victims that make room on a node.
 
     By trying all sets. ``sizes`` are (priority, cpu) of those that may go, ``room`` is what is

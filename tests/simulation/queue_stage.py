@@ -16,7 +16,7 @@ from arranger.embedded.fault_injection import BINDINGS, EVENTS
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, priority_classes
-from tests.simulation.preemption_stage import DELETES, PreemptionStage
+from tests.simulation.preemption_stage import DELETES, PreemptionHarness
 from tests.simulation.stage import Object
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -58,7 +58,7 @@ class Owner:
     life: int = 0
 
 
-class QueueStage(PreemptionStage):
+class QueueHarness(PreemptionHarness):
     """See the module.
 
     Attributes:
@@ -101,22 +101,22 @@ class QueueStage(PreemptionStage):
 
     # --- owners ------------------------------------------------------------------------------
 
-    def own(self, owner: Owner) -> None:
+    def add_owner(self, owner: Owner) -> None:
         """Start an owner at work."""
         self.owners[owner.name] = owner
-        self._tend_soon()
+        self._reconcile_soon()
 
     def scale(self, name: str, count: int) -> None:
         """Ask for another number of pods."""
         self.owners[name].count = count
-        self._tend_soon()
+        self._reconcile_soon()
 
-    def _tend_soon(self) -> None:
+    def _reconcile_soon(self) -> None:
         if not self._due:
             self._due = True
-            asyncio.get_running_loop().call_later(0.5, self._tend)
+            asyncio.get_running_loop().call_later(0.5, self._reconcile)
 
-    def _tend(self) -> None:
+    def _reconcile(self) -> None:
         self._due = False
         mine: dict[str, list[Object]] = {name: [] for name in self.owners}
         for pod in self.cluster.objects("pods"):
@@ -124,18 +124,18 @@ class QueueStage(PreemptionStage):
             if owner in mine:
                 mine[owner].append(pod)
         for name, owner in self.owners.items():
-            (self._tend_gang if owner.gang else self._tend_deployment)(owner, mine[name])
+            (self._reconcile_gang if owner.gang else self._reconcile_deployment)(owner, mine[name])
 
-    def _tend_deployment(self, owner: Owner, pods: list[Object]) -> None:
+    def _reconcile_deployment(self, owner: Owner, pods: list[Object]) -> None:
         living = [p for p in pods if not p["metadata"].get("deletionTimestamp")]
         for _ in range(owner.count - len(living)):
-            self._make(owner)
+            self._create_pod(owner)
         # Those that wait go first, then the newest.
         living.sort(key=lambda p: (not p["spec"].get("nodeName"), _number(p)))
         for pod in living[owner.count :]:
             self.delete("pod", pod["metadata"]["name"], grace=1)
 
-    def _tend_gang(self, owner: Owner, pods: list[Object]) -> None:
+    def _reconcile_gang(self, owner: Owner, pods: list[Object]) -> None:
         living = [p for p in pods if not p["metadata"].get("deletionTimestamp")]
         if owner.made and len(living) < owner.count:
             for pod in living:
@@ -143,9 +143,9 @@ class QueueStage(PreemptionStage):
         if not pods and (owner.restarts or not owner.made):
             owner.life += 1
             for _ in range(owner.count):
-                self._make(owner)
+                self._create_pod(owner)
 
-    def _make(self, owner: Owner) -> None:
+    def _create_pod(self, owner: Owner) -> None:
         owner.made += 1
         pod = owner.make(f"{owner.name}-{owner.made}", owner.life)
         self.create(pod.annotated({OWNER: owner.name}))
@@ -167,7 +167,7 @@ class QueueStage(PreemptionStage):
         pods = self.cluster.objects("pods")
         return [p for p in pods if p["metadata"].get("annotations", {}).get(OWNER) == owner]
 
-    def in_use(self) -> int:
+    def used_cards(self) -> int:
         """Cards that are in use."""
         return self._used.total()
 
@@ -195,13 +195,13 @@ class QueueStage(PreemptionStage):
                 at = asyncio.get_running_loop().time()
                 self.evictions.append((at, notes.get(OWNER, "")))
             if notes.get(OWNER) in self.owners:
-                self._tend_soon()
+                self._reconcile_soon()
         elif change.type == "DELETED" and notes.get(OWNER) in self.owners:
-            self._tend_soon()
+            self._reconcile_soon()
 
     def _check_victims(self) -> None:
         """Of each victim this incarnation was meant, and it knew why."""
-        meant = {write.call.json["preconditions"]["uid"] for write in self.taps.applied(DELETES)}
+        meant = {write.call.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)}
         gone = {c.after["metadata"]["uid"]: c.after for c in self.history if c.type == "DELETED"}
         assert all(_is_victim(gone[uid]) for uid in meant if uid in gone)
 
@@ -209,7 +209,7 @@ class QueueStage(PreemptionStage):
         """Inference takes from less important training, or where nobody has a priority."""
         pods = {c.after["metadata"]["uid"]: c.after for c in self.history if c.resource == "/pods"}
         told: set[str] = set()
-        for write in self.taps.applied(EVENTS):
+        for write in self.faults.applied(EVENTS):
             event = write.call.json
             if event.get("reason") != "Preempted":
                 continue
@@ -218,13 +218,13 @@ class QueueStage(PreemptionStage):
             assert (_service(victim), _service(by)) == ("training", "inference"), event
             mine, theirs = (pod["spec"].get("priority", 0) for pod in (victim, by))
             assert mine < theirs or mine == theirs == 0, event
-        for write in self.taps.applied(DELETES):
+        for write in self.faults.applied(DELETES):
             assert write.call.json["preconditions"]["uid"] in told, "a victim that was not told"
 
     def check_gangs(self) -> None:
         """By the history: whenever a gang rests, it is whole or nothing."""
         bound: dict[str, set[str]] = {}
-        times = {w.call.json["metadata"]["uid"]: w.at for w in self.taps.applied(BINDINGS)}
+        times = {w.call.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
         sizes: dict[str, int] = {}
         for change in self.history:
             if change.resource != "/pods":

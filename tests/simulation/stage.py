@@ -1,6 +1,7 @@
 """A stage for schedulers in virtual time: a cluster behind taps, and what must hold in the end.
 
-Every test of this tier takes the fixture ``stage``; :meth:`Stage.check` runs when it is over.
+Every test of this tier takes the fixture ``stage``; :meth:`SimulationHarness.check` runs when it is
+over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.quantity import milli
+from arranger.api.quantity import milli_value
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.fault_injection import (
@@ -25,16 +26,16 @@ from arranger.embedded.fault_injection import (
     EVENTS,
     LEASES,
     STATUSES,
-    Call,
-    Lose,
-    Taps,
-    by,
+    ClientRequest,
+    DropConnection,
+    FaultInjector,
+    from_user,
 )
-from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
 from arranger.embedded.storage.store import Change
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
-from arranger.kube.extenders.client import ExtenderPort
+from arranger.kube.extenders.client import ExtenderTransport
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]
@@ -47,11 +48,11 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/arranger"
 MERGE = "application/merge-patch+json"
 
 
-class Stage:
+class SimulationHarness:
     """See the module.
 
     Attributes:
-        taps: everything that schedulers say to the cluster goes through them; what the test
+        faults: everything that schedulers say to the cluster goes through them; what the test
             itself does with :meth:`create`, :meth:`delete` and :meth:`patch` does not.
         excused: nodes that may be over their capacity, because they changed behind our back.
         history: every change of the cluster, whether or not the server still remembers it.
@@ -61,14 +62,14 @@ class Stage:
     def __init__(self, seed: int = 1) -> None:
         self._rng = random.Random(seed)
         self.cluster = EmbeddedCluster(rng=self._rng, now=_now)
-        self.taps = Taps(rng=random.Random(seed))
+        self.faults = FaultInjector(rng=random.Random(seed))
         self.excused: set[str] = set()
         self.writes_per_pod = 12
         self.history: list[Change] = []
         self.cluster.store.subscribe(self.history.append)
         self.schedulers: dict[str, Scheduler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._transports: dict[str, DirectTransport] = {}
+        self._transports: dict[str, InProcessTransport] = {}
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -79,13 +80,15 @@ class Stage:
             del manifest["metadata"]["uid"]
             self.cluster.create(manifest)
 
-    def fill(self, *, nodes: int = 0, pods: int = 0) -> None:
+    def create_nodes_and_pods(self, *, nodes: int = 0, pods: int = 0) -> None:
         """More nodes ``n0`` … of 4 CPU, and more pods ``p0`` … of 1."""
         have = {kind: len(self.cluster.objects(kind)) for kind in ("nodes", "pods")}
         self.create(*(a_node(f"n{have['nodes'] + n}").offers(cpu=4) for n in range(nodes)))
         self.create(*(a_pod(f"p{have['pods'] + n}").needs(cpu=1) for n in range(pods)))
 
-    def ask(self, method: str, path: str, body: Any = None, content_type: str = "") -> Answer:
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = ""
+    ) -> ApiResponse:
         """Somebody else's request; it must succeed."""
         encoded = b"" if body is None else json.dumps(body).encode()
         kind = content_type or "application/json"
@@ -95,11 +98,11 @@ class Stage:
 
     def delete(self, kind: str, name: str, *, grace: int = 0) -> None:
         """Delete a pod (``default``) or a node."""
-        self.ask("DELETE", _path(kind, name), {"gracePeriodSeconds": grace})
+        self.request("DELETE", _path(kind, name), {"gracePeriodSeconds": grace})
 
     def patch(self, kind: str, name: str, change: Object, *, sub: str = "") -> None:
         """Merge a change into a pod (``default``) or a node."""
-        self.ask("PATCH", _path(kind, name) + sub, change, MERGE)
+        self.request("PATCH", _path(kind, name) + sub, change, MERGE)
 
     def pod(self, name: str) -> Object:
         """A pod as the server has it."""
@@ -124,11 +127,13 @@ class Stage:
 
     @asynccontextmanager
     async def scheduler(
-        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderPort | None = None
+        self, name: str = "one", config: Config = CONFIG, *, port: ExtenderTransport | None = None
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
-        transport = DirectTransport(self.cluster, taps=self.taps, user=name)
-        scheduler = Scheduler(transport, config, identity=name, rng=random.Random(1), port=port)
+        transport = InProcessTransport(self.cluster, taps=self.faults, user=name)
+        scheduler = Scheduler(
+            transport, config, identity=name, rng=random.Random(1), extender_transport=port
+        )
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
         self._transports[name] = transport
@@ -145,16 +150,16 @@ class Stage:
         """The schedulers that have not ended, neither by themselves nor killed."""
         return [name for name, task in self._tasks.items() if not task.done()]
 
-    def ended_alone(self) -> list[str]:
+    def ended_by_themselves(self) -> list[str]:
         """The schedulers that have ended by themselves and nobody has :meth:`ended` yet."""
         return [name for name, task in self._tasks.items() if task.done()]
 
     def kill(self, name: str = "one") -> None:
         """As ``kill -9``: from this moment on, nothing that it says gets through."""
-        self.taps.on(by(name), Lose.BEFORE)
+        self.faults.inject(from_user(name), DropConnection.BEFORE)
         self._tasks.pop(name).cancel()
 
-    def backup(self) -> EmbeddedCluster:
+    def copy_server(self) -> EmbeddedCluster:
         """The cluster as it is now, without those who watch it; it will give other uids."""
         others: dict[int, Any] = {
             id(self.cluster.store._listeners): {},
@@ -162,7 +167,7 @@ class Stage:
         }
         return deepcopy(self.cluster, others)
 
-    async def reroute(self, to: EmbeddedCluster) -> None:
+    async def switch_server(self, to: EmbeddedCluster) -> None:
         """From now on another server answers everybody; open watches end."""
         self.cluster = to
         self.history = [c for c in self.history if c.version <= to.store.version]
@@ -171,7 +176,7 @@ class Stage:
             transport.cluster = to
             await transport.close()
 
-    async def ended(self, name: str = "one") -> BaseException | None:
+    async def wait_until_ended(self, name: str = "one") -> BaseException | None:
         """Wait until a scheduler has ended by itself; returns what it raised."""
         task = self._tasks.pop(name)
         await asyncio.wait({task}, timeout=120)
@@ -188,7 +193,7 @@ class Stage:
         """Until so many pods are bound, and every living scheduler knows it of all of its own."""
         await self.until(lambda: self.bound() == bound, within=within)
         living = [self.schedulers[name] for name in self._tasks]
-        await self.until(lambda: not any(s.engine.members() for s in living), within=within)
+        await self.until(lambda: not any(s.engine.pods() for s in living), within=within)
 
     # --- what must hold ----------------------------------------------------------------------
 
@@ -199,15 +204,15 @@ class Stage:
         self._check_bindings()
         self._check_capacity()
         self._check_leaders()
-        self._check_thrift()
+        self._check_write_rate()
 
     def _check_bindings(self) -> None:
-        uids = Counter(w.call.json["metadata"]["uid"] for w in self.taps.applied(BINDINGS))
+        uids = Counter(w.call.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS))
         assert all(times == 1 for times in uids.values()), f"bound twice: {uids}"
 
     def _check_capacity(self) -> None:
         """No binding of ours puts more on a node than it has at that moment."""
-        ours = {w.call.json["metadata"]["uid"] for w in self.taps.applied(BINDINGS)}
+        ours = {w.call.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS)}
         nodes: dict[str, Object] = {}
         pods: dict[str, Object] = {}
         for change in self.history:
@@ -222,19 +227,19 @@ class Stage:
             node = change.after["spec"].get("nodeName")
             newly = change.before is not None and node != change.before["spec"].get("nodeName")
             if newly and node and uid in ours and node in nodes and node not in self.excused:
-                assert _load(pods, node) <= milli(nodes[node]["status"]["allocatable"]["cpu"]), (
-                    f"{node} is over its capacity once {name} is bound to it"
-                )
+                assert _requested_cpu(pods, node) <= milli_value(
+                    nodes[node]["status"]["allocatable"]["cpu"]
+                ), f"{node} is over its capacity once {name} is bound to it"
 
     def _check_leaders(self) -> None:
         """Nobody writes anything but the lease unless the lease is theirs at that moment."""
         terms: list[tuple[float, str]] = [(float("-inf"), "")]
-        for write in self.taps.applied(LEASES):
+        for write in self.faults.applied(LEASES):
             holder = write.call.json["spec"]["holderIdentity"]
             if holder != terms[-1][1]:
                 terms.append((write.at, holder))
         ends = [start for start, _ in terms[1:]] + [float("inf")]
-        for write in self.taps.taken(~LEASES):
+        for write in self.faults.received(~LEASES):
             # Closed at both ends: virtual time tells no order within an instant.
             allowed = {
                 who
@@ -243,17 +248,17 @@ class Stage:
             }
             assert write.call.user in allowed, f"{allowed} leads, but {write}"
 
-    def _check_thrift(self) -> None:
+    def _check_write_rate(self) -> None:
         """No pod costs more and more writes, however often it is tried."""
-        log = self.taps.log
+        log = self.faults.log
         hours = 1 + (log[-1].at - log[0].at) / 3600 if log else 1
         for kind in (STATUSES, EVENTS):
-            of_pod = Counter(_subject(write.call) for write in self.taps.applied(kind))
+            of_pod = Counter(_subject(write.call) for write in self.faults.applied(kind))
             limit = self.writes_per_pod * hours
             assert all(n <= limit for n in of_pod.values()), of_pod.most_common(3)
 
 
-def stall(seconds: float) -> None:
+def block_event_loop(seconds: float) -> None:
     """Block the event loop: time passes and no task gets its turn."""
     loop: Any = asyncio.get_running_loop()
     loop.setup_looptime(start=loop.time() + seconds)
@@ -271,7 +276,7 @@ def _path(kind: str, name: str) -> str:
     return f"/api/v1/nodes/{name}" if kind == "node" else f"/api/v1/namespaces/default/pods/{name}"
 
 
-def _load(pods: Mapping[str, Object], node: str) -> int:
+def _requested_cpu(pods: Mapping[str, Object], node: str) -> int:
     """What the pods on a node need, in thousandths of a CPU."""
     requests = [
         container.get("resources", {}).get("requests", {}).get("cpu", "0")
@@ -280,10 +285,10 @@ def _load(pods: Mapping[str, Object], node: str) -> int:
         and pod["status"].get("phase") not in ("Succeeded", "Failed")
         for container in pod["spec"]["containers"]
     ]
-    return sum(map(milli, requests))
+    return sum(map(milli_value, requests))
 
 
-def _subject(call: Call) -> str:
+def _subject(call: ClientRequest) -> str:
     """The name of the pod that a status or an Event is about."""
     if STATUSES(call):
         return call.path.split("/")[-2]

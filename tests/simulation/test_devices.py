@@ -10,24 +10,32 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
+from arranger.embedded.fault_injection import (
+    BINDINGS,
+    WRITES,
+    ConcurrentAction,
+    Delay,
+    DropConnection,
+    Reply,
+    for_resource,
+)
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.devices import a_claim, a_device_class, a_slice, claiming, claiming_from
-from tests.simulation.device_stage import CLAIMS, Cards
-from tests.simulation.stage import MERGE, VIRTUAL_TIME, Stage
+from tests.simulation.device_stage import CLAIMS, DeviceHarness
+from tests.simulation.stage import MERGE, VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
 
 ONE_CARD = a_claim().asks().manifest()["spec"]
-CLAIM_WRITES = WRITES & of("resourceclaims")
+CLAIM_WRITES = WRITES & for_resource("resourceclaims")
 NODES = 3
 PER_NODE = 2
 
 
 @pytest.fixture
-def cards(stage: Stage) -> Iterator[Cards]:
+def cards(stage: SimulationHarness) -> Iterator[DeviceHarness]:
     """Three nodes of two cards each, and the controller that looks after claims."""
-    cards = Cards(stage, ONE_CARD)
+    cards = DeviceHarness(stage, ONE_CARD)
     cards.create(a_device_class())
     for n in range(NODES):
         cards.create(a_node(f"n{n}").offers(cpu=8), a_slice(f"n{n}", "a", "b"))
@@ -41,7 +49,7 @@ def worker(number: int) -> PodBuilder:
 
 
 async def test_pods_get_cards_of_their_own_and_one_too_many_waits(
-    stage: Stage, cards: Cards
+    stage: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(*(worker(n) for n in range(7)))
     async with cards.working(), stage.scheduler():
@@ -54,28 +62,28 @@ async def test_pods_get_cards_of_their_own_and_one_too_many_waits(
         stage.delete("pod", f"w{(waiting + 1) % 7}")
         await stage.until_settled(6)
         assert stage.node_of(f"w{waiting}")
-    assert len({d for devices in cards.given().values() for d in devices}) == 6
+    assert len({d for devices in cards.allocated_devices().values() for d in devices}) == 6
     for claim in cards.claims().values():
         assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
 
 async def test_a_claim_that_is_deleted_with_its_pod_leaves_its_card_free(
-    stage: Stage, cards: Cards
+    stage: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(*(worker(n) for n in range(6)))
     async with cards.working(), stage.scheduler():
         await stage.until_settled(6)
         for n in range(6):
             stage.delete("pod", f"w{n}")
-        await stage.until(lambda: not cards.given())
+        await stage.until(lambda: not cards.allocated_devices())
         cards.create(*(worker(n) for n in range(10, 16)))
         await stage.until_settled(6)
 
 
 FAULTS: dict[str, Any] = {
-    "the request is lost": Lose.BEFORE,
-    "the answer is lost": Lose.AFTER,
-    "no connection is made": Lose.REFUSED,
+    "the request is lost": DropConnection.BEFORE,
+    "the answer is lost": DropConnection.AFTER,
+    "no connection is made": DropConnection.REFUSED,
     "500 instead of the act": Reply(500, "InternalError"),
     "500 in spite of the act": Reply(500, "InternalError", after=True),
     "409 instead of the act": Reply(409, "Conflict"),
@@ -87,19 +95,21 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_claims_are_written_whatever_becomes_of_the_requests(
-    stage: Stage, cards: Cards, fault: Any
+    stage: SimulationHarness, cards: DeviceHarness, fault: Any
 ) -> None:
     cards.create(*(worker(n) for n in range(6)))
-    stage.taps.on(CLAIM_WRITES, fault, chance=0.5, times=8)
+    stage.faults.inject(CLAIM_WRITES, fault, probability=0.5, times=8)
     async with cards.working(), stage.scheduler():
         await stage.until_settled(6, within=400)
-    assert len(cards.given()) == 6
+    assert len(cards.allocated_devices()) == 6
 
 
-async def test_a_claim_that_is_refused_is_tried_again(stage: Stage, cards: Cards) -> None:
+async def test_a_claim_that_is_refused_is_tried_again(
+    stage: SimulationHarness, cards: DeviceHarness
+) -> None:
     cards.create(worker(0))
     refused = Reply(403, "Forbidden", message="not yet")
-    stage.taps.on(CLAIM_WRITES, refused, times=2)
+    stage.faults.inject(CLAIM_WRITES, refused, times=2)
     async with cards.working(), stage.scheduler():
         await stage.until_settled(1)
 
@@ -115,7 +125,7 @@ CRASHES: dict[str, tuple[Any, int, bool]] = {
 
 @pytest.mark.parametrize("crash", CRASHES.values(), ids=CRASHES.keys())
 async def test_after_a_crash_no_card_is_given_twice(
-    stage: Stage, cards: Cards, crash: tuple[Any, int, bool]
+    stage: SimulationHarness, cards: DeviceHarness, crash: tuple[Any, int, bool]
 ) -> None:
     where, skip, after = crash
     cards.create(*(worker(n) for n in range(6)))
@@ -126,28 +136,30 @@ async def test_after_a_crash_no_card_is_given_twice(
             stage.kill("one")
             killed.set()
 
-    stage.taps.on(where, Meanwhile(kill, after=after), skip=skip, times=1)
+    stage.faults.inject(where, ConcurrentAction(kill, after=after), skip=skip, times=1)
     async with cards.working():
         async with stage.scheduler("one"):
             await asyncio.wait_for(killed.wait(), 120)
         async with stage.scheduler("two"):
             await stage.until_settled(6, within=200)
-    assert len({d for devices in cards.given().values() for d in devices}) == 6
+    assert len({d for devices in cards.allocated_devices().values() for d in devices}) == 6
 
 
-async def test_a_refused_binding_gives_the_card_back(stage: Stage, cards: Cards) -> None:
+async def test_a_refused_binding_gives_the_card_back(
+    stage: SimulationHarness, cards: DeviceHarness
+) -> None:
     cards.create(worker(0), worker(1))
     gone: list[dict[str, list[str]]] = []
-    stage.taps.on(BINDINGS, Reply(403, "Forbidden"), times=2)
-    stage.cluster.store.subscribe(lambda _: gone.append(cards.given()))
+    stage.faults.inject(BINDINGS, Reply(403, "Forbidden"), times=2)
+    stage.cluster.store.subscribe(lambda _: gone.append(cards.allocated_devices()))
     async with cards.working(), stage.scheduler():
         await stage.until_settled(2, within=120)
     most = next(n for n, given in enumerate(gone) if len(given) == 2)
     assert any(len(given) < 2 for given in gone[most:]), "taken back in between"
-    assert len(cards.given()) == 2
+    assert len(cards.allocated_devices()) == 2
 
 
-async def test_pods_share_a_claim(stage: Stage, cards: Cards) -> None:
+async def test_pods_share_a_claim(stage: SimulationHarness, cards: DeviceHarness) -> None:
     cards.create(a_claim("shared").asks())
     cards.create(*(claiming(a_pod(f"p{n}").needs(cpu=1), "shared") for n in range(5)))
     async with cards.working(), stage.scheduler():
@@ -155,46 +167,50 @@ async def test_pods_share_a_claim(stage: Stage, cards: Cards) -> None:
         assert len({stage.node_of(f"p{n}") for n in range(5)}) == 1
         for n in range(5):
             stage.delete("pod", f"p{n}")
-        await stage.until(lambda: not cards.given())
+        await stage.until(lambda: not cards.allocated_devices())
 
 
-async def test_somebody_else_is_faster(stage: Stage, cards: Cards) -> None:
+async def test_somebody_else_is_faster(stage: SimulationHarness, cards: DeviceHarness) -> None:
     """Another scheduler has allocated the claim; ours follows it."""
     theirs = a_claim("shared").asks().given("b", pool="n2", on="n2").manifest()["status"]
 
     def allocate() -> None:
-        stage.ask("PATCH", f"{CLAIMS}/shared/status", {"status": theirs}, MERGE)
+        stage.request("PATCH", f"{CLAIMS}/shared/status", {"status": theirs}, MERGE)
 
     cards.create(a_claim("shared").asks(), claiming(a_pod("p").needs(cpu=1), "shared"))
-    stage.taps.on(CLAIM_WRITES, Meanwhile(allocate), times=1)
+    stage.faults.inject(CLAIM_WRITES, ConcurrentAction(allocate), times=1)
     async with cards.working(), stage.scheduler():
         await stage.until_settled(1)
     assert stage.node_of("p") == "n2"
-    assert cards.given() == {"shared": ["n2/b"]}
+    assert cards.allocated_devices() == {"shared": ["n2/b"]}
 
 
-async def test_a_gang_gets_all_its_cards_or_none(stage: Stage, cards: Cards) -> None:
+async def test_a_gang_gets_all_its_cards_or_none(
+    stage: SimulationHarness, cards: DeviceHarness
+) -> None:
     cards.create(*(worker(n) for n in range(10, 13)))
     async with cards.working(), stage.scheduler():
         await stage.until_settled(3)
         cards.create(*(worker(n).in_gang("g", 4) for n in range(4)))
         await asyncio.sleep(30)
         assert stage.bound() == 3
-        assert len(cards.given()) == 3, "none of the gang has a card"
+        assert len(cards.allocated_devices()) == 3, "none of the gang has a card"
         stage.delete("pod", "w10")
         await stage.until_settled(6)
     assert all(stage.node_of(f"w{n}") for n in range(4))
-    assert len(cards.given()) == 6
+    assert len(cards.allocated_devices()) == 6
 
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_happens_no_card_is_given_twice(
-    stage: Stage, cards: Cards, seed: int
+    stage: SimulationHarness, cards: DeviceHarness, seed: int
 ) -> None:
     rng = random.Random(seed)
-    rules = [stage.taps.on(CLAIM_WRITES, fault, chance=0.08) for fault in FAULTS.values()]
+    rules = [
+        stage.faults.inject(CLAIM_WRITES, fault, probability=0.08) for fault in FAULTS.values()
+    ]
     rules += [
-        stage.taps.on(BINDINGS, fault, chance=0.08)
+        stage.faults.inject(BINDINGS, fault, probability=0.08)
         for name, fault in FAULTS.items()
         if not name.startswith("409")  # which says that a Binding on its way will fail, too
     ]
@@ -226,10 +242,12 @@ async def test_whatever_happens_no_card_is_given_twice(
             while len(pods) > NODES * PER_NODE:
                 stage.delete("pod", pods.pop())
             await stage.until(lambda: not _lonely(stage), within=900)
-            await stage.until(lambda: set(cards.given()) <= {f"{name}-card" for name in pods})
+            await stage.until(
+                lambda: set(cards.allocated_devices()) <= {f"{name}-card" for name in pods}
+            )
 
 
-def _lonely(stage: Stage) -> list[str]:
+def _lonely(stage: SimulationHarness) -> list[str]:
     """Pods without a node, but for those whose gang has lost a member for good."""
     waiting = [p for p in stage.cluster.objects("pods") if "nodeName" not in p["spec"]]
     gangs = Counter(_gang(pod) for pod in stage.cluster.objects("pods"))

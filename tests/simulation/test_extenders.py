@@ -12,7 +12,7 @@ from arranger.api.extenders import Extender
 from arranger.daemon.config.extenders import ExtenderConfig
 from arranger.kube.client.transport import TransportError
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import CONFIG, VIRTUAL_TIME, Stage
+from tests.simulation.stage import CONFIG, VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
 
@@ -21,7 +21,7 @@ Answer = Callable[[Object], Object | list[Object]]
 GPU = "example.com/gpu-memory"
 
 
-class Town:
+class ExtenderServers:
     """The extenders of a test, by verb; each takes 20 ms to answer, and fails while it is down."""
 
     def __init__(self, **verbs: Answer) -> None:
@@ -66,11 +66,11 @@ def last_first(args: Object) -> list[Object]:
     return [{"Host": name, "Score": 10 if name == max(names) else 0} for name in names]
 
 
-async def test_an_extender_filters_and_prioritises(stage: Stage) -> None:
+async def test_an_extender_filters_and_prioritises(stage: SimulationHarness) -> None:
     stage.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(3)))
     stage.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=4) for n in range(3)))
     stage.create(*(a_pod(f"p{n}").needs(cpu=1) for n in range(8)))
-    town = Town(filter=only_ssd, prioritize=last_first)
+    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
     async with stage.scheduler(config=config(FILTERS), port=town):
         await stage.until_settled(8)
     nodes = Counter(stage.node_of(f"p{n}") for n in range(8))
@@ -78,9 +78,11 @@ async def test_an_extender_filters_and_prioritises(stage: Stage) -> None:
     assert town.calls == {"filter": 8, "prioritize": 8}
 
 
-async def test_a_pod_waits_with_the_extenders_reason_until_a_node_suits_it(stage: Stage) -> None:
+async def test_a_pod_waits_with_the_extenders_reason_until_a_node_suits_it(
+    stage: SimulationHarness,
+) -> None:
     stage.create(a_node("hdd").offers(cpu=8), a_pod("p").needs(cpu=1))
-    town = Town(filter=only_ssd, prioritize=last_first)
+    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
     async with stage.scheduler(config=config(FILTERS), port=town):
         text = "0/1 nodes are available: 1 no ssd."
         await stage.until(lambda: stage.message("p").startswith(text))
@@ -90,10 +92,10 @@ async def test_a_pod_waits_with_the_extenders_reason_until_a_node_suits_it(stage
 
 
 async def test_pods_wait_while_an_extender_is_down_and_are_placed_when_it_is_back(
-    stage: Stage,
+    stage: SimulationHarness,
 ) -> None:
     stage.create(a_node("ssd").labelled(disk="ssd").offers(cpu=8), a_pod("p").needs(cpu=1))
-    town = Town(filter=only_ssd, prioritize=last_first)
+    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
     town.down = True
     async with stage.scheduler(config=config(FILTERS), port=town):
         await stage.until(lambda: "connection reset" in stage.message("p"))
@@ -101,9 +103,9 @@ async def test_pods_wait_while_an_extender_is_down_and_are_placed_when_it_is_bac
         await stage.until_settled(1)
 
 
-async def test_an_ignorable_extender_that_is_down_holds_nobody_up(stage: Stage) -> None:
-    stage.fill(nodes=2, pods=4)
-    town = Town()
+async def test_an_ignorable_extender_that_is_down_holds_nobody_up(stage: SimulationHarness) -> None:
+    stage.create_nodes_and_pods(nodes=2, pods=4)
+    town = ExtenderServers()
     town.down = True
     ignorable = extender(filterVerb="filter", bindVerb="bind", ignorable=True)
     async with stage.scheduler(config=config(ignorable), port=town):
@@ -113,7 +115,7 @@ async def test_an_ignorable_extender_that_is_down_holds_nobody_up(stage: Stage) 
 class GpuBinder:
     """Keeps count of a resource that the scheduler ignores: what fits is bound, on its own."""
 
-    def __init__(self, stage: Stage, room: int) -> None:
+    def __init__(self, stage: SimulationHarness, room: int) -> None:
         self._stage = stage
         self._room = room
         self.used: Counter[str] = Counter()
@@ -129,7 +131,7 @@ class GpuBinder:
         if self.used[node] >= self._room:
             return {"Error": f"no gpu memory left on {node}"}
         self.used[node] += 1
-        self._stage.ask(
+        self._stage.request(
             "POST",
             f"/api/v1/namespaces/{args['PodNamespace']}/pods/{name}/binding",
             {
@@ -153,13 +155,13 @@ BINDS = extender(
 )
 
 
-async def test_an_extender_binds_what_it_keeps_count_of(stage: Stage) -> None:
+async def test_an_extender_binds_what_it_keeps_count_of(stage: SimulationHarness) -> None:
     binder = GpuBinder(stage, room=3)
     binder.lose_next = True  # bound, and nobody says so
-    stage.fill(nodes=3)
+    stage.create_nodes_and_pods(nodes=3)
     stage.create(*(a_pod(f"gpu{n}").needs({GPU: 1}, cpu="100m") for n in range(10)))
     stage.create(*(a_pod(f"other{n}").needs(cpu="100m") for n in range(3)))
-    town = Town(filter=binder.filter, bind=binder.bind)
+    town = ExtenderServers(filter=binder.filter, bind=binder.bind)
     async with stage.scheduler(config=config(BINDS), port=town):
         await stage.until(lambda: stage.bound() == 12)
         (left,) = [n for n in range(10) if not stage.node_of(f"gpu{n}")]
@@ -169,12 +171,14 @@ async def test_an_extender_binds_what_it_keeps_count_of(stage: Stage) -> None:
     assert town.calls["bind"] == 9
 
 
-async def test_gangs_are_placed_where_extenders_allow_it_or_not_at_all(stage: Stage) -> None:
+async def test_gangs_are_placed_where_extenders_allow_it_or_not_at_all(
+    stage: SimulationHarness,
+) -> None:
     stage.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(2)))
     stage.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=2) for n in range(2)))
     for gang, size in (("fits", 4), ("large", 6)):
         stage.create(*(a_pod(f"{gang}{n}").needs(cpu=1).in_gang(gang, size) for n in range(size)))
-    town = Town(filter=only_ssd, prioritize=last_first)
+    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
     async with stage.scheduler(config=config(FILTERS), port=town):
         await stage.until(lambda: stage.bound() == 4)
         await stage.until(lambda: "gang" in stage.message("large0"))
@@ -182,7 +186,7 @@ async def test_gangs_are_placed_where_extenders_allow_it_or_not_at_all(stage: St
     assert town.calls["filter"] < 10
 
 
-async def test_an_extender_chooses_the_victims(stage: Stage) -> None:
+async def test_an_extender_chooses_the_victims(stage: SimulationHarness) -> None:
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     stage.cluster.create({**head, "metadata": {"name": "high"}, "value": 10})
     stage.create(*(a_node(f"n{n}").offers(cpu=4) for n in range(3)))
@@ -196,7 +200,7 @@ async def test_an_extender_chooses_the_victims(stage: Stage) -> None:
         return [p["spec"]["nodeName"] for p in pods if "deletionTimestamp" in p["metadata"]]
 
     vetoes = extender(preemptVerb="preempt", nodeCacheCapable=True)
-    town = Town(preempt=spare_all_but_one)
+    town = ExtenderServers(preempt=spare_all_but_one)
     async with stage.scheduler(config=config(vetoes), port=town):
         await stage.until_settled(3)
         (victim,) = [f"low{n}" for n in range(3) if stage.node_of(f"low{n}") == "n2"]

@@ -14,7 +14,12 @@ import pytest
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
 from tests.simulation.gang_stage import members
-from tests.simulation.preemption_stage import PreemptionStage, at, pod, slow
+from tests.simulation.preemption_stage import (
+    PreemptionHarness,
+    pod,
+    slow_to_terminate,
+    with_priority,
+)
 from tests.simulation.stage import VIRTUAL_TIME
 
 pytestmark = VIRTUAL_TIME
@@ -23,9 +28,9 @@ SIZE = 4
 
 
 @pytest.fixture
-def stage() -> Iterator[PreemptionStage]:
+def stage() -> Iterator[PreemptionHarness]:
     """A stage on which everything must be in order in the end."""
-    stage = PreemptionStage()
+    stage = PreemptionHarness()
     yield stage
     stage.check()
 
@@ -33,10 +38,12 @@ def stage() -> Iterator[PreemptionStage]:
 def gang(first: int = 0) -> list[PodBuilder]:
     """Members that take 5, 10, 15 and 20 s to terminate."""
     pods = members("g", SIZE, first=first)
-    return [slow(5.0 * (n + 1), each) for n, each in enumerate(at(0, *pods))]
+    return [
+        slow_to_terminate(5.0 * (n + 1), each) for n, each in enumerate(with_priority(0, *pods))
+    ]
 
 
-def owner(stage: PreemptionStage) -> None:
+def owner(stage: PreemptionHarness) -> None:
     """As a Job does, create another pod, of another name, as soon as one begins to terminate."""
     to_come, replaced = iter(gang(first=SIZE)), set[str]()
 
@@ -52,14 +59,14 @@ def owner(stage: PreemptionStage) -> None:
     stage.cluster.store.subscribe(replace)
 
 
-def successors(stage: PreemptionStage) -> set[str]:
+def successors(stage: PreemptionHarness) -> set[str]:
     """Names of those that are bound."""
     return stage.placed("g") - {f"g-{n}" for n in range(SIZE)}
 
 
 @pytest.mark.parametrize("another", [False, True], ids=["by one scheduler", "by its successor"])
 async def test_its_pods_come_back_together_however_long_each_old_one_takes(
-    stage: PreemptionStage, another: bool
+    stage: PreemptionHarness, another: bool
 ) -> None:
     stage.create(a_node("n0").offers(cpu=SIZE), *gang())
     async with AsyncExitStack() as stack, stage.kubelets():
@@ -80,7 +87,7 @@ async def test_its_pods_come_back_together_however_long_each_old_one_takes(
 
 
 async def test_while_one_of_its_pods_stays_another_is_replaced_at_once(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     stage.create(*(a_node(f"n{n}").offers(cpu=SIZE) for n in range(2)), *gang())
     async with stage.scheduler(), stage.kubelets():

@@ -20,32 +20,32 @@ from arranger.embedded.fault_injection import (
     BINDINGS,
     LEASES,
     WRITES,
-    Lose,
-    Meanwhile,
-    Rule,
-    by,
+    ConcurrentAction,
+    DropConnection,
+    FaultRule,
+    from_user,
 )
 from tests.builders import a_node, a_pod
-from tests.simulation.gang_stage import KOORDINATOR, GangStage, bundle, members
+from tests.simulation.gang_stage import KOORDINATOR, GangHarness, bundle, members
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME
 
 pytestmark = VIRTUAL_TIME
 
 #: Seconds within which the successor leads (15 and a little) and has finished.
 RECOVERY = 60.0
-ITS_WRITES = WRITES & ~LEASES & by("one")
+ITS_WRITES = WRITES & ~LEASES & from_user("one")
 #: Without it a gang of bundles would not know of a role while its only pod is replaced.
 ALL_ROLES = {KOORDINATOR + "min-available": "3"}
 TOGETHER = json.dumps(["default/at", "default/by"])
 
 
 @dataclass
-class Story:
+class FaultScenario:
     """One run: gangs of all kinds, of which not all fit, and something that happens on the way."""
 
-    stage: GangStage = field(default_factory=lambda: GangStage(patience=RECOVERY))
+    stage: GangHarness = field(default_factory=lambda: GangHarness(patience=RECOVERY))
     died: asyncio.Event = field(default_factory=asyncio.Event)
-    dead: Rule | None = None
+    dead: FaultRule | None = None
 
     def begin(self) -> None:
         """14 CPUs, 6 of which come later; gangs need 15, and rivals 3 once it has died."""
@@ -111,46 +111,52 @@ class Story:
 # --- what happens at a write -------------------------------------------------------------------
 
 
-def it_dies_after_it(story: Story, nth: int) -> Rule:
-    return story.stage.taps.on(ITS_WRITES, Meanwhile(story.die, after=True), skip=nth, times=1)
+def it_dies_after_it(story: FaultScenario, nth: int) -> FaultRule:
+    return story.stage.faults.inject(
+        ITS_WRITES, ConcurrentAction(story.die, after=True), skip=nth, times=1
+    )
 
 
-def its_answer_is_lost(story: Story, nth: int) -> Rule:
-    return story.stage.taps.on(ITS_WRITES, Lose.AFTER, skip=nth, times=1)
+def its_answer_is_lost(story: FaultScenario, nth: int) -> FaultRule:
+    return story.stage.faults.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
 
 
-def its_answer_is_lost_and_it_dies_soon(story: Story, nth: int) -> Rule:
-    soon = Meanwhile(lambda: asyncio.get_running_loop().call_later(0.5, story.die))
-    story.stage.taps.on(ITS_WRITES, soon, skip=nth, times=1)
+def its_answer_is_lost_and_it_dies_soon(story: FaultScenario, nth: int) -> FaultRule:
+    soon = ConcurrentAction(lambda: asyncio.get_running_loop().call_later(0.5, story.die))
+    story.stage.faults.inject(ITS_WRITES, soon, skip=nth, times=1)
     return its_answer_is_lost(story, nth)
 
 
-def its_pod_is_replaced(story: Story, nth: int) -> Rule:
+def its_pod_is_replaced(story: FaultScenario, nth: int) -> FaultRule:
     """Just before the Binding arrives, which is refused for good."""
 
     def replace() -> None:
-        story.replace(rule.hits[0].json["metadata"]["uid"])
+        story.replace(rule.matched[0].json["metadata"]["uid"])
 
-    rule = story.stage.taps.on(ITS_WRITES & BINDINGS, Meanwhile(replace), skip=nth, times=1)
+    rule = story.stage.faults.inject(
+        ITS_WRITES & BINDINGS, ConcurrentAction(replace), skip=nth, times=1
+    )
     return rule
 
 
-def its_pod_is_replaced_and_it_dies(story: Story, nth: int) -> Rule:
-    story.stage.taps.on(ITS_WRITES & BINDINGS, Meanwhile(story.die, after=True), skip=nth, times=1)
+def its_pod_is_replaced_and_it_dies(story: FaultScenario, nth: int) -> FaultRule:
+    story.stage.faults.inject(
+        ITS_WRITES & BINDINGS, ConcurrentAction(story.die, after=True), skip=nth, times=1
+    )
     return its_pod_is_replaced(story, nth)
 
 
-async def at_every_write(turn: Callable[[Story, int], Rule], successor: str) -> int:
+async def at_every_write(turn: Callable[[FaultScenario, int], FaultRule], successor: str) -> int:
     """Tell the story with the turn at the first write, at the second, ...; returns how many."""
     for nth in count():
-        story = Story()
+        story = FaultScenario()
         rule = turn(story, nth)
         try:
             await story.run(successor)
         except Exception as error:
-            error.add_note(f"at write {nth}: {rule.hits}")
+            error.add_note(f"at write {nth}: {rule.matched}")
             raise
-        if not rule.hits:
+        if not rule.matched:
             return nth
     raise AssertionError("unreachable")
 
@@ -160,14 +166,14 @@ async def at_every_write(turn: Callable[[Story, int], Rule], successor: str) -> 
     "turn", [it_dies_after_it, its_answer_is_lost_and_it_dies_soon, its_pod_is_replaced_and_it_dies]
 )
 async def test_killed_at_any_write_its_successor_leaves_no_gang_in_pieces(
-    turn: Callable[[Story, int], Rule], successor: str
+    turn: Callable[[FaultScenario, int], FaultRule], successor: str
 ) -> None:
     assert await at_every_write(turn, successor) >= 13
 
 
 @pytest.mark.parametrize("turn", [its_answer_is_lost, its_pod_is_replaced])
 async def test_whichever_write_goes_wrong_it_leaves_no_gang_in_pieces(
-    turn: Callable[[Story, int], Rule],
+    turn: Callable[[FaultScenario, int], FaultRule],
 ) -> None:
     assert await at_every_write(turn, "none") >= 13
 
@@ -175,15 +181,15 @@ async def test_whichever_write_goes_wrong_it_leaves_no_gang_in_pieces(
 # --- what the configuration says about a gang that is bound in part -----------------------------
 
 
-def bind(stage: GangStage, name: str) -> None:
+def bind(stage: GangHarness, name: str) -> None:
     """As an earlier scheduler did, just before it died."""
     path = f"/api/v1/namespaces/default/pods/{name}/binding"
-    stage.ask("POST", path, {"metadata": {"name": name}, "target": {"name": "n1"}})
+    stage.request("POST", path, {"metadata": {"name": name}, "target": {"name": "n1"}})
 
 
-def partly_bound() -> GangStage:
+def partly_bound() -> GangHarness:
     """Three CPUs, a gang of three of which one is bound, and two rivals that go first."""
-    stage = GangStage()
+    stage = GangHarness()
     stage.torn.add("default/g")  # by whoever it was
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
     stage.cluster.create({**head, "metadata": {"name": "important"}})
@@ -234,7 +240,7 @@ async def test_a_gang_bound_in_part_that_cannot_be_completed_stays_or_is_deleted
         assert stage.placed("g") == {"g-0"}
         await asyncio.sleep(30)
         assert stage.placed("g") == left
-        assert not stage.marked("g"), "it is tried again"
+        assert not stage.timed_out_pods("g"), "it is tried again"
         if not left:
             stage.create(*members("g", 1, 3, first=3))
         for name in ("rival-0", "rival-1"):

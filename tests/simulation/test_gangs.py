@@ -17,7 +17,7 @@ from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.simulation.gang_stage import (
     KOORDINATOR,
-    GangStage,
+    GangHarness,
     bundle,
     members,
     of_pod_group,
@@ -29,9 +29,9 @@ pytestmark = VIRTUAL_TIME
 
 
 @pytest.fixture
-def stage() -> Iterator[GangStage]:
+def stage() -> Iterator[GangHarness]:
     """A stage on which everything must be in order in the end, and every gang whole or nothing."""
-    stage = GangStage()
+    stage = GangHarness()
     yield stage
     stage.check()
 
@@ -44,7 +44,7 @@ def lone(name: str, cpu: int = 1) -> PodBuilder:
     return a_pod(name).needs(cpu=cpu)
 
 
-async def still_unbound(stage: GangStage, gang: str, seconds: float = 60) -> None:
+async def still_unbound(stage: GangHarness, gang: str, seconds: float = 60) -> None:
     """Let time pass; none of the gang is bound then."""
     await asyncio.sleep(seconds)
     assert not stage.placed(gang)
@@ -60,7 +60,7 @@ PATIENCE = {
 
 @pytest.mark.parametrize(("wait", "words"), PATIENCE.values(), ids=PATIENCE.keys())
 async def test_a_non_strict_gang_gives_its_nodes_back_when_its_patience_ends(
-    stage: GangStage, wait: float, words: dict[str, str]
+    stage: GangHarness, wait: float, words: dict[str, str]
 ) -> None:
     stage.create(node("n1", 2), *members("g", 3, mode="NonStrict", **words))
     async with stage.scheduler():
@@ -68,11 +68,13 @@ async def test_a_non_strict_gang_gives_its_nodes_back_when_its_patience_ends(
         stage.create(lone("other", 2))
         await asyncio.sleep(9)
         assert not stage.node_of("other"), "the gang holds both places"
-        assert not stage.marked("g")
+        assert not stage.timed_out_pods("g")
         await stage.until(lambda: stage.node_of("other") == "n1", within=5)
-        await stage.until(lambda: len(stage.marked("g")) == 3, within=5)
-        await stage.until(lambda: all("ran out of time" in stage.why(f"g-{n}") for n in range(3)))
-        (note,) = stage.notes("g-2", "GangTimedOut")
+        await stage.until(lambda: len(stage.timed_out_pods("g")) == 3, within=5)
+        await stage.until(
+            lambda: all("ran out of time" in stage.condition_message(f"g-{n}") for n in range(3))
+        )
+        (note,) = stage.event_notes("g-2", "GangTimedOut")
         assert note == (
             f"gang default/g gave its nodes back: it did not become complete within {wait:g}s"
         )
@@ -81,29 +83,29 @@ async def test_a_non_strict_gang_gives_its_nodes_back_when_its_patience_ends(
         await still_unbound(stage, "g", 3600)  # not before its owner acts
         stage.patch("pod", "g-0", {"metadata": {"annotations": {KOORDINATOR + "timeout": None}}})
         await stage.until(lambda: len(stage.placed("g")) == 3)
-        await stage.until(lambda: not stage.marked("g"))
+        await stage.until(lambda: not stage.timed_out_pods("g"))
 
 
-async def test_a_strict_gang_waits_for_room_as_long_as_it_takes(stage: GangStage) -> None:
+async def test_a_strict_gang_waits_for_room_as_long_as_it_takes(stage: GangHarness) -> None:
     stage.create(node("n1", 2), *members("g", 3))
     async with stage.scheduler():
         await still_unbound(stage, "g", 500)
         stage.create(lone("other", 2))  # it holds nothing meanwhile
         await stage.until(lambda: stage.node_of("other") == "n1", within=1)
         await still_unbound(stage, "g", 7300)
-        assert not stage.marked("g")
+        assert not stage.timed_out_pods("g")
         stage.create(node("n2", 3))
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
-async def test_a_podgroup_says_how_long_its_gang_is_patient(stage: GangStage) -> None:
+async def test_a_podgroup_says_how_long_its_gang_is_patient(stage: GangHarness) -> None:
     stage.pod_group("g", 3, scheduleTimeoutSeconds=90)
     pods = of_pod_group("g", 3)
     stage.create(node("n1", 2), *(p.annotated({KOORDINATOR + "mode": "NonStrict"}) for p in pods))
     async with stage.scheduler():
         await asyncio.sleep(85)
-        assert not stage.marked("g")
-        await stage.until(lambda: len(stage.marked("g")) == 3, within=10)
+        assert not stage.timed_out_pods("g")
+        await stage.until(lambda: len(stage.timed_out_pods("g")) == 3, within=10)
         stage.create(node("n2", 3))
         await still_unbound(stage, "g")
         stage.edit_pod_group("g", scheduleTimeoutSeconds=91)
@@ -113,30 +115,30 @@ async def test_a_podgroup_says_how_long_its_gang_is_patient(stage: GangStage) ->
 # --- what people see ---------------------------------------------------------------------------
 
 
-async def test_the_newest_event_of_a_member_says_what_holds_it_now(stage: GangStage) -> None:
+async def test_the_newest_event_of_a_member_says_what_holds_it_now(stage: GangHarness) -> None:
     stage.create(node("n1", 2))
     async with stage.scheduler():
         stage.create(*members("g", 2, 3))
         await asyncio.sleep(30)
         waits = "gang default/g waits for members: 2 of 3 arrived"
-        assert stage.notes("g-0") == [waits]
+        assert stage.event_notes("g-0") == [waits]
         stage.create(*members("g", 1, 3, first=2))
         await asyncio.sleep(1)
         full = (
             "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
             "2 placeable now, blocked by pod default/g-2."
         )
-        assert sorted(stage.notes("g-0")) == sorted([waits, full])
-        assert stage.notes("g-2") == [full]
+        assert sorted(stage.event_notes("g-0")) == sorted([waits, full])
+        assert stage.event_notes("g-2") == [full]
         stage.create(node("n2", 0))
         await asyncio.sleep(5)
-        assert len(stage.notes("g-0")) == 2, "other numbers are not worth an event at once"
+        assert len(stage.event_notes("g-0")) == 2, "other numbers are not worth an event at once"
         await asyncio.sleep(300)
-        assert full.replace("0/1", "0/2").replace("1 Ins", "2 Ins") in stage.notes("g-0")
-        assert len(stage.notes("g-0")) == 3
+        assert full.replace("0/1", "0/2").replace("1 Ins", "2 Ins") in stage.event_notes("g-0")
+        assert len(stage.event_notes("g-0")) == 3
 
 
-async def test_the_gang_object_counts_the_attempts(stage: GangStage) -> None:
+async def test_the_gang_object_counts_the_attempts(stage: GangHarness) -> None:
     head = {"apiVersion": "arranger.io/v1alpha1", "kind": "Gang"}
     bundles = [{"name": "", "minMember": 2}]
     made = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"bundles": bundles}}
@@ -159,7 +161,7 @@ async def test_the_gang_object_counts_the_attempts(stage: GangStage) -> None:
 
 
 async def test_of_two_gangs_whose_pods_come_in_turn_one_runs_and_the_other_holds_nothing(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     # Seed 000's case: pods of the first gang are A and B, of the second C and D.
     stage.create(node("n1", 3))
@@ -175,7 +177,7 @@ async def test_of_two_gangs_whose_pods_come_in_turn_one_runs_and_the_other_holds
         assert stage.phases("first") == {"Succeeded": 2}
 
 
-async def test_many_gangs_that_compete_never_block_each_other(stage: GangStage) -> None:
+async def test_many_gangs_that_compete_never_block_each_other(stage: GangHarness) -> None:
     stage.create(*(node(f"n{n}", 4) for n in range(3)))
     gangs = [f"g{n}" for n in range(6)]
     turns = zip(
@@ -191,7 +193,7 @@ async def test_many_gangs_that_compete_never_block_each_other(stage: GangStage) 
         )
 
 
-async def test_a_gang_group_over_three_namespaces_goes_at_once(stage: GangStage) -> None:
+async def test_a_gang_group_over_three_namespaces_goes_at_once(stage: GangHarness) -> None:
     stage.namespaces("blue", "green", "red")
     names = ["blue/b", "green/g", "red/r"]
     groups = json.dumps(names)
@@ -207,29 +209,33 @@ async def test_a_gang_group_over_three_namespaces_goes_at_once(stage: GangStage)
             stage.create(*pods[name])
         for name in names:
             await still_unbound(stage, name, 30)  # five places for six
-        assert "gang group blue/b,green/g,red/r: blue/b 2 of 2 arrived" in stage.why("b-0")
-        assert stage.why("b-0") == stage.why("r-1")
+        assert "gang group blue/b,green/g,red/r: blue/b 2 of 2 arrived" in stage.condition_message(
+            "b-0"
+        )
+        assert stage.condition_message("b-0") == stage.condition_message("r-1")
         stage.create(node("n2", 1))
         await stage.until_settled(6)
-        assert len({w.at for w in stage.taps.applied(BINDINGS)}) == 1
+        assert len({w.at for w in stage.faults.applied(BINDINGS)}) == 1
 
 
-async def test_parameter_servers_and_workers_have_minima_of_their_own(stage: GangStage) -> None:
+async def test_parameter_servers_and_workers_have_minima_of_their_own(stage: GangHarness) -> None:
     ps, workers = bundle("g", "ps", 1, cpu=2), bundle("g", "worker", 3)
     stage.create(node("n1", 4), *ps, *workers[:2])
     async with stage.scheduler():
         await still_unbound(stage, "g")
-        assert "ps 1 of 1 arrived, worker 2 of 3 arrived" in stage.why("g-ps-0")
+        assert "ps 1 of 1 arrived, worker 2 of 3 arrived" in stage.condition_message("g-ps-0")
         stage.create(workers[2])
         await still_unbound(stage, "g")  # four CPUs for five
-        assert "ps 1 of 1 arrived, worker 3 of 3 arrived, 3 placeable" in stage.why("g-ps-0")
+        assert "ps 1 of 1 arrived, worker 3 of 3 arrived, 3 placeable" in stage.condition_message(
+            "g-ps-0"
+        )
         stage.create(node("n2", 1))
         await stage.until_settled(4)
-        assert len({w.at for w in stage.taps.applied(BINDINGS)}) == 1
+        assert len({w.at for w in stage.faults.applied(BINDINGS)}) == 1
 
 
 async def test_a_minimum_over_all_bundles_waits_for_roles_that_nobody_has_seen_yet(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     all_told = {KOORDINATOR + "min-available": "4"}
     ps, workers = bundle("g", "ps", 1), bundle("g", "worker", 3)
@@ -238,10 +244,10 @@ async def test_a_minimum_over_all_bundles_waits_for_roles_that_nobody_has_seen_y
         await still_unbound(stage, "g")
         stage.create(*(pod.annotated(all_told) for pod in workers))
         await stage.until_settled(4)
-        assert len({w.at for w in stage.taps.applied(BINDINGS)}) == 1
+        assert len({w.at for w in stage.faults.applied(BINDINGS)}) == 1
 
 
-async def test_a_non_strict_gang_gathers_nodes_as_they_come(stage: GangStage) -> None:
+async def test_a_non_strict_gang_gathers_nodes_as_they_come(stage: GangHarness) -> None:
     stage.create(*members("g", 4, mode="NonStrict"))
     async with stage.scheduler() as scheduler:
         for n in range(3):
@@ -254,7 +260,7 @@ async def test_a_non_strict_gang_gathers_nodes_as_they_come(stage: GangStage) ->
         assert not stage.node_of("other")
         stage.create(node("n3", 1))
         await stage.until(lambda: len(stage.placed("g")) == 4)
-        assert len({w.at for w in stage.taps.applied(BINDINGS)}) == 1
+        assert len({w.at for w in stage.faults.applied(BINDINGS)}) == 1
         assert not stage.node_of("other")
 
 
@@ -262,13 +268,13 @@ async def test_a_non_strict_gang_gathers_nodes_as_they_come(stage: GangStage) ->
 
 
 async def test_a_member_deleted_while_it_holds_a_node_leaves_it_to_others(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     stage.create(node("n1", 2), *members("g", 3, mode="NonStrict"))
     async with stage.scheduler() as scheduler:
         await asyncio.sleep(5)
         assert len(scheduler.engine.cluster) == 2
-        held = next(m.pod.pod.metadata.name for m in scheduler.engine.members() if m.node)
+        held = next(m.pod.pod.metadata.name for m in scheduler.engine.pods() if m.node)
         stage.delete("pod", held)
         await asyncio.sleep(30)
         assert not stage.placed("g")
@@ -277,20 +283,20 @@ async def test_a_member_deleted_while_it_holds_a_node_leaves_it_to_others(
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
-async def test_a_member_deleted_while_a_strict_gang_waits_is_waited_for(stage: GangStage) -> None:
+async def test_a_member_deleted_while_a_strict_gang_waits_is_waited_for(stage: GangHarness) -> None:
     stage.create(node("n1", 2), *members("g", 3))
     async with stage.scheduler():
         await asyncio.sleep(5)
         stage.delete("pod", "g-1")
         await still_unbound(stage, "g")  # two would fit
-        assert "gang default/g waits for members: 2 of 3 arrived" in stage.why("g-0")
+        assert "gang default/g waits for members: 2 of 3 arrived" in stage.condition_message("g-0")
         stage.create(node("n2", 1))
         await still_unbound(stage, "g")
         stage.create(*members("g", 1, 3, first=3))
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
-async def test_without_its_podgroup_a_waiting_gang_waits_for_another(stage: GangStage) -> None:
+async def test_without_its_podgroup_a_waiting_gang_waits_for_another(stage: GangHarness) -> None:
     stage.pod_group("g", 3)
     stage.create(node("n1", 2), *of_pod_group("g", 3))
     async with stage.scheduler():
@@ -298,13 +304,13 @@ async def test_without_its_podgroup_a_waiting_gang_waits_for_another(stage: Gang
         stage.delete_pod_group("g")
         stage.create(node("n2", 2))
         await still_unbound(stage, "g")
-        assert "gang default/g waits to be defined" in stage.why("g-0")
+        assert "gang default/g waits to be defined" in stage.condition_message("g-0")
         stage.pod_group("g", 2)
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
 async def test_without_its_podgroup_a_running_gang_goes_on_and_is_replaced(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     stage.pod_group("g", 3)
     stage.create(node("n1", 4), *of_pod_group("g", 3))
@@ -317,7 +323,7 @@ async def test_without_its_podgroup_a_running_gang_goes_on_and_is_replaced(
         assert stage.placed("g") == {"g-0", "g-2", "g-3"}
 
 
-async def test_a_minimum_raised_above_the_members_keeps_them_waiting(stage: GangStage) -> None:
+async def test_a_minimum_raised_above_the_members_keeps_them_waiting(stage: GangHarness) -> None:
     stage.pod_group("g", 3)
     stage.create(node("n1", 2), *of_pod_group("g", 3))
     async with stage.scheduler():
@@ -325,12 +331,12 @@ async def test_a_minimum_raised_above_the_members_keeps_them_waiting(stage: Gang
         stage.edit_pod_group("g", minMember=5)
         stage.create(node("n2", 2))
         await still_unbound(stage, "g")
-        assert "gang default/g waits for members: 3 of 5 arrived" in stage.why("g-0")
+        assert "gang default/g waits for members: 3 of 5 arrived" in stage.condition_message("g-0")
         stage.edit_pod_group("g", minMember=3)
         await stage.until(lambda: len(stage.placed("g")) == 3)
 
 
-async def test_a_minimum_raised_while_nodes_are_held_is_heeded(stage: GangStage) -> None:
+async def test_a_minimum_raised_while_nodes_are_held_is_heeded(stage: GangHarness) -> None:
     stage.pod_group("g", 3)
     note = {KOORDINATOR + "mode": "NonStrict"}
     pods = [pod.annotated(note) for pod in of_pod_group("g", 4)]
@@ -345,7 +351,7 @@ async def test_a_minimum_raised_while_nodes_are_held_is_heeded(stage: GangStage)
 
 
 async def test_a_minimum_raised_while_the_gang_runs_changes_nothing_for_it(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     stage.pod_group("g", 2)
     stage.create(node("n1", 3), *of_pod_group("g", 2))
@@ -361,7 +367,7 @@ async def test_a_minimum_raised_while_the_gang_runs_changes_nothing_for_it(
 
 
 async def test_members_that_come_after_the_gang_was_complete_go_by_themselves(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     stage.create(node("n1", 4), *members("g", 4))
     async with stage.scheduler():
@@ -378,7 +384,7 @@ async def test_members_that_come_after_the_gang_was_complete_go_by_themselves(
     [("once-satisfied", True), ("waiting-and-running", True), ("only-waiting", False)],
 )
 async def test_the_match_policy_says_whether_those_that_ran_count_for_those_that_come(
-    stage: GangStage, policy: str, alone: bool
+    stage: GangHarness, policy: str, alone: bool
 ) -> None:
     words = {"match_policy": policy}
     stage.create(node("n1", 4), *running_for(5, members("g", 2, **words)))
@@ -392,7 +398,7 @@ async def test_the_match_policy_says_whether_those_that_ran_count_for_those_that
 
 
 async def test_waiting_and_running_replaces_together_what_was_lost_together(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     words = {"match_policy": "waiting-and-running"}
     stage.create(node("n1", 4), *members("g", 4, **words))
@@ -410,7 +416,7 @@ async def test_waiting_and_running_replaces_together_what_was_lost_together(
 # --- many, and large ---------------------------------------------------------------------------
 
 
-async def test_ten_of_twenty_gangs_of_fifty_run_and_the_others_follow(stage: GangStage) -> None:
+async def test_ten_of_twenty_gangs_of_fifty_run_and_the_others_follow(stage: GangHarness) -> None:
     gangs = [f"g{n:02}" for n in range(20)]
     stage.create(*(node(f"n{n}", 50) for n in range(10)))
     stage.create(
@@ -425,26 +431,26 @@ async def test_ten_of_twenty_gangs_of_fifty_run_and_the_others_follow(stage: Gan
         runs = {gang for gang in gangs if len(stage.placed(gang)) == 50}
         assert len(runs) == 10
         for gang in set(gangs) - runs:
-            why = stage.why(f"{gang}-7")
+            why = stage.condition_message(f"{gang}-7")
             assert f"gang default/{gang}: 50 of 50 arrived, 0 placeable now" in why
             assert "Insufficient cpu" in why
-            assert stage.notes(f"{gang}-7") == [why]
+            assert stage.event_notes(f"{gang}-7") == [why]
         for ended in range(1, 11):
             await stage.until(lambda n=ended: len(ended_gangs()) >= n, within=100)
             await asyncio.sleep(11)  # the longest back-off
             begun = [gang for gang in gangs if stage.placed(gang)]
             assert len(begun) >= 10 + ended, "the next follows as soon as one has ended"
-            stage.check_whole()
+            stage.check_all_or_nothing()
         await stage.until(lambda: len(ended_gangs()) == 20, within=300)
 
 
 async def test_a_gang_of_five_thousand_that_does_not_fit_leaves_small_work_alone(
-    stage: GangStage,
+    stage: GangHarness,
 ) -> None:
     stage.create(*(a_node(f"n{n}").offers(cpu=100, pods=200) for n in range(40)))
     stage.create(*members("huge", 5000))
     # Writes take as long as they do, so that a flood of them would hold others up.
-    stage.taps.on(WRITES, Delay(0.005))
+    stage.faults.inject(WRITES, Delay(0.005))
     waits = []
     async with stage.scheduler(), stage.kubelets():
         loop = asyncio.get_running_loop()
@@ -457,4 +463,6 @@ async def test_a_gang_of_five_thousand_that_does_not_fit_leaves_small_work_alone
         assert not stage.placed("huge")
         assert max(waits) <= 0.5, waits
         # How many exactly depends on the small work that ran when they were told.
-        assert re.search(r"huge: 5000 of 5000 arrived, (39..|4000) placeable", stage.why("huge-9"))
+        assert re.search(
+            r"huge: 5000 of 5000 arrived, (39..|4000) placeable", stage.condition_message("huge-9")
+        )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from arranger.controllers.manager import controllers_beside
+from arranger.controllers.manager import run_in_thread
 from arranger.embedded.transport.http import serve
-from arranger.kube.client.credentials import Access, Credentials
-from tests.simulation.job_stage import JobStage
+from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
+from tests.simulation.job_stage import JobHarness
 
 
 async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None:
@@ -23,11 +23,11 @@ async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None
 
 
 async def test_a_job_that_gives_way() -> None:
-    stage = JobStage()
+    stage = JobHarness()
     stage.job("j", on={"PodEvicted": "AbortJob"}, plugins={"svc": []})
     both = {"j-w-0": "-", "j-w-1": "-"}
     async with serve(stage.cluster) as url:
-        async with controllers_beside(Access(url, Credentials()), quiet=0.02):
+        async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
             await until(lambda: stage.groups() == ["j-0"], lambda: stage.status("j"))
             assert stage.pods_of_job("j") == both
             stage.delete("pod", "j-w-0")
@@ -36,7 +36,7 @@ async def test_a_job_that_gives_way() -> None:
             await until(lambda: stage.groups() == [], stage.groups)
         # Nobody looks while its owner asks for it.
         stage.annotate("j", "ResumeJob")
-        async with controllers_beside(Access(url, Credentials()), quiet=0.02):
+        async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
             await until(lambda: stage.groups() == ["j-2"], lambda: stage.status("j"))
             assert stage.pods_of_job("j") == both
             stage.delete_job("j")

@@ -14,22 +14,29 @@ from itertools import count
 
 import pytest
 
-from arranger.embedded.fault_injection import EVENTS, WRITES, Lose, Meanwhile, Rule, by
+from arranger.embedded.fault_injection import (
+    EVENTS,
+    WRITES,
+    ConcurrentAction,
+    DropConnection,
+    FaultRule,
+    from_user,
+)
 from tests.builders import a_node
-from tests.simulation.job_stage import JobStage, task
+from tests.simulation.job_stage import JobHarness, task
 from tests.simulation.stage import VIRTUAL_TIME
 
 pytestmark = VIRTUAL_TIME
 
 #: Events are best effort: nothing follows from them.
-ITS_WRITES = WRITES & ~EVENTS & by("one")
+ITS_WRITES = WRITES & ~EVENTS & from_user("one")
 
 
 @dataclass
-class Story:
+class JobFaultScenario:
     """Two jobs: one restarts when it loses a pod, the other aborts until its owner resumes it."""
 
-    stage: JobStage = field(default_factory=JobStage)
+    stage: JobHarness = field(default_factory=JobHarness)
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self) -> None:
@@ -93,25 +100,27 @@ class Story:
             assert self.stage.groups() == []
 
 
-def they_die_after_it(story: Story, nth: int) -> Rule:
-    return story.stage.job_taps.on(ITS_WRITES, Meanwhile(story.die, after=True), skip=nth, times=1)
+def they_die_after_it(story: JobFaultScenario, nth: int) -> FaultRule:
+    return story.stage.job_taps.inject(
+        ITS_WRITES, ConcurrentAction(story.die, after=True), skip=nth, times=1
+    )
 
 
-def its_answer_is_lost(story: Story, nth: int) -> Rule:
-    return story.stage.job_taps.on(ITS_WRITES, Lose.AFTER, skip=nth, times=1)
+def its_answer_is_lost(story: JobFaultScenario, nth: int) -> FaultRule:
+    return story.stage.job_taps.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
 
 
 @pytest.mark.parametrize("fate", [they_die_after_it, its_answer_is_lost])
-async def test_at_every_write(fate: Callable[[Story, int], Rule]) -> None:
+async def test_at_every_write(fate: Callable[[JobFaultScenario, int], FaultRule]) -> None:
     for nth in count():
-        story = Story()
+        story = JobFaultScenario()
         rule = fate(story, nth)
         try:
             await story.run()
         except BaseException as error:
             with suppress(IndexError):
-                error.add_note(f"at write {nth}: {rule.hits[0].method} {rule.hits[0].path}")
+                error.add_note(f"at write {nth}: {rule.matched[0].method} {rule.matched[0].path}")
             raise
-        if not rule.hits:
+        if not rule.matched:
             assert nth > 25, "there were more writes than that"
             return

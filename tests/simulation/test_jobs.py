@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from arranger.controllers.vcjob.controller import JobController
-from arranger.embedded.fault_injection import WRITES, Lose, Reply, by, of
+from arranger.embedded.fault_injection import WRITES, DropConnection, Reply, for_resource, from_user
 from tests.builders import a_node, a_pod
-from tests.simulation.job_stage import JobStage, task
+from tests.simulation.job_stage import JobHarness, task
 from tests.simulation.stage import VIRTUAL_TIME, Object
 
 pytestmark = VIRTUAL_TIME
@@ -23,16 +23,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 
 
 @pytest.fixture
-def stage() -> Iterator[JobStage]:
+def stage() -> Iterator[JobHarness]:
     """One node of eight CPUs."""
-    stage = JobStage()
+    stage = JobHarness()
     stage.create(a_node("n1").offers(cpu=8))
     yield stage
     stage.check()
 
 
 @asynccontextmanager
-async def everything(stage: JobStage) -> AsyncIterator[JobController]:
+async def everything(stage: JobHarness) -> AsyncIterator[JobController]:
     """A scheduler, kubelets and controllers at work."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(stage.kubelets())
@@ -43,7 +43,7 @@ async def everything(stage: JobStage) -> AsyncIterator[JobController]:
 # --- all run or all wait -------------------------------------------------------------------------
 
 
-async def test_the_life_of_a_job(stage: JobStage) -> None:
+async def test_the_life_of_a_job(stage: JobHarness) -> None:
     stage.job("j", task(cpu=4, runs=30), plugins={"env": [], "svc": []})
     async with everything(stage):
         await stage.until_phase("j", "Running")
@@ -55,10 +55,10 @@ async def test_the_life_of_a_job(stage: JobStage) -> None:
         assert (status["succeeded"], status["running"], status["retryCount"]) == (2, 0, 0)
         await asyncio.sleep(1)
         assert stage.groups() == []
-        assert stage.told("j").keys() == {"Pending", "Running", "Completed"}
+        assert stage.events_about("j").keys() == {"Pending", "Running", "Completed"}
 
 
-async def test_a_job_that_does_not_fit_holds_nothing_and_says_why(stage: JobStage) -> None:
+async def test_a_job_that_does_not_fit_holds_nothing_and_says_why(stage: JobHarness) -> None:
     stage.job("j", task(replicas=3, cpu=4))
     async with everything(stage):
         await stage.until(lambda: "message" in stage.status("j").get("state", {}))
@@ -71,7 +71,7 @@ async def test_a_job_that_does_not_fit_holds_nothing_and_says_why(stage: JobStag
         assert "reason" not in stage.status("j")["state"]
 
 
-async def test_more_than_the_minimum_runs_when_it_fits(stage: JobStage) -> None:
+async def test_more_than_the_minimum_runs_when_it_fits(stage: JobHarness) -> None:
     stage.job("j", task(replicas=3, cpu=4), minAvailable=2)
     async with everything(stage):
         await stage.until_phase("j", "Running")
@@ -80,7 +80,7 @@ async def test_more_than_the_minimum_runs_when_it_fits(stage: JobStage) -> None:
         await stage.until(lambda: stage.status("j")["running"] == 3)
 
 
-async def test_tasks_start_after_those_they_depend_on(stage: JobStage) -> None:
+async def test_tasks_start_after_those_they_depend_on(stage: JobHarness) -> None:
     later = task("w", 2, dependsOn={"name": ["m"], "iteration": "all"})
     stage.job("j", task("m", 1, runs=60), later)
     async with everything(stage):
@@ -95,7 +95,7 @@ async def test_tasks_start_after_those_they_depend_on(stage: JobStage) -> None:
         await stage.until_phase("j", "Running")
 
 
-async def test_the_examples_run(stage: JobStage) -> None:
+async def test_the_examples_run(stage: JobHarness) -> None:
     cards = {"nvidia.com/gpu": 8}
     notes = {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090", "nvidia.com/gpu.count": "8"}
     notes["nvidia.com/gpu.memory"] = "24564"
@@ -112,7 +112,7 @@ async def test_the_examples_run(stage: JobStage) -> None:
 # --- evictions (seed 004) ------------------------------------------------------------------------
 
 
-async def test_a_job_aborted_by_an_eviction_frees_everything(stage: JobStage) -> None:
+async def test_a_job_aborted_by_an_eviction_frees_everything(stage: JobHarness) -> None:
     stage.job("training", task(cpu=4), on={"PodEvicted": "AbortJob"})
     async with everything(stage):
         await stage.until_phase("training", "Running")
@@ -132,7 +132,7 @@ async def test_a_job_aborted_by_an_eviction_frees_everything(stage: JobStage) ->
         await stage.until_phase("training", "Running")
 
 
-async def test_a_job_restarted_by_an_eviction_waits_whole(stage: JobStage) -> None:
+async def test_a_job_restarted_by_an_eviction_waits_whole(stage: JobHarness) -> None:
     stage.job("training", task(cpu=4), on={"PodEvicted": "RestartJob"})
     async with everything(stage):
         await stage.until_phase("training", "Running")
@@ -147,7 +147,7 @@ async def test_a_job_restarted_by_an_eviction_waits_whole(stage: JobStage) -> No
         assert stage.status("training")["retryCount"] == 0
 
 
-async def test_the_scheduler_itself_takes_the_room(stage: JobStage) -> None:
+async def test_the_scheduler_itself_takes_the_room(stage: JobHarness) -> None:
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
     stage.cluster.create({**head, "metadata": {"name": "high"}})
     stage.job("training", task(cpu=4), on={"PodEvicted": "RestartJob"})
@@ -161,7 +161,7 @@ async def test_the_scheduler_itself_takes_the_room(stage: JobStage) -> None:
         assert stage.status("training")["version"] == 1
 
 
-async def test_evictions_never_use_up_the_retries(stage: JobStage) -> None:
+async def test_evictions_never_use_up_the_retries(stage: JobHarness) -> None:
     stage.job("j", task(cpu=4), on={"PodEvicted": "RestartJob"}, maxRetry=1)
     async with everything(stage):
         for _ in range(10):
@@ -172,7 +172,7 @@ async def test_evictions_never_use_up_the_retries(stage: JobStage) -> None:
         assert (stage.status("j")["retryCount"], stage.status("j")["version"]) == (0, 10)
 
 
-async def test_an_eviction_that_nobody_saw(stage: JobStage) -> None:
+async def test_an_eviction_that_nobody_saw(stage: JobHarness) -> None:
     stage.job("j", task(cpu=4), on={"PodEvicted": "RestartJob"})
     async with stage.kubelets(), stage.scheduler():
         async with stage.controllers("first"):
@@ -185,7 +185,7 @@ async def test_an_eviction_that_nobody_saw(stage: JobStage) -> None:
             await stage.until_phase("j", "Running")
 
 
-async def test_without_a_policy_a_lost_pod_is_made_again(stage: JobStage) -> None:
+async def test_without_a_policy_a_lost_pod_is_made_again(stage: JobHarness) -> None:
     stage.pieces.add("j")
     stage.job("j", task(cpu=4))
     async with everything(stage):
@@ -199,7 +199,7 @@ async def test_without_a_policy_a_lost_pod_is_made_again(stage: JobStage) -> Non
 # --- failures ------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_fails_again_and_again_fails(stage: JobStage) -> None:
+async def test_a_job_that_fails_again_and_again_fails(stage: JobHarness) -> None:
     stage.job("j", task(runs=1, exits=1), on={"PodFailed": "RestartJob"}, maxRetry=3)
     async with everything(stage):
         await stage.until_phase("j", "Failed")
@@ -210,7 +210,7 @@ async def test_a_job_that_fails_again_and_again_fails(stage: JobStage) -> None:
         assert "Failed" in stage.pods_of_job("j").values()
 
 
-async def test_only_the_pod_that_failed_is_restarted(stage: JobStage) -> None:
+async def test_only_the_pod_that_failed_is_restarted(stage: JobHarness) -> None:
     stage.pieces.add("j")
     stage.job("j", task("a", 1, runs=5, exits=1), task("b"), on={"PodFailed": "RestartPod"})
     async with everything(stage):
@@ -220,7 +220,7 @@ async def test_only_the_pod_that_failed_is_restarted(stage: JobStage) -> None:
         assert versions["j-b-0"] == ["0"]
 
 
-async def test_only_the_task_that_failed_is_restarted(stage: JobStage) -> None:
+async def test_only_the_task_that_failed_is_restarted(stage: JobHarness) -> None:
     stage.pieces.add("j")
     policy = {"event": "PodFailed", "action": "RestartTask"}
     stage.job("j", task("a"), task("b", runs=5, exits=7, policies=[policy]))
@@ -232,7 +232,7 @@ async def test_only_the_task_that_failed_is_restarted(stage: JobStage) -> None:
         assert versions["j-a-0"] == ["0"]
 
 
-async def test_a_completed_task_completes_the_job(stage: JobStage) -> None:
+async def test_a_completed_task_completes_the_job(stage: JobHarness) -> None:
     stage.job("j", task("ps", 1), task("w", 2, runs=5), on={"TaskCompleted": "CompleteJob"})
     async with everything(stage):
         await stage.until_phase("j", "Completed")
@@ -240,7 +240,7 @@ async def test_a_completed_task_completes_the_job(stage: JobStage) -> None:
         assert stage.pods_of_job("j") == {"j-w-0": "Succeeded", "j-w-1": "Succeeded"}
 
 
-async def test_a_job_that_waits_too_long_is_aborted(stage: JobStage) -> None:
+async def test_a_job_that_waits_too_long_is_aborted(stage: JobHarness) -> None:
     policy = {"event": "PodPending", "action": "AbortJob", "timeout": "10m"}
     stage.job("j", task(replicas=9))
     stage.edit("j", {"spec": {"policies": [policy]}})
@@ -251,7 +251,7 @@ async def test_a_job_that_waits_too_long_is_aborted(stage: JobStage) -> None:
         assert stage.pods_of_job("j") == {}
 
 
-async def test_a_gang_in_pieces_is_restarted(stage: JobStage) -> None:
+async def test_a_gang_in_pieces_is_restarted(stage: JobHarness) -> None:
     stage.job("j", task(cpu=4), on={"Unknown": "RestartJob"})
     async with everything(stage):
         await stage.until_phase("j", "Running")
@@ -266,7 +266,7 @@ async def test_a_gang_in_pieces_is_restarted(stage: JobStage) -> None:
 # --- what its owner does -------------------------------------------------------------------------
 
 
-async def test_a_job_is_scaled_up_and_down(stage: JobStage) -> None:
+async def test_a_job_is_scaled_up_and_down(stage: JobHarness) -> None:
     stage.job("j", task(replicas=2), plugins={"svc": []})
     async with everything(stage):
         await stage.until_phase("j", "Running")
@@ -282,7 +282,7 @@ async def test_a_job_is_scaled_up_and_down(stage: JobStage) -> None:
         assert group["spec"]["minMember"] == 1
 
 
-async def test_an_action_is_done_once_for_each_time_it_is_asked_for(stage: JobStage) -> None:
+async def test_an_action_is_done_once_for_each_time_it_is_asked_for(stage: JobHarness) -> None:
     stage.job("j", task())
     async with everything(stage):
         await stage.until_phase("j", "Running")
@@ -296,12 +296,12 @@ async def test_an_action_is_done_once_for_each_time_it_is_asked_for(stage: JobSt
         await stage.until(lambda: stage.status("j")["version"] == 2)
         await stage.until_phase("j", "Running")
         stage.annotate("j", "Terminate")
-        await stage.until(lambda: "InvalidAction" in stage.told("j"))
+        await stage.until(lambda: "InvalidAction" in stage.events_about("j"))
         stage.annotate("j", "TerminateJob")
         await stage.until_phase("j", "Terminated")
 
 
-async def test_what_belongs_to_a_job_goes_with_it(stage: JobStage) -> None:
+async def test_what_belongs_to_a_job_goes_with_it(stage: JobHarness) -> None:
     stage.job("j", task(), plugins={"svc": []})
     async with everything(stage) as controller:
         await stage.until_phase("j", "Running")
@@ -310,11 +310,11 @@ async def test_what_belongs_to_a_job_goes_with_it(stage: JobStage) -> None:
         left = (*stage.cluster.objects("services"), *stage.cluster.objects("configmaps"))
         assert (stage.groups(), left) == ([], ())
         await asyncio.sleep(60)
-        assert not controller.ledger._records
+        assert not controller.cache._records
         assert not controller.reconciler._timers
 
 
-async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(stage: JobStage) -> None:
+async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(stage: JobHarness) -> None:
     stage.pieces.add("j")
     stage.job("j", task())
     async with everything(stage):
@@ -325,7 +325,7 @@ async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(stage: Job
         assert stage.pods_of_job("j") == {"j-w-0": "Running"}
 
 
-async def test_a_finished_job_is_deleted_in_time(stage: JobStage) -> None:
+async def test_a_finished_job_is_deleted_in_time(stage: JobHarness) -> None:
     stage.job("j", task(runs=5), ttlSecondsAfterFinished=3600)
     async with everything(stage):
         await stage.until_phase("j", "Completed")
@@ -336,14 +336,14 @@ async def test_a_finished_job_is_deleted_in_time(stage: JobStage) -> None:
         assert stage.cluster.objects("pods") == []
 
 
-async def test_an_invalid_job_says_so_and_loses_nothing(stage: JobStage) -> None:
+async def test_an_invalid_job_says_so_and_loses_nothing(stage: JobHarness) -> None:
     stage.job("bad", task(), plugins={"ssh": []})
     stage.job("good", task(cpu=2), on={"PodEvicted": "AbortJob"})
     async with everything(stage):
         await stage.until_phase("good", "Running")
         assert stage.pods_of_job("bad") == {}
         assert "ssh is not supported" in stage.status("bad")["state"]["message"]
-        assert "ssh is not supported" in stage.told("bad")["Invalid"]
+        assert "ssh is not supported" in stage.events_about("bad")["Invalid"]
         stage.edit("good", {"spec": {"minSuccess": 7}})
         await asyncio.sleep(5)
         assert stage.status("good")["state"]["reason"] == "Invalid"
@@ -354,7 +354,7 @@ async def test_an_invalid_job_says_so_and_loses_nothing(stage: JobStage) -> None
         await stage.until_phase("bad", "Running")
 
 
-async def test_jobs_of_other_schedulers_are_left_alone(stage: JobStage) -> None:
+async def test_jobs_of_other_schedulers_are_left_alone(stage: JobHarness) -> None:
     stage.job("j", task(), schedulerName="volcano")
     async with everything(stage):
         await asyncio.sleep(60)
@@ -366,12 +366,17 @@ async def test_jobs_of_other_schedulers_are_left_alone(stage: JobStage) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [Reply(503, "ServiceUnavailable"), Reply(409, "Conflict"), Lose.BEFORE, Lose.AFTER],
+    [
+        Reply(503, "ServiceUnavailable"),
+        Reply(409, "Conflict"),
+        DropConnection.BEFORE,
+        DropConnection.AFTER,
+    ],
     ids=["unavailable", "conflict", "lost on the way", "lost on the way back"],
 )
-async def test_writes_that_fail_are_repeated(stage: JobStage, fault: Any) -> None:
+async def test_writes_that_fail_are_repeated(stage: JobHarness, fault: Any) -> None:
     stage.job("j", task(runs=60), on={"PodEvicted": "RestartJob"}, plugins={"svc": []})
-    stage.job_taps.on(WRITES & by("jobs"), fault, chance=0.3)
+    stage.job_taps.inject(WRITES & from_user("jobs"), fault, probability=0.3)
     async with everything(stage):
         await stage.until_phase("j", "Running", within=600)
         stage.evict("j-w-0")
@@ -379,40 +384,40 @@ async def test_writes_that_fail_are_repeated(stage: JobStage, fault: Any) -> Non
         await stage.until_phase("j", "Completed", within=1200)
 
 
-async def test_a_refusal_that_holds_for_all_pods_is_heard_once(stage: JobStage) -> None:
+async def test_a_refusal_that_holds_for_all_pods_is_heard_once(stage: JobHarness) -> None:
     stage.job("j", task(replicas=500))
     full = Reply(403, "Forbidden", "exceeded quota: pods")
-    quota = stage.job_taps.on(WRITES & of("pods"), full)
+    quota = stage.job_taps.inject(WRITES & for_resource("pods"), full)
     async with everything(stage):
         await asyncio.sleep(10)
-        assert len(quota.hits) < 8
-        assert stage.told("j")["FailedCreate"] == "j-w-0: exceeded quota: pods"
+        assert len(quota.matched) < 8
+        assert stage.events_about("j")["FailedCreate"] == "j-w-0: exceeded quota: pods"
         assert stage.reason("j") == ("Refused", "j-w-0: exceeded quota: pods")
 
 
-async def test_a_pod_of_that_name_that_is_not_ours(stage: JobStage) -> None:
+async def test_a_pod_of_that_name_that_is_not_ours(stage: JobHarness) -> None:
     stage.job("j", task())
     stage.create(a_pod("j-w-1"))
     async with everything(stage):
         await asyncio.sleep(5)
-        assert stage.told("j")["FailedCreate"] == "pod j-w-1 exists and is not of this job"
+        assert stage.events_about("j")["FailedCreate"] == "pod j-w-1 exists and is not of this job"
         assert stage.phase("j") == "Pending"
         stage.delete("pod", "j-w-1")
         await stage.until_phase("j", "Running")
 
 
-async def test_a_pod_group_that_somebody_deletes_is_made_again(stage: JobStage) -> None:
+async def test_a_pod_group_that_somebody_deletes_is_made_again(stage: JobHarness) -> None:
     stage.job("j", task())
     async with everything(stage):
         await stage.until_phase("j", "Running")
         path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/j-0"
-        stage.ask("DELETE", path)
+        stage.request("DELETE", path)
         await stage.until(lambda: stage.groups() == ["j-0"])
         await asyncio.sleep(5)
         assert stage.status("j")["version"] == 0
 
 
-async def test_two_controllers_at_once_do_no_harm(stage: JobStage) -> None:
+async def test_two_controllers_at_once_do_no_harm(stage: JobHarness) -> None:
     stage.job("j", task(cpu=4, runs=60), on={"PodEvicted": "RestartJob"}, plugins={"svc": []})
     async with everything(stage), stage.controllers("two"):
         await stage.until_phase("j", "Running")
@@ -422,20 +427,20 @@ async def test_two_controllers_at_once_do_no_harm(stage: JobStage) -> None:
         assert stage.status("j")["version"] == 1
 
 
-async def test_a_large_job_costs_few_writes_beside_its_pods(stage: JobStage) -> None:
+async def test_a_large_job_costs_few_writes_beside_its_pods(stage: JobHarness) -> None:
     stage.create(a_node("n2").offers(cpu=500, pods=600))
     stage.job("j", task(replicas=500))
     async with everything(stage):
         await stage.until_phase("j", "Running", within=120)
         await asyncio.sleep(5)
-        taken = stage.job_taps.taken()
+        taken = stage.job_taps.received()
         assert len([w for w in taken if w.call.plural == "pods"]) == 500
         assert len([w for w in taken if w.call.plural == "jobs"]) < 40
         await asyncio.sleep(3600)
-        assert len(stage.job_taps.taken()) == len(taken)
+        assert len(stage.job_taps.received()) == len(taken)
 
 
-def _versions(stage: JobStage) -> dict[str, list[str]]:
+def _versions(stage: JobHarness) -> dict[str, list[str]]:
     """Pod → the versions of it that were made."""
     made: dict[str, list[str]] = {}
     for change in stage.history:

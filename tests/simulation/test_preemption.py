@@ -17,46 +17,46 @@ import pytest
 from arranger.embedded.fault_injection import (
     LEASES,
     WRITES,
-    Calls,
+    ConcurrentAction,
     Delay,
-    Lose,
-    Meanwhile,
+    DropConnection,
     Reply,
-    about,
-    by,
+    RequestMatcher,
+    for_object,
+    from_user,
 )
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_node
 from tests.simulation.gang_stage import members
 from tests.simulation.preemption_stage import (
     DELETES,
-    PreemptionStage,
-    at,
-    fewest,
+    PreemptionHarness,
+    minimal_victims,
     pod,
-    slow,
+    slow_to_terminate,
+    with_priority,
 )
 from tests.simulation.stage import CONFIG, VIRTUAL_TIME
-from tests.simulation.volume_stage import Storage
+from tests.simulation.volume_stage import VolumeHarness
 from tests.storage import ZONE, a_claim, a_class, a_volume
 
 pytestmark = VIRTUAL_TIME
 
 
 @pytest.fixture
-def stage() -> Iterator[PreemptionStage]:
+def stage() -> Iterator[PreemptionHarness]:
     """A stage on which everything must be in order in the end."""
-    stage = PreemptionStage()
+    stage = PreemptionHarness()
     yield stage
     stage.check()
 
 
-def nodes(stage: PreemptionStage, *cpus: int) -> None:
+def nodes(stage: PreemptionHarness, *cpus: int) -> None:
     """Nodes ``n0`` … of so many CPUs."""
     stage.create(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(cpus)))
 
 
-async def until_bound(stage: PreemptionStage, name: str, node: str, within: float = 60) -> None:
+async def until_bound(stage: PreemptionHarness, name: str, node: str, within: float = 60) -> None:
     """Until a pod is on a node."""
     await stage.until(lambda: stage.exists(name) and stage.node_of(name) == node, within=within)
 
@@ -64,9 +64,9 @@ async def until_bound(stage: PreemptionStage, name: str, node: str, within: floa
 # --- the seed's race ---------------------------------------------------------------------------
 
 
-async def test_what_is_freed_for_the_nominee_is_not_stolen(stage: PreemptionStage) -> None:
+async def test_what_is_freed_for_the_nominee_is_not_stolen(stage: PreemptionHarness) -> None:
     nodes(stage, 2)
-    stage.create(*(slow(5, pod(f"low-{n}").on("n0")) for n in range(2)))
+    stage.create(*(slow_to_terminate(5, pod(f"low-{n}").on("n0")) for n in range(2)))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9, 2))
         await stage.until(lambda: len(stage.evicted()) == 2)
@@ -78,9 +78,9 @@ async def test_what_is_freed_for_the_nominee_is_not_stolen(stage: PreemptionStag
         assert sorted(stage.evicted()) == ["low-0", "low-1"]
 
 
-async def test_only_a_more_important_pod_may_take_it(stage: PreemptionStage) -> None:
+async def test_only_a_more_important_pod_may_take_it(stage: PreemptionHarness) -> None:
     nodes(stage, 1)
-    stage.create(slow(5, pod("low").on("n0")))
+    stage.create(slow_to_terminate(5, pod("low").on("n0")))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 5))
         await stage.until(lambda: stage.nominated("high") == "n0")
@@ -92,10 +92,10 @@ async def test_only_a_more_important_pod_may_take_it(stage: PreemptionStage) -> 
 
 
 async def test_who_loses_the_promise_to_another_looks_elsewhere_at_once(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1)
-    stage.create(slow(60, pod("low").on("n0")), pod("less-low", 1).on("n1"))
+    stage.create(slow_to_terminate(60, pod("low").on("n0")), pod("less-low", 1).on("n1"))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 5))
         await stage.until(lambda: stage.nominated("high") == "n0")
@@ -109,24 +109,24 @@ async def test_who_loses_the_promise_to_another_looks_elsewhere_at_once(
 
 
 async def test_for_a_victim_that_takes_its_time_nobody_else_has_to_go(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1)
-    stage.create(slow(1200, pod("low").on("n0")), pod("other", 1).on("n1"))
+    stage.create(slow_to_terminate(1200, pod("low").on("n0")), pod("other", 1).on("n1"))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9))
         await stage.until(lambda: stage.nominated("high") == "n0")
         await asyncio.sleep(1190)
-        assert "not eligible due to a terminating pod" in stage.why("high")
+        assert "not eligible due to a terminating pod" in stage.condition_message("high")
         await until_bound(stage, "high", "n0")
         assert stage.evicted() == ["low"]
 
 
 async def test_a_victim_that_never_ends_is_waited_for_and_room_elsewhere_is_taken(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1)
-    stage.create(slow(10**6, pod("low").on("n0")))
+    stage.create(slow_to_terminate(10**6, pod("low").on("n0")))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9))
         await stage.until(lambda: stage.nominated("high") == "n0")
@@ -138,7 +138,7 @@ async def test_a_victim_that_never_ends_is_waited_for_and_room_elsewhere_is_take
         assert stage.evicted() == ["low"]
 
 
-def owner(stage: PreemptionStage, *templates: PodBuilder) -> None:
+def owner(stage: PreemptionHarness, *templates: PodBuilder) -> None:
     """As a StatefulSet would, create pods again, under their names, as soon as they are gone."""
     again = {template.manifest()["metadata"]["name"]: template for template in templates}
 
@@ -151,7 +151,7 @@ def owner(stage: PreemptionStage, *templates: PodBuilder) -> None:
 
 
 async def test_a_victim_recreated_under_its_name_waits_behind_who_took_its_place(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1)
     owner(stage, pod("web-0"))
@@ -164,7 +164,7 @@ async def test_a_victim_recreated_under_its_name_waits_behind_who_took_its_place
         assert stage.evicted() == ["web-0"]
 
 
-async def test_a_pod_that_has_taken_a_victims_name_is_not_meant(stage: PreemptionStage) -> None:
+async def test_a_pod_that_has_taken_a_victims_name_is_not_meant(stage: PreemptionHarness) -> None:
     nodes(stage, 1)
     stage.create(pod("web-0").on("n0"))
 
@@ -172,16 +172,19 @@ async def test_a_pod_that_has_taken_a_victims_name_is_not_meant(stage: Preemptio
         stage.delete("pod", "web-0")
         stage.create(pod("web-0").on("n0"))
 
-    stage.taps.on(DELETES, Meanwhile(replace), times=1)
+    stage.faults.inject(DELETES, ConcurrentAction(replace), times=1)
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9))
         await until_bound(stage, "high", "n0", within=120)
         # The first delete was meant for another pod: the second is an eviction of its own.
-        assert [write.status for write in stage.taps.taken(DELETES & by("one"))] == [409, 200]
+        assert [write.status for write in stage.faults.received(DELETES & from_user("one"))] == [
+            409,
+            200,
+        ]
 
 
-async def test_the_claim_for_one_pod_is_taken_where_its_pod_runs(stage: PreemptionStage) -> None:
-    storage = Storage(stage)
+async def test_the_claim_for_one_pod_is_taken_where_its_pod_runs(stage: PreemptionHarness) -> None:
+    storage = VolumeHarness(stage)
     stage.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=2) for n in range(2)))
     storage.create(a_class(), a_claim("only").with_spec(accessModes=["ReadWriteOncePod"]))
     stage.create(pod("low").with_claim("only"))
@@ -196,9 +199,9 @@ async def test_the_claim_for_one_pod_is_taken_where_its_pod_runs(stage: Preempti
 
 
 async def test_of_two_that_lack_room_and_volumes_only_room_is_made_by_evictions(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
-    storage = Storage(stage)
+    storage = VolumeHarness(stage)
     stage.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=1) for n in range(2)))
     storage.create(a_class("hand", by="kubernetes.io/no-provisioner"), a_claim("lacks", of="hand"))
     stage.create(*(pod(f"low-{n}").on(f"n{n}") for n in range(2)))
@@ -206,7 +209,7 @@ async def test_of_two_that_lack_room_and_volumes_only_room_is_made_by_evictions(
         stage.create(pod("high", 9).with_claim("lacks"))
         await asyncio.sleep(60)
         assert stage.evicted() == []
-        assert "didn't find available persistent volumes to bind" in stage.why("high")
+        assert "didn't find available persistent volumes to bind" in stage.condition_message("high")
         storage.create(a_volume("v", of="hand").usable_in("z1"))
         # What rejects it is the lack of room, so that it is not woken by volumes, as upstream.
         await until_bound(stage, "high", "n1", within=400)
@@ -218,7 +221,7 @@ async def test_of_two_that_lack_room_and_volumes_only_room_is_made_by_evictions(
 
 
 async def test_whom_a_budget_forbids_to_evict_is_spared_for_another(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1)
     stage.budget(0, app="db")
@@ -230,7 +233,7 @@ async def test_whom_a_budget_forbids_to_evict_is_spared_for_another(
 
 
 async def test_a_budget_is_broken_rather_than_that_the_more_important_waits(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 3)
     stage.budget(1, app="db")
@@ -247,7 +250,7 @@ async def test_a_budget_is_broken_rather_than_that_the_more_important_waits(
 # --- one after the other -----------------------------------------------------------------------
 
 
-async def test_a_evicts_b_which_evicts_c_and_nobody_moves_twice(stage: PreemptionStage) -> None:
+async def test_a_evicts_b_which_evicts_c_and_nobody_moves_twice(stage: PreemptionHarness) -> None:
     nodes(stage, 1, 1, 1)
     templates = [
         pod(name, priority).requires(
@@ -272,9 +275,11 @@ async def test_a_evicts_b_which_evicts_c_and_nobody_moves_twice(stage: Preemptio
         assert stage.node_of("d") == ""
 
 
-async def test_many_that_preempt_at_once_take_one_victim_each(stage: PreemptionStage) -> None:
+async def test_many_that_preempt_at_once_take_one_victim_each(stage: PreemptionHarness) -> None:
     nodes(stage, *([2] * 10))
-    stage.create(*(slow(2, pod(f"low-{n}", n % 3).on(f"n{n // 2}")) for n in range(20)))
+    stage.create(
+        *(slow_to_terminate(2, pod(f"low-{n}", n % 3).on(f"n{n // 2}")) for n in range(20))
+    )
     async with stage.scheduler(), stage.kubelets():
         stage.create(*(pod(f"high-{n}", 9) for n in range(15)))
         await stage.until(lambda: sum(bool(stage.node_of(f"high-{n}")) for n in range(15)) == 15)
@@ -285,12 +290,12 @@ async def test_many_that_preempt_at_once_take_one_victim_each(stage: PreemptionS
 # --- gangs -------------------------------------------------------------------------------------
 
 
-async def test_gang_against_gang_the_less_important_leaves_whole(stage: PreemptionStage) -> None:
+async def test_gang_against_gang_the_less_important_leaves_whole(stage: PreemptionHarness) -> None:
     nodes(stage, 1, 1, 1, 1)
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(1, *members("old", 3)))
+        stage.create(*with_priority(1, *members("old", 3)))
         await stage.until_settled(3)
-        stage.create(*at(5, *members("new", 2)))
+        stage.create(*with_priority(5, *members("new", 2)))
         await stage.until(lambda: len(stage.placed("new")) == 2)
         # One place is free already, yet two of three would be a gang in pieces.
         assert sorted(stage.evicted()) == ["old-0", "old-1", "old-2"]
@@ -298,21 +303,21 @@ async def test_gang_against_gang_the_less_important_leaves_whole(stage: Preempti
         await stage.until(lambda: bool(stage.node_of("small")), within=20)
 
 
-async def test_a_gang_spares_whom_a_budget_protects(stage: PreemptionStage) -> None:
+async def test_a_gang_spares_whom_a_budget_protects(stage: PreemptionHarness) -> None:
     nodes(stage, 2, 2)
     stage.budget(0, app="db")
     stage.create(*(pod(f"db-{n}").labelled(app="db").on(f"n{n}") for n in range(2)))
     stage.create(*(pod(f"web-{n}", 5).on(f"n{n}") for n in range(2)))
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(9, *members("g", 2)))
+        stage.create(*with_priority(9, *members("g", 2)))
         await stage.until(lambda: len(stage.placed("g")) == 2)
         assert sorted(stage.evicted()) == ["web-0", "web-1"]
 
 
-async def test_gangs_that_push_each_other_out_come_to_rest(stage: PreemptionStage) -> None:
+async def test_gangs_that_push_each_other_out_come_to_rest(stage: PreemptionHarness) -> None:
     """Each is made again as soon as it has gone, as its Job would."""
     nodes(stage, 1, 1, 1, 1)
-    gangs = [at(priority, *members(f"gang-{priority}", 2)) for priority in (1, 4, 7)]
+    gangs = [with_priority(priority, *members(f"gang-{priority}", 2)) for priority in (1, 4, 7)]
     owner(stage, *(member for gang in gangs for member in gang))
     async with stage.scheduler(), stage.kubelets():
         for number, gang in enumerate(gangs):
@@ -324,49 +329,49 @@ async def test_gangs_that_push_each_other_out_come_to_rest(stage: PreemptionStag
         assert sorted(stage.evicted()) == ["gang-1-0", "gang-1-1"]
 
 
-async def test_a_gang_gives_its_surplus_first(stage: PreemptionStage) -> None:
+async def test_a_gang_gives_its_surplus_first(stage: PreemptionHarness) -> None:
     nodes(stage, 4)
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(1, *members("old", 4, 2)))
+        stage.create(*with_priority(1, *members("old", 4, 2)))
         await stage.until_settled(4)
-        stage.create(*at(5, *members("new", 2)))
+        stage.create(*with_priority(5, *members("new", 2)))
         await stage.until(lambda: len(stage.placed("new")) == 2)
         assert len(stage.evicted()) == 2
         assert len(stage.placed("old")) == 2
 
 
 async def test_of_two_gangs_that_want_one_place_the_more_important_gets_it(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1, 1)
-    stage.create(*(slow(20, pod(f"low-{n}").on(f"n{n}")) for n in range(3)))
+    stage.create(*(slow_to_terminate(20, pod(f"low-{n}").on(f"n{n}")) for n in range(3)))
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(4, *members("silver", 3)))
+        stage.create(*with_priority(4, *members("silver", 3)))
         await stage.until(lambda: len(stage.evicted()) == 3)
-        stage.create(*at(8, *members("gold", 3)))
+        stage.create(*with_priority(8, *members("gold", 3)))
         await stage.until(lambda: len(stage.placed("gold")) == 3)
         await asyncio.sleep(600)
         assert not stage.placed("silver")
         assert len(stage.evicted()) == 3, "there was nothing else to gain"
 
 
-async def test_for_members_beyond_the_minimum_nobody_has_to_leave(stage: PreemptionStage) -> None:
+async def test_for_members_beyond_the_minimum_nobody_has_to_leave(stage: PreemptionHarness) -> None:
     nodes(stage, 4)
     stage.create(*(pod(f"low-{n}").on("n0") for n in range(4)))
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(5, *members("g", 4, 2)))
+        stage.create(*with_priority(5, *members("g", 4, 2)))
         await stage.until(lambda: len(stage.evicted()) > 0)
         assert len(stage.evicted()) == 2
         await stage.until(lambda: len(stage.placed("g")) >= 2)
 
 
 async def test_a_gang_whose_promised_room_is_not_enough_gives_it_back(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1)
-    stage.create(*(slow(20, pod(f"low-{n}").on(f"n{n}")) for n in range(2)))
+    stage.create(*(slow_to_terminate(20, pod(f"low-{n}").on(f"n{n}")) for n in range(2)))
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(5, *members("g", 2)))
+        stage.create(*with_priority(5, *members("g", 2)))
         await stage.until(lambda: len(stage.evicted()) == 2)
         stage.patch("node", "n1", {"spec": {"unschedulable": True}})
         stage.create(pod("late", 1))
@@ -379,35 +384,35 @@ async def test_a_gang_whose_promised_room_is_not_enough_gives_it_back(
 
 # --- what fails --------------------------------------------------------------------------------
 
-Case = tuple[list[tuple[Calls, Lose | Reply | Delay, int]], set[str]]
+Case = tuple[list[tuple[RequestMatcher, DropConnection | Reply | Delay, int]], set[str]]
 FAULTS: dict[str, Case] = {
     "refused once": ([(DELETES, Reply(403, "Forbidden"), 1)], {"low"}),
     "too much for the server": ([(DELETES, Reply(503), 3)], {"low"}),
-    "lost on its way": ([(DELETES, Lose.BEFORE, 2)], {"low"}),
-    "done, and its answer lost": ([(DELETES, Lose.AFTER, 2)], {"low"}),
+    "lost on its way": ([(DELETES, DropConnection.BEFORE, 2)], {"low"}),
+    "done, and its answer lost": ([(DELETES, DropConnection.AFTER, 2)], {"low"}),
     "a minute late": ([(DELETES, Delay(60), 1)], {"low"}),
-    "not preceded by its condition": ([(about("low"), Lose.BEFORE, 1)], {"low"}),
+    "not preceded by its condition": ([(for_object("low"), DropConnection.BEFORE, 1)], {"low"}),
 }
 
 
 @pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS.keys())
-async def test_a_delete_that_is(case: Case, stage: PreemptionStage) -> None:
+async def test_a_delete_that_is(case: Case, stage: PreemptionHarness) -> None:
     faults, victims = case
     nodes(stage, 1, 1)
-    stage.create(slow(3, pod("low").on("n0")), pod("other", 1).on("n1"))
+    stage.create(slow_to_terminate(3, pod("low").on("n0")), pod("other", 1).on("n1"))
     for where, fault, times in faults:
-        stage.taps.on(where & by("one"), fault, times=times)
+        stage.faults.inject(where & from_user("one"), fault, times=times)
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9))
         await until_bound(stage, "high", "n0", within=180)
         assert set(stage.evicted()) == victims
 
 
-async def test_if_nobody_may_be_deleted_nothing_is_promised(stage: PreemptionStage) -> None:
+async def test_if_nobody_may_be_deleted_nothing_is_promised(stage: PreemptionHarness) -> None:
     stage.writes_per_pod = 2 * 600 // 10  # two patches an attempt, and ten seconds between two
     nodes(stage, 1)
     stage.create(pod("low").on("n0"))
-    with stage.taps.on(DELETES, Reply(403, "Forbidden")):
+    with stage.faults.inject(DELETES, Reply(403, "Forbidden")):
         async with stage.scheduler(), stage.kubelets():
             stage.create(pod("high", 9))
             await asyncio.sleep(600)
@@ -418,23 +423,29 @@ async def test_if_nobody_may_be_deleted_nothing_is_promised(stage: PreemptionSta
 
 
 #: The writes for a preemption, from the first patch to the Binding; Events among them.
-ALL_WRITES = WRITES & ~LEASES & by("one")
+ALL_WRITES = WRITES & ~LEASES & from_user("one")
 
 
-@pytest.mark.parametrize("how", [Lose.BEFORE, Lose.AFTER], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "how", [DropConnection.BEFORE, DropConnection.AFTER], ids=["before", "after"]
+)
 @pytest.mark.parametrize("number", range(8))
 async def test_killed_at_any_write_its_successor_honours_the_nomination(
-    stage: PreemptionStage, number: int, how: Lose
+    stage: PreemptionHarness, number: int, how: DropConnection
 ) -> None:
     nodes(stage, 1, 1)
-    stage.create(slow(20, pod("low").on("n0")), slow(20, pod("other", 1).on("n1")))
+    stage.create(
+        slow_to_terminate(20, pod("low").on("n0")), slow_to_terminate(20, pod("other", 1).on("n1"))
+    )
     died = asyncio.Event()
 
     def die() -> None:
         died.set()
 
-    stage.taps.on(ALL_WRITES, Meanwhile(die, after=how is Lose.AFTER), skip=number, times=1)
-    stage.taps.on(ALL_WRITES, how, skip=number, times=1)
+    stage.faults.inject(
+        ALL_WRITES, ConcurrentAction(die, after=how is DropConnection.AFTER), skip=number, times=1
+    )
+    stage.faults.inject(ALL_WRITES, how, skip=number, times=1)
     async with stage.scheduler("one"), stage.kubelets():
         stage.create(pod("high", 9))
         with suppress(TimeoutError):
@@ -449,10 +460,10 @@ async def test_killed_at_any_write_its_successor_honours_the_nomination(
 
 
 async def test_of_two_replicas_the_second_goes_on_where_the_first_died(
-    stage: PreemptionStage,
+    stage: PreemptionHarness,
 ) -> None:
     nodes(stage, 1, 1)
-    stage.create(slow(40, pod("low").on("n0")), pod("other", 1).on("n1"))
+    stage.create(slow_to_terminate(40, pod("low").on("n0")), pod("other", 1).on("n1"))
     async with stage.scheduler("one"), stage.scheduler("two"), stage.kubelets():
         leader = await _leader(stage)
         stage.create(pod("high", 9))
@@ -462,18 +473,18 @@ async def test_of_two_replicas_the_second_goes_on_where_the_first_died(
         assert stage.evicted() == ["low"]
 
 
-async def _leader(stage: PreemptionStage) -> str:
-    await stage.until(lambda: bool(stage.taps.applied(LEASES)))
+async def _leader(stage: PreemptionHarness) -> str:
+    await stage.until(lambda: bool(stage.faults.applied(LEASES)))
     await asyncio.sleep(5)
-    return str(stage.taps.applied(LEASES)[-1].call.json["spec"]["holderIdentity"])
+    return str(stage.faults.applied(LEASES)[-1].call.json["spec"]["holderIdentity"])
 
 
 # --- what people do meanwhile ------------------------------------------------------------------
 
 
-async def test_if_the_preemptor_is_deleted_others_get_the_room(stage: PreemptionStage) -> None:
+async def test_if_the_preemptor_is_deleted_others_get_the_room(stage: PreemptionHarness) -> None:
     nodes(stage, 2)
-    stage.create(*(slow(5, pod(f"low-{n}").on("n0")) for n in range(2)))
+    stage.create(*(slow_to_terminate(5, pod(f"low-{n}").on("n0")) for n in range(2)))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9, 2))
         await stage.until(lambda: len(stage.evicted()) == 2)
@@ -484,9 +495,11 @@ async def test_if_the_preemptor_is_deleted_others_get_the_room(stage: Preemption
         assert len(stage.evicted()) == 2
 
 
-async def test_if_the_nominated_node_goes_the_pod_evicts_elsewhere(stage: PreemptionStage) -> None:
+async def test_if_the_nominated_node_goes_the_pod_evicts_elsewhere(
+    stage: PreemptionHarness,
+) -> None:
     nodes(stage, 1, 1)
-    stage.create(slow(300, pod("low").on("n0")), pod("other", 1).on("n1"))
+    stage.create(slow_to_terminate(300, pod("low").on("n0")), pod("other", 1).on("n1"))
     async with stage.scheduler(), stage.kubelets():
         stage.create(pod("high", 9))
         await stage.until(lambda: stage.nominated("high") == "n0")
@@ -499,7 +512,7 @@ async def test_if_the_nominated_node_goes_the_pod_evicts_elsewhere(stage: Preemp
 
 
 @pytest.mark.parametrize("seed", range(25))
-async def test_no_set_of_victims_would_have_cost_less(seed: int, stage: PreemptionStage) -> None:
+async def test_no_set_of_victims_would_have_cost_less(seed: int, stage: PreemptionHarness) -> None:
     """Pods of one size: what is evicted costs as little as the best of all sets of pods."""
     rng = random.Random(seed)
     cpus = [rng.randint(1, 5) for _ in range(3)]
@@ -519,7 +532,8 @@ async def test_no_set_of_victims_would_have_cost_less(seed: int, stage: Preempti
             (
                 least
                 for room, pods in zip(free, there, strict=True)
-                if (least := fewest([p for p in pods if p[0] < 9], room, wanted)) is not None
+                if (least := minimal_victims([p for p in pods if p[0] < 9], room, wanted))
+                is not None
             ),
             default=None,
         )
@@ -533,7 +547,7 @@ async def test_no_set_of_victims_would_have_cost_less(seed: int, stage: Preempti
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_a_gang_evicts_no_more_than_the_fewest_that_do(
-    seed: int, stage: PreemptionStage
+    seed: int, stage: PreemptionHarness
 ) -> None:
     """Pods of one size, anywhere: as many go as places are lacking, none if that is in vain."""
     rng = random.Random(seed)
@@ -545,7 +559,7 @@ async def test_a_gang_evicts_no_more_than_the_fewest_that_do(
         stage.create(*(pod(f"low-{n}-{i}", p).on(f"n{n}") for i, p in enumerate(row)))
     size = rng.randint(2, 6)
     async with stage.scheduler(), stage.kubelets():
-        stage.create(*at(9, *members("g", size)))
+        stage.create(*with_priority(9, *members("g", size)))
         await asyncio.sleep(120)
         lacking = max(0, size - (sum(cpus) - sum(used)))
         possible = sum(priority < 9 for row in priorities for priority in row) >= lacking
@@ -555,24 +569,24 @@ async def test_a_gang_evicts_no_more_than_the_fewest_that_do(
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_in_a_busy_cluster_with_faults_all_comes_to_rest(seed: int) -> None:
-    rng, stage = random.Random(seed), PreemptionStage(seed)
+    rng, stage = random.Random(seed), PreemptionHarness(seed)
     stage.writes_per_pod = 60
     nodes(stage, *([4] * 4))
     for where, fault, chance in (
-        (DELETES, Lose.AFTER, 0.1),
+        (DELETES, DropConnection.AFTER, 0.1),
         (DELETES, Reply(403, "Forbidden"), 0.1),
-        (WRITES & ~LEASES & ~DELETES, Lose.BEFORE, 0.03),
+        (WRITES & ~LEASES & ~DELETES, DropConnection.BEFORE, 0.03),
         (WRITES & ~LEASES & ~DELETES, Reply(503), 0.03),
     ):
-        stage.taps.on(where & by("one"), fault, chance=chance)
+        stage.faults.inject(where & from_user("one"), fault, probability=chance)
     async with stage.scheduler(config=CONFIG), stage.kubelets():
         for n in range(60):
             wish = pod(f"p{n}", rng.randint(0, 9), rng.randint(1, 3))
-            stage.create(slow(rng.randint(1, 20), wish))
+            stage.create(slow_to_terminate(rng.randint(1, 20), wish))
             await asyncio.sleep(rng.random() * 4)
             if rng.random() < 0.2 and stage.exists(f"p{n // 2}"):
                 stage.delete("pod", f"p{n // 2}")
-        stage.taps.clear()
+        stage.faults.clear()
         await asyncio.sleep(900)
         pending = [p for p in stage.cluster.objects("pods") if not p["spec"].get("nodeName")]
         placed = [p for p in stage.cluster.objects("pods") if p["spec"].get("nodeName")]

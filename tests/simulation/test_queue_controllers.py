@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.queueing import CARD, a_queue_manifest, gpu_node, priority_classes, training
-from tests.simulation.test_controllers import Town, until
+from tests.simulation.test_controllers import GangControllerHarness, until
 
 
-def _status(town: Town) -> dict[str, Any]:
+def _status(town: GangControllerHarness) -> dict[str, Any]:
     (queue,) = town.cluster.objects("queues", "scheduling.volcano.sh")
     return dict(queue.get("status") or {})
 
 
-def _town() -> Town:
-    town = Town()
+def _town() -> GangControllerHarness:
+    town = GangControllerHarness()
     for manifest in (*priority_classes(), gpu_node().manifest()):
         town.cluster.create(manifest)
     town.install("queues.scheduling.volcano.sh")
@@ -38,7 +38,7 @@ async def test_a_queue_shows_its_use_while_pods_come_and_go() -> None:
 
     async with town.controllers():
         await until(shows(f"{CARD}: 2/8", 1), lambda: _status(town))
-        town.leave("t")
+        town.delete_pods("t")
         await until(shows(f"{CARD}: 0/8", 0), lambda: _status(town))
     for write in town.taps.log:
         assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
@@ -49,6 +49,6 @@ async def test_who_sees_only_some_namespaces_does_not_count_for_queues() -> None
     town = _town()
     town.install("gangs.arranger.io")
     async with town.controllers(namespaces=["default"]):
-        town.arrive("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+        town.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
         await until(lambda: town.gang().get("members") == 1, town.gang)
     assert not _status(town)

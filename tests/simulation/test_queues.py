@@ -15,7 +15,7 @@ import pytest
 
 from tests.builders import PodBuilder
 from tests.queueing import CARD, inference, training
-from tests.simulation.queue_stage import CONFIG, Owner, QueueStage
+from tests.simulation.queue_stage import CONFIG, Owner, QueueHarness
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -24,9 +24,9 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 @pytest.fixture
-def stage() -> Iterator[QueueStage]:
+def stage() -> Iterator[QueueHarness]:
     """A stage on which everything must be in order in the end."""
-    stage = QueueStage()
+    stage = QueueHarness()
     yield stage
     stage.check()
 
@@ -46,7 +46,7 @@ def job(name: str, count: int = 1, cards: int = 1, priority: int = LOW) -> Owner
     return Owner(name, count, make, gang=count > 1)
 
 
-def runs(stage: QueueStage, **expected: int) -> bool:
+def runs(stage: QueueHarness, **expected: int) -> bool:
     """Whether so many pods of each owner are on nodes; ``_`` for ``-``."""
     return all(stage.running(name.replace("_", "-")) == n for name, n in expected.items())
 
@@ -54,22 +54,22 @@ def runs(stage: QueueStage, **expected: int) -> bool:
 # --- the seed's cases, on one node of 8 cards ----------------------------------------------------
 
 
-async def test_case_1_who_takes_from_whom(stage: QueueStage) -> None:
+async def test_case_1_who_takes_from_whom(stage: QueueHarness) -> None:
     stage.queues()
     stage.gpu_nodes(1)
     async with stage.scheduler(config=CONFIG), stage.kubelets():
-        stage.own(job("medium", 1, 8, MEDIUM))
+        stage.add_owner(job("medium", 1, 8, MEDIUM))
         await stage.until(lambda: runs(stage, medium=1))
         # Training does not take from training, nor low inference from what is more important.
-        stage.own(job("high", 1, 8, HIGH))
-        stage.own(job("low", 1, 8, LOW))
-        stage.own(deployment("serve-low", 1, 8, LOW))
+        stage.add_owner(job("high", 1, 8, HIGH))
+        stage.add_owner(job("low", 1, 8, LOW))
+        stage.add_owner(deployment("serve-low", 1, 8, LOW))
         await asyncio.sleep(600)
         assert runs(stage, medium=1, high=0, low=0, serve_low=0)
-        stage.own(deployment("serve-high", 1, 8, HIGH))
+        stage.add_owner(deployment("serve-high", 1, 8, HIGH))
         await stage.until(lambda: runs(stage, serve_high=1))
         # Inference does not take from inference.
-        stage.own(deployment("serve-more", 1, 8, HIGH))
+        stage.add_owner(deployment("serve-more", 1, 8, HIGH))
         # Not a multiple of the time after which all are tried again, and then pause.
         await asyncio.sleep(500)
         assert runs(stage, serve_high=1, serve_more=0)
@@ -88,62 +88,64 @@ async def test_case_1_who_takes_from_whom(stage: QueueStage) -> None:
         assert stage.evicted_owners() == {"medium": 1}
 
 
-async def test_case_1_the_lowest_training_gives_way_first(stage: QueueStage) -> None:
+async def test_case_1_the_lowest_training_gives_way_first(stage: QueueHarness) -> None:
     stage.queues()
     stage.gpu_nodes(3)
     stage._quota["training"] = 24
     change = {"metadata": {"annotations": {"volcano.sh/card.quota": f'{{"{CARD}": 24}}'}}}
     path = "/apis/scheduling.volcano.sh/v1beta1/queues/training"
-    stage.ask("PATCH", path, change, "application/merge-patch+json")
+    stage.request("PATCH", path, change, "application/merge-patch+json")
     async with stage.scheduler(config=CONFIG), stage.kubelets():
         for name, priority in (("high", HIGH), ("medium", MEDIUM), ("low", LOW)):
-            stage.own(job(name, 1, 8, priority))
+            stage.add_owner(job(name, 1, 8, priority))
         await stage.until(lambda: runs(stage, high=1, medium=1, low=1))
-        stage.own(deployment("serve", 1, 8))
+        stage.add_owner(deployment("serve", 1, 8))
         await stage.until(lambda: runs(stage, serve=1))
         assert stage.evicted_owners() == {"low": 1}
 
 
-async def test_case_2_as_many_as_are_needed_the_least_important_first(stage: QueueStage) -> None:
+async def test_case_2_as_many_as_are_needed_the_least_important_first(stage: QueueHarness) -> None:
     stage.queues()
     stage.gpu_nodes(1)
     async with stage.scheduler(config=CONFIG), stage.kubelets():
         for n in (1, 2):
-            stage.own(job(f"low{n}", 1, 2, LOW))
-            stage.own(job(f"medium{n}", 1, 2, MEDIUM))
+            stage.add_owner(job(f"low{n}", 1, 2, LOW))
+            stage.add_owner(job(f"medium{n}", 1, 2, MEDIUM))
         await stage.until(lambda: runs(stage, low1=1, low2=1, medium1=1, medium2=1))
-        stage.own(deployment("first", 1, 6))
+        stage.add_owner(deployment("first", 1, 6))
         await stage.until(lambda: runs(stage, first=1))
         evicted = stage.evicted_owners()
         assert evicted.total() == 3
         assert evicted["low1"] == evicted["low2"] == 1
-        stage.own(deployment("second", 1, 2))
+        stage.add_owner(deployment("second", 1, 2))
         await stage.until(lambda: runs(stage, second=1))
         assert stage.evicted_owners() == {"low1": 1, "low2": 1, "medium1": 1, "medium2": 1}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["case 3: aborted", "case 4: restarted"])
-async def test_cases_3_and_4_training_leaves_as_a_whole(restarts: bool, stage: QueueStage) -> None:
+async def test_cases_3_and_4_training_leaves_as_a_whole(
+    restarts: bool, stage: QueueHarness
+) -> None:
     stage.queues()
     stage.gpu_nodes(1)
     async with stage.scheduler(config=CONFIG), stage.kubelets():
         gang = job("train", 2, 4)
         gang.restarts = restarts
-        stage.own(gang)
+        stage.add_owner(gang)
         await stage.until(lambda: runs(stage, train=2))
-        stage.own(deployment("serve", 1, 4))
+        stage.add_owner(deployment("serve", 1, 4))
         await stage.until(lambda: runs(stage, serve=1))
         await asyncio.sleep(600)
         # Its other half has left as well, and the four cards that are free are not enough.
         assert (stage.running("train"), stage.waiting("train")) == (0, 2 if restarts else 0)
-        assert stage.in_use() == 4
+        assert stage.used_cards() == 4
         stage.scale("serve", 0)
         await asyncio.sleep(600)
         assert stage.running("train") == (2 if restarts else 0)
         stage.check_gangs()
 
 
-async def test_case_5_without_priorities_the_type_decides(stage: QueueStage) -> None:
+async def test_case_5_without_priorities_the_type_decides(stage: QueueHarness) -> None:
     stage.queues()
     stage.gpu_nodes(1)
 
@@ -159,9 +161,9 @@ async def test_case_5_without_priorities_the_type_decides(stage: QueueStage) -> 
         return owner
 
     async with stage.scheduler(config=CONFIG), stage.kubelets():
-        stage.own(plain(job("train", 2, 4)))
+        stage.add_owner(plain(job("train", 2, 4)))
         await stage.until(lambda: runs(stage, train=2))
-        stage.own(plain(deployment("serve", 1, 4)))
+        stage.add_owner(plain(deployment("serve", 1, 4)))
         await stage.until(lambda: runs(stage, serve=1))
         await asyncio.sleep(600)
         assert (stage.running("train"), stage.waiting("train")) == (0, 2)
@@ -188,24 +190,24 @@ TRAINING = {
 }
 
 
-async def test_seven_tidal_days(stage: QueueStage) -> None:
+async def test_seven_tidal_days(stage: QueueHarness) -> None:
     stage.queues(inference=40, training=48)
     stage.gpu_nodes(NODES)
     loop = asyncio.get_running_loop()
     used = wanted = 0
     whole: Counter[int] = Counter()
     async with stage.scheduler(config=CONFIG), stage.kubelets():
-        stage.own(deployment("chat", 4))
-        stage.own(deployment("embed", 1, 2))
+        stage.add_owner(deployment("chat", 4))
+        stage.add_owner(deployment("embed", 1, 2))
         for name, (count, cards, priority) in TRAINING.items():
-            stage.own(job(name, count, cards, priority))
+            stage.add_owner(job(name, count, cards, priority))
         for day in range(7):
             for hour in range(24):
                 for name, count in TIDE.get(hour, {}).items():
                     stage.scale(name, count)
                 for minute in range(0, 60, 5):
                     await asyncio.sleep(day * DAY + hour * HOUR + minute * 60 + 299 - loop.time())
-                    used += stage.in_use()
+                    used += stage.used_cards()
                     wanted += min(8 * NODES, _demand(stage))
                 for name in ("chat", "embed"):
                     assert stage.running(name) == stage.owners[name].count, (day, hour, name)
@@ -220,17 +222,17 @@ async def test_seven_tidal_days(stage: QueueStage) -> None:
     stage.check_gangs()
 
 
-def _demand(stage: QueueStage) -> int:
+def _demand(stage: QueueHarness) -> int:
     cards = {"chat": 1, "embed": 2}
     serving = sum(stage.owners[name].count * each for name, each in cards.items())
     return serving + sum(count * each for count, each, _ in TRAINING.values())
 
 
-def _training_running(stage: QueueStage) -> int:
+def _training_running(stage: QueueHarness) -> int:
     return sum(stage.running(name) * cards for name, (_, cards, _) in TRAINING.items())
 
 
-def _times_evicted(stage: QueueStage) -> dict[str, list[float]]:
+def _times_evicted(stage: QueueHarness) -> dict[str, list[float]]:
     """Owner → when it was evicted; the pods of a gang leave within a second."""
     times: dict[str, list[float]] = {}
     for at, owner in stage.evictions:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from arranger.cli.main import main
 from arranger.replay import read_trace
-from arranger.replay.packing import fill
+from arranger.replay.packing import run_packing
 from arranger.replay.policies import POLICIES
 from tests.paths import TRACES
 from tests.unit.replay.tiny import write_mixed_trace
@@ -87,7 +87,7 @@ def test_the_openb_trace_tells_the_policies_apart() -> None:
     # Every second node and pod: what sets the policies apart shows there too, in half the time.
     nodes, pods = trace.nodes[::2], trace.pods[::2]
     spread, packed, even = (
-        fill(nodes, pods, POLICIES[policy])
+        run_packing(nodes, pods, POLICIES[policy])
         for policy in ("LeastAllocated", "BinPack", "MinFragment")
     )
     assert spread.allocated_at_capacity < packed.allocated_at_capacity < even.allocated_at_capacity

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import VIRTUAL_TIME, Stage
+from tests.simulation.stage import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
 
 
-async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(stage: Stage) -> None:
+async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(
+    stage: SimulationHarness,
+) -> None:
     stage.create(a_node("n1").offers(cpu=1), a_pod("first").needs(cpu=1))
     async with stage.scheduler():
         await stage.until_settled(1)
@@ -25,7 +27,7 @@ async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(stage: Sta
         await stage.until(lambda: stage.node_of("second") == "n1")
 
 
-async def test_a_gated_pod_is_scheduled_once_its_gate_is_gone(stage: Stage) -> None:
+async def test_a_gated_pod_is_scheduled_once_its_gate_is_gone(stage: SimulationHarness) -> None:
     stage.create(a_node("n1"), a_pod("p").gated("wait"))
     async with stage.scheduler():
         await asyncio.sleep(30)
@@ -34,7 +36,7 @@ async def test_a_gated_pod_is_scheduled_once_its_gate_is_gone(stage: Stage) -> N
         await stage.until(lambda: stage.bound() == 1, within=5)
 
 
-async def test_memory_is_given_back_when_everything_is_gone(stage: Stage) -> None:
+async def test_memory_is_given_back_when_everything_is_gone(stage: SimulationHarness) -> None:
     stage.create(*(a_node(f"n{n}") for n in range(3)), *(a_pod(f"p{n}") for n in range(20)))
     async with stage.scheduler() as scheduler:
         await stage.until_settled(20)
@@ -44,11 +46,11 @@ async def test_memory_is_given_back_when_everything_is_gone(stage: Stage) -> Non
             stage.delete("node", f"n{n}")
         await stage.until(lambda: not scheduler.engine.cluster.table.count)
         assert not len(scheduler.engine.cluster)
-        assert not scheduler.engine.members()
+        assert not scheduler.engine.pods()
         assert not len(scheduler.engine.queue)
 
 
-async def test_the_time_of_every_attempt_is_measured(stage: Stage) -> None:
+async def test_the_time_of_every_attempt_is_measured(stage: SimulationHarness) -> None:
     stage.create(a_node("n1").offers(cpu=10), *(a_pod(f"p{n}").needs(cpu=1) for n in range(5)))
     async with stage.scheduler() as scheduler:
         await stage.until_settled(5)

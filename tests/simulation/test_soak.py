@@ -19,38 +19,38 @@ from arranger.embedded.fault_injection import (
     READS,
     WATCHES,
     WRITES,
-    Calls,
-    Cut,
     Delay,
-    Expire,
-    Lose,
-    Pause,
+    DropConnection,
     Reply,
-    Stall,
+    RequestMatcher,
+    WatchCut,
+    WatchDelay,
+    WatchExpiry,
+    WatchStall,
 )
 from tests.builders import a_node, a_pod
-from tests.simulation.stage import VIRTUAL_TIME, Stage
+from tests.simulation.stage import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
 
 #: What strikes, whom, and how often a call or a line is struck at most.
-FAULTS: list[tuple[Calls, Any, float]] = [
-    (ALL, Lose.REFUSED, 0.2),
-    (ALL, Lose.BEFORE, 0.2),
-    (ALL, Lose.AFTER, 0.2),
+FAULTS: list[tuple[RequestMatcher, Any, float]] = [
+    (ALL, DropConnection.REFUSED, 0.2),
+    (ALL, DropConnection.BEFORE, 0.2),
+    (ALL, DropConnection.AFTER, 0.2),
     (WRITES, Delay(4), 0.3),
     (WRITES, Delay(30, after=True), 0.2),
     (READS, Delay(20, after=True), 0.3),
     (WRITES, Reply(429, "TooManyRequests", retry_after=2), 0.4),
     (WRITES, Reply(500, "InternalError", after=True), 0.3),
     (BINDINGS, Reply(503, "ServiceUnavailable"), 1.0),
-    (LEASES, Lose.BEFORE, 0.5),
+    (LEASES, DropConnection.BEFORE, 0.5),
     (WATCHES, Reply(410, "Expired"), 0.5),
-    (WATCHES, Cut(), 0.1),
-    (WATCHES, Cut(within_line=True, reset=True), 0.1),
-    (WATCHES, Expire(), 0.05),
-    (WATCHES, Pause(3), 0.1),
-    (WATCHES, Stall(), 0.02),
+    (WATCHES, WatchCut(), 0.1),
+    (WATCHES, WatchCut(within_line=True, reset=True), 0.1),
+    (WATCHES, WatchExpiry(), 0.05),
+    (WATCHES, WatchDelay(3), 0.1),
+    (WATCHES, WatchStall(), 0.02),
 ]
 NODES, PODS, HOPELESS = 8, 28, {"huge0", "huge1"}
 SECONDS = 120
@@ -63,7 +63,9 @@ class Chaos:
     Nodes keep their sizes and pods theirs, so that all that is not hopeless fits in the end.
     """
 
-    def __init__(self, stage: Stage, rng: random.Random, schedulers: AsyncExitStack) -> None:
+    def __init__(
+        self, stage: SimulationHarness, rng: random.Random, schedulers: AsyncExitStack
+    ) -> None:
         self._stage = stage
         self._rng = rng
         self._schedulers = schedulers
@@ -76,28 +78,28 @@ class Chaos:
         steps = [self._calm, self._renew, self._cordon, self._replace, self._compact, self._crash]
         steps += [self._strike, self._strike, self._strike, self._renew]
         while loop.time() < SECONDS:
-            await self.tend()
+            await self.restart_ended_schedulers()
             self._rng.choice(steps)()
             await asyncio.sleep(self._rng.uniform(0.1, 4.0))
-        self._stage.taps.clear()
+        self._stage.faults.clear()
         for n in range(NODES):
             self._stage.patch("node", f"n{n}", {"spec": {"unschedulable": False}})
 
-    async def tend(self) -> None:
+    async def restart_ended_schedulers(self) -> None:
         """Start what has died anew, as a Deployment would."""
-        for name in self._stage.ended_alone():
-            assert isinstance(await self._stage.ended(name), LeadershipLostError)
+        for name in self._stage.ended_by_themselves():
+            assert isinstance(await self._stage.wait_until_ended(name), LeadershipLostError)
         while len(self._stage.alive()) < 2:
             self._started += 1
             scheduler = self._stage.scheduler(f"s{self._started}")
             await self._schedulers.enter_async_context(scheduler)
 
     def _strike(self) -> None:
-        where, fault, chance = self._rng.choice(FAULTS)
-        self._stage.taps.on(where, fault, chance=self._rng.uniform(0.0, chance))
+        matcher, fault, chance = self._rng.choice(FAULTS)
+        self._stage.faults.inject(matcher, fault, probability=self._rng.uniform(0.0, chance))
 
     def _calm(self) -> None:
-        self._stage.taps.clear()
+        self._stage.faults.clear()
 
     def _renew(self) -> None:
         """A pod goes and another comes."""
@@ -125,9 +127,9 @@ class Chaos:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) -> None:
-    stage = Stage(seed)
+    stage = SimulationHarness(seed)
     stage.writes_per_pod = 200
-    stage.fill(nodes=NODES, pods=PODS)
+    stage.create_nodes_and_pods(nodes=NODES, pods=PODS)
     stage.create(*(a_pod(name).needs(cpu=64) for name in HOPELESS))
     async with AsyncExitStack() as schedulers:
         chaos = Chaos(stage, random.Random(seed), schedulers)
@@ -141,7 +143,7 @@ async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) ->
             leads = leader()
             if leads is None or stage.bound() != PODS:
                 return False
-            waiting = {member.pod.pod.metadata.name for member in leads.engine.members()}
+            waiting = {member.pod.pod.metadata.name for member in leads.engine.pods()}
             return waiting == HOPELESS and all(
                 leads.engine.cluster.node_of(pod["metadata"]["uid"]) == pod["spec"].get("nodeName")
                 for pod in stage.cluster.objects("pods")
@@ -161,7 +163,7 @@ async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) ->
                 return False
             engine = leads.engine
             known = (len(engine.cluster), engine.cluster.table.count, len(engine.queue))
-            return not any(known) and not engine.members()
+            return not any(known) and not engine.pods()
 
         await settle(chaos, empty)
     stage.check()
@@ -171,5 +173,5 @@ async def settle(chaos: Chaos, reached: Callable[[], bool]) -> None:
     """Within ten minutes without any fault."""
     async with asyncio.timeout(600):
         while not reached():
-            await chaos.tend()
+            await chaos.restart_ended_schedulers()
             await asyncio.sleep(1)

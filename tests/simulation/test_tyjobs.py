@@ -13,10 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.embedded.fault_injection import EVENTS, WRITES, Calls, Lose, Meanwhile, Reply
+from arranger.embedded.fault_injection import (
+    EVENTS,
+    WRITES,
+    ConcurrentAction,
+    DropConnection,
+    Reply,
+    RequestMatcher,
+)
 from tests.builders import a_pod
 from tests.simulation.stage import VIRTUAL_TIME
-from tests.simulation.tyjob_stage import JOBS, POD_CREATES, TYJobStage
+from tests.simulation.tyjob_stage import JOBS, POD_CREATES, TYJobHarness
 from tests.tyjobs import a_template
 
 pytestmark = VIRTUAL_TIME
@@ -25,12 +32,12 @@ LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
 
 
 #: Requests with the leader's pod in the body.
-ABOUT_LEADER = Calls(lambda call: bool(call.body) and LEADER in str(call.json["metadata"]))
+ABOUT_LEADER = RequestMatcher(lambda call: bool(call.body) and LEADER in str(call.json["metadata"]))
 
 
 @pytest.fixture
-def stage() -> Iterator[TYJobStage]:
-    stage = TYJobStage()
+def stage() -> Iterator[TYJobHarness]:
+    stage = TYJobHarness()
     yield stage
     stage.check()
 
@@ -43,7 +50,7 @@ def ending(after: float, code: int = 0) -> dict[str, Any]:
 # --- the whole way -----------------------------------------------------------------------------
 
 
-async def test_a_job_succeeds_with_its_leader(stage: TYJobStage) -> None:
+async def test_a_job_succeeds_with_its_leader(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(leader=ending(60))
     async with stage.at_work():
@@ -58,10 +65,10 @@ async def test_a_job_succeeds_with_its_leader(stage: TYJobStage) -> None:
         await stage.until(lambda: not stage.pods())
         assert stage.status()["reason"] == "LeaderSucceeded"
         assert stage.stages() == ["Pending", "Starting", "Running", "Succeeded"]
-        assert stage.told() == ["Pending", "Starting", "Running", "Succeeded"]
+        assert stage.event_reasons() == ["Pending", "Starting", "Running", "Succeeded"]
 
 
-async def test_nothing_is_written_once_all_is_right(stage: TYJobStage) -> None:
+async def test_nothing_is_written_once_all_is_right(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.at_work():
@@ -72,7 +79,7 @@ async def test_nothing_is_written_once_all_is_right(stage: TYJobStage) -> None:
         assert len(stage.hands.log) == before
 
 
-async def test_a_job_that_does_not_fit_waits_whole_and_says_why(stage: TYJobStage) -> None:
+async def test_a_job_that_does_not_fit_waits_whole_and_says_why(stage: TYJobHarness) -> None:
     stage.nodes("n1", cpu=2)
     stage.submit(workers=2, least=2)
     async with stage.at_work():
@@ -87,7 +94,7 @@ async def test_a_job_that_does_not_fit_waits_whole_and_says_why(stage: TYJobStag
 
 
 async def test_a_job_starts_with_its_minimum_and_takes_the_rest_when_it_fits(
-    stage: TYJobStage,
+    stage: TYJobHarness,
 ) -> None:
     stage.nodes("n1", cpu=2)
     stage.submit(workers=3, least=1)
@@ -104,7 +111,7 @@ async def test_a_job_starts_with_its_minimum_and_takes_the_rest_when_it_fits(
         assert "message" not in stage.status()
 
 
-async def test_workers_never_take_the_room_of_their_leader(stage: TYJobStage) -> None:
+async def test_workers_never_take_the_room_of_their_leader(stage: TYJobHarness) -> None:
     stage.nodes("n1", cpu=3)
     stage.submit(workers=3, least=1, leader=a_template(cpu=2))
     async with stage.at_work():
@@ -112,7 +119,7 @@ async def test_workers_never_take_the_room_of_their_leader(stage: TYJobStage) ->
         assert stage.node_of(LEADER) == "n1"
 
 
-async def test_without_gang_pods_are_placed_as_they_fit(stage: TYJobStage) -> None:
+async def test_without_gang_pods_are_placed_as_they_fit(stage: TYJobHarness) -> None:
     stage.nodes("n1", cpu=2)
     stage.submit(workers=2, least=2, schedulerPolicy={"basicPolicy": "BinPack"})
     async with stage.at_work():
@@ -127,7 +134,7 @@ async def test_without_gang_pods_are_placed_as_they_fit(stage: TYJobStage) -> No
 # --- failures ----------------------------------------------------------------------------------
 
 
-async def test_a_leader_that_fails_once_more_than_it_may(stage: TYJobStage) -> None:
+async def test_a_leader_that_fails_once_more_than_it_may(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(restartLimit=2, leader=ending(10, code=1))
     async with stage.at_work():
@@ -145,7 +152,7 @@ async def test_a_leader_that_fails_once_more_than_it_may(stage: TYJobStage) -> N
         await stage.until(lambda: not stage.pods())
 
 
-async def test_no_restart_is_allowed(stage: TYJobStage) -> None:
+async def test_no_restart_is_allowed(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(restartLimit=0, leader=ending(10, code=1))
     async with stage.at_work():
@@ -153,7 +160,7 @@ async def test_no_restart_is_allowed(stage: TYJobStage) -> None:
         assert stage.status()["restarts"] == 1
 
 
-async def test_a_leader_without_its_image(stage: TYJobStage) -> None:
+async def test_a_leader_without_its_image(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(leader=a_template(waiting_reason="ImagePullBackOff"))
     async with stage.at_work():
@@ -165,7 +172,7 @@ async def test_a_leader_without_its_image(stage: TYJobStage) -> None:
 
 
 async def test_a_worker_that_fails_too_often_is_given_up_and_the_job_goes_on(
-    stage: TYJobStage,
+    stage: TYJobHarness,
 ) -> None:
     stage.nodes("n1")
     stage.submit(workers=2, least=1, restartLimit=1)
@@ -178,10 +185,10 @@ async def test_a_worker_that_fails_too_often_is_given_up_and_the_job_goes_on(
         assert stage.status()["stage"] == "Running"
         assert stage.pods()[SECOND]["status"]["phase"] == "Failed", "it stays for its logs"
         assert stage.status()["readyWorkers"] == 1
-        assert "WorkerFailed" in stage.told()
+        assert "WorkerFailed" in stage.event_reasons()
 
 
-async def test_too_many_workers_fail_for_good(stage: TYJobStage) -> None:
+async def test_too_many_workers_fail_for_good(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(workers=2, least=2, restartLimit=1, worker=ending(5, code=1))
     async with stage.at_work():
@@ -190,7 +197,7 @@ async def test_too_many_workers_fail_for_good(stage: TYJobStage) -> None:
         assert (status["reason"], status["restarts"]) == ("WorkersFailed", 0)
 
 
-async def test_a_gang_that_ran_out_of_time_fails_the_job(stage: TYJobStage) -> None:
+async def test_a_gang_that_ran_out_of_time_fails_the_job(stage: TYJobHarness) -> None:
     prefix = "gang.scheduling.koordinator.sh/"
     notes = {prefix + "mode": "NonStrict", prefix + "waiting-time": "30s"}
     stage.nodes("n1", cpu=1)
@@ -207,7 +214,7 @@ async def test_a_gang_that_ran_out_of_time_fails_the_job(stage: TYJobStage) -> N
 # --- evictions ---------------------------------------------------------------------------------
 
 
-async def test_one_worker_of_a_surplus_is_evicted(stage: TYJobStage) -> None:
+async def test_one_worker_of_a_surplus_is_evicted(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(workers=2, least=1)
     async with stage.at_work():
@@ -220,7 +227,7 @@ async def test_one_worker_of_a_surplus_is_evicted(stage: TYJobStage) -> None:
         assert "workerRestarts" not in stage.status()
 
 
-async def test_a_worker_of_the_minimum_is_evicted_and_its_room_is_gone(stage: TYJobStage) -> None:
+async def test_a_worker_of_the_minimum_is_evicted_and_its_room_is_gone(stage: TYJobHarness) -> None:
     stage.nodes("n1", cpu=3)
     stage.submit(workers=2, least=2)
     async with stage.at_work():
@@ -238,7 +245,7 @@ async def test_a_worker_of_the_minimum_is_evicted_and_its_room_is_gone(stage: TY
         assert stage.status()["scheduleState"] == "ScheduledSucceed"
 
 
-async def test_the_leader_is_evicted_and_the_whole_round_starts_again(stage: TYJobStage) -> None:
+async def test_the_leader_is_evicted_and_the_whole_round_starts_again(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.at_work():
@@ -263,7 +270,7 @@ async def test_the_leader_is_evicted_and_the_whole_round_starts_again(stage: TYJ
         assert told == {after[LEADER]: stage.status()["leaderAddress"]}
 
 
-async def test_a_leader_evicted_by_its_kubelet_is_no_failure(stage: TYJobStage) -> None:
+async def test_a_leader_evicted_by_its_kubelet_is_no_failure(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(restartLimit=0)
     async with stage.at_work():
@@ -275,7 +282,7 @@ async def test_a_leader_evicted_by_its_kubelet_is_no_failure(stage: TYJobStage) 
         assert stage.status()["restarts"] == 0
 
 
-async def test_a_pod_of_a_dead_node_does_not_hold_the_job_up_for_ever(stage: TYJobStage) -> None:
+async def test_a_pod_of_a_dead_node_does_not_hold_the_job_up_for_ever(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(workers=2, least=2)
     async with stage.scheduler(), stage.controller():
@@ -295,7 +302,7 @@ async def test_a_pod_of_a_dead_node_does_not_hold_the_job_up_for_ever(stage: TYJ
 # --- ends --------------------------------------------------------------------------------------
 
 
-async def test_terminating_ends_a_running_job_as_succeeded(stage: TYJobStage) -> None:
+async def test_terminating_ends_a_running_job_as_succeeded(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.at_work():
@@ -306,7 +313,7 @@ async def test_terminating_ends_a_running_job_as_succeeded(stage: TYJobStage) ->
         await stage.until(lambda: not stage.pods())
 
 
-async def test_terminating_ends_a_waiting_job_too(stage: TYJobStage) -> None:
+async def test_terminating_ends_a_waiting_job_too(stage: TYJobHarness) -> None:
     stage.submit()
     async with stage.at_work():
         await stage.until_stage("Pending")
@@ -324,7 +331,7 @@ CLEANED: dict[str, set[str]] = {
 
 @pytest.mark.parametrize(("policy", "left"), CLEANED.items(), ids=CLEANED.keys())
 async def test_pods_that_are_left_at_the_end(
-    stage: TYJobStage, policy: str, left: set[str]
+    stage: TYJobHarness, policy: str, left: set[str]
 ) -> None:
     stage.nodes("n1")
     stage.submit(cleanPodPolicy=policy, leader=ending(30))
@@ -336,13 +343,13 @@ async def test_pods_that_are_left_at_the_end(
         assert stage.pods().keys() == left
 
 
-async def test_deleting_a_job_takes_everything_with_it(stage: TYJobStage) -> None:
+async def test_deleting_a_job_takes_everything_with_it(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.at_work():
         await stage.until_stage("Running")
         assert "finalizers" not in stage.job()["metadata"]
-        stage.ask("DELETE", "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs/job")
+        stage.request("DELETE", "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs/job")
         await asyncio.sleep(60)
         assert not stage.pods()
         assert not [
@@ -356,7 +363,7 @@ async def test_deleting_a_job_takes_everything_with_it(stage: TYJobStage) -> Non
 # --- changes of mind ---------------------------------------------------------------------------
 
 
-async def test_workers_are_added_and_taken_away(stage: TYJobStage) -> None:
+async def test_workers_are_added_and_taken_away(stage: TYJobHarness) -> None:
     stage.nodes("n1", "n2")
     stage.submit(workers=1)
     async with stage.at_work():
@@ -370,7 +377,7 @@ async def test_workers_are_added_and_taken_away(stage: TYJobStage) -> None:
         await stage.until_stage("Running")
 
 
-async def test_a_bad_change_loses_nothing_and_is_told(stage: TYJobStage) -> None:
+async def test_a_bad_change_loses_nothing_and_is_told(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.at_work():
@@ -383,7 +390,7 @@ async def test_a_bad_change_loses_nothing_and_is_told(stage: TYJobStage) -> None
         assert {n: p["metadata"]["uid"] for n, p in stage.pods().items()} == before
         refusal = "basicPolicy asks for JobAffinity and for JobAntiAffinity"
         assert stage.status()["message"] == refusal
-        assert "InvalidTYJob" in stage.told()
+        assert "InvalidTYJob" in stage.event_reasons()
         stage.edit(schedulerPolicy=None)
         await stage.until(lambda: "reason" not in stage.status())
         (valid,) = (c for c in stage.status()["conditions"] if c["type"] == "Valid")
@@ -391,7 +398,7 @@ async def test_a_bad_change_loses_nothing_and_is_told(stage: TYJobStage) -> None
         assert {n: p["metadata"]["uid"] for n, p in stage.pods().items()} == before
 
 
-async def test_somebody_elses_pod_has_the_name(stage: TYJobStage) -> None:
+async def test_somebody_elses_pod_has_the_name(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.create(a_pod(FIRST).needs(cpu=1))
     stage.submit()
@@ -403,48 +410,48 @@ async def test_somebody_elses_pod_has_the_name(stage: TYJobStage) -> None:
 
         await stage.until(lambda: valid()["status"] == "False")
         assert valid()["message"] == f"pods {FIRST}: exists and is not of this job"
-        assert "RefusedTYJob" in stage.told()
+        assert "RefusedTYJob" in stage.event_reasons()
         stage.delete("pod", FIRST)
         await stage.until_stage("Running", within=120)
         assert valid()["status"] == "True"
 
 
-async def test_a_quota_lets_no_pods_in_for_a_while(stage: TYJobStage) -> None:
+async def test_a_quota_lets_no_pods_in_for_a_while(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit(workers=8)
     full = Reply(403, "Forbidden", "exceeded quota: pods")
     async with stage.at_work():
-        with stage.hands.on(POD_CREATES & ~ABOUT_LEADER, full) as rule:
+        with stage.hands.inject(POD_CREATES & ~ABOUT_LEADER, full) as rule:
             await asyncio.sleep(60)
-            assert len(rule.hits) < 10, "it asks ever more rarely, and for one pod only"
+            assert len(rule.matched) < 10, "it asks ever more rarely, and for one pod only"
             conditions = {c["type"]: c for c in stage.status()["conditions"]}
             assert conditions["Valid"]["message"] == f"pods {FIRST}: exceeded quota: pods"
-            assert stage.told().count("RefusedTYJob") == 1
+            assert stage.event_reasons().count("RefusedTYJob") == 1
         await stage.until_stage("Running", within=120)
         await stage.until(lambda: stage.status()["readyWorkers"] == 3)
         conditions = {c["type"]: c for c in stage.status()["conditions"]}
         assert conditions["Valid"]["status"] == "True"
 
 
-async def test_a_job_that_has_gone_unseen_is_not_started_again(stage: TYJobStage) -> None:
+async def test_a_job_that_has_gone_unseen_is_not_started_again(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.scheduler(), stage.kubelets(), stage.controller() as controller:
         await stage.until_stage("Running")
-        job = controller.store.job("default/job")
+        job = controller.cache.job("default/job")
         assert job is not None
-        stage.ask("DELETE", f"{JOBS}/job")
+        stage.request("DELETE", f"{JOBS}/job")
         await asyncio.sleep(30)
         # As kopf leaves it when a watch was broken as the job went.
-        controller.store.job_set(msgspec.to_builtins(job))
+        controller.cache.on_job_updated(msgspec.to_builtins(job))
         before = len(stage.hands.applied(POD_CREATES))
-        controller.writer.turns.look_at({"default/job"})
+        controller.reconciler.work_queue.enqueue({"default/job"})
         await asyncio.sleep(30)
         assert len(stage.hands.applied(POD_CREATES)) == before
-        assert controller.store.job("default/job") is None
+        assert controller.cache.job("default/job") is None
 
 
-async def test_two_controllers_at_a_time_do_no_harm(stage: TYJobStage) -> None:
+async def test_two_controllers_at_a_time_do_no_harm(stage: TYJobHarness) -> None:
     stage.nodes("n1")
     stage.submit()
     async with stage.scheduler(), stage.kubelets(), stage.controller(), stage.controller():
@@ -458,12 +465,12 @@ async def test_two_controllers_at_a_time_do_no_harm(stage: TYJobStage) -> None:
 # --- deaths ------------------------------------------------------------------------------------
 
 
-async def _restart_at(stage: TYJobStage, write: int, lose: Lose) -> bool:
+async def _restart_at(stage: TYJobHarness, write: int, lose: DropConnection) -> bool:
     """Run the script with the controller killed at its nth write; whether it came to that."""
     died = asyncio.Event()
-    note = stage.hands.on(WRITES & ~EVENTS, Meanwhile(died.set), skip=write)
+    note = stage.hands.inject(WRITES & ~EVENTS, ConcurrentAction(died.set), skip=write)
     # From that write on nothing gets through, until another controller takes over.
-    with note, stage.hands.on(WRITES & ~EVENTS, lose, skip=write):
+    with note, stage.hands.inject(WRITES & ~EVENTS, lose, skip=write):
         async with stage.controller():
             script = asyncio.create_task(_script(stage))
             death = asyncio.create_task(died.wait())
@@ -477,7 +484,7 @@ async def _restart_at(stage: TYJobStage, write: int, lose: Lose) -> bool:
     return died.is_set()
 
 
-async def _script(stage: TYJobStage) -> None:
+async def _script(stage: TYJobHarness) -> None:
     """A leader that fails once, a worker that does, an eviction, and a good end."""
     await stage.until_stage("Running", within=200)
     stage.patch("pod", SECOND, {"status": {"phase": "Failed"}}, sub="/status")
@@ -494,15 +501,15 @@ async def _script(stage: TYJobStage) -> None:
     await stage.until(lambda: not stage.pods(), within=200)
 
 
-def _all_ready(stage: TYJobStage) -> bool:
+def _all_ready(stage: TYJobHarness) -> bool:
     status = stage.status()
     return bool(status["stage"] == "Running" and status["readyWorkers"] == 2)
 
 
-@pytest.mark.parametrize("lose", [Lose.BEFORE, Lose.AFTER])
-async def test_it_is_killed_at_every_single_write(lose: Lose) -> None:
+@pytest.mark.parametrize("lose", [DropConnection.BEFORE, DropConnection.AFTER])
+async def test_it_is_killed_at_every_single_write(lose: DropConnection) -> None:
     for write in range(200):
-        stage = TYJobStage()
+        stage = TYJobHarness()
         stage.nodes("n1")
         stage.submit()
         async with stage.scheduler(), stage.kubelets():

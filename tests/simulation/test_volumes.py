@@ -7,25 +7,33 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay, Lose, Meanwhile, Reply, of
+from arranger.embedded.fault_injection import (
+    BINDINGS,
+    WRITES,
+    ConcurrentAction,
+    Delay,
+    DropConnection,
+    Reply,
+    for_resource,
+)
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.simulation.gang_stage import members
-from tests.simulation.stage import MERGE, VIRTUAL_TIME, Stage
-from tests.simulation.volume_stage import VOLUMES, Storage
+from tests.simulation.stage import MERGE, VIRTUAL_TIME, SimulationHarness
+from tests.simulation.volume_stage import VOLUMES, VolumeHarness
 from tests.storage import a_claim, a_class, a_volume
 
 pytestmark = VIRTUAL_TIME
 
 HAND, LATE = a_class("hand", by="kubernetes.io/no-provisioner"), a_class()
 HAND_CLAIM = a_claim(of="hand")
-VOLUME_WRITES = WRITES & of("persistentvolumes")
-CLAIM_WRITES = WRITES & of("persistentvolumeclaims")
+VOLUME_WRITES = WRITES & for_resource("persistentvolumes")
+CLAIM_WRITES = WRITES & for_resource("persistentvolumeclaims")
 
 
 @pytest.fixture
-def storage(stage: Stage) -> Iterator[Storage]:
+def storage(stage: SimulationHarness) -> Iterator[VolumeHarness]:
     """Three nodes in zones of their own, two classes, and a controller that looks after volumes."""
-    storage = Storage(stage)
+    storage = VolumeHarness(stage)
     storage.create(HAND, LATE, *(a_node(f"n{n}").in_zone(f"z{n}").offers(cpu=4) for n in range(3)))
     yield storage
     storage.check()
@@ -37,7 +45,7 @@ def web(number: int = 0) -> PodBuilder:
 
 
 async def test_pods_get_volumes_of_their_own_where_these_are(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     for number in range(6):
         storage.create(a_volume(f"disk-{number}", of="hand").usable_in(f"z{number % 3}"))
@@ -48,7 +56,7 @@ async def test_pods_get_volumes_of_their_own_where_these_are(
 
 
 async def test_a_pod_waits_for_a_volume_and_is_placed_when_there_is_one(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0", of="hand"), web())
     text = "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind."
@@ -59,7 +67,9 @@ async def test_a_pod_waits_for_a_volume_and_is_placed_when_there_is_one(
     assert stage.node_of("web-0") == "n2"
 
 
-async def test_volumes_are_made_where_the_pods_are(stage: Stage, storage: Storage) -> None:
+async def test_volumes_are_made_where_the_pods_are(
+    stage: SimulationHarness, storage: VolumeHarness
+) -> None:
     for number in range(9):
         storage.create(a_claim(f"data-{number}"), web(number))
     async with storage.working(), stage.scheduler():
@@ -68,7 +78,9 @@ async def test_volumes_are_made_where_the_pods_are(stage: Stage, storage: Storag
     assert nodes == {"n0", "n1", "n2"}, "nobody was kept from spreading"
 
 
-async def test_ephemeral_volumes_are_claimed_then_made(stage: Stage, storage: Storage) -> None:
+async def test_ephemeral_volumes_are_claimed_then_made(
+    stage: SimulationHarness, storage: VolumeHarness
+) -> None:
     spec = HAND_CLAIM.manifest()["spec"] | {"storageClassName": "late"}
     for number in range(6):
         storage.create(a_pod(f"job-{number}").needs(cpu=1).with_scratch("tmp", **spec))
@@ -77,7 +89,9 @@ async def test_ephemeral_volumes_are_claimed_then_made(stage: Stage, storage: St
     assert storage.volume_of("job-0-tmp") == "made-for-job-0-tmp"
 
 
-async def test_an_immediate_claim_is_waited_for(stage: Stage, storage: Storage) -> None:
+async def test_an_immediate_claim_is_waited_for(
+    stage: SimulationHarness, storage: VolumeHarness
+) -> None:
     storage.at_work = False
     storage.create(a_class("now", by="kubernetes.io/no-provisioner").immediate())
     storage.create(a_claim("data-0", of="now"), web(), a_volume(of="now").usable_in("z1"))
@@ -90,7 +104,7 @@ async def test_an_immediate_claim_is_waited_for(stage: Stage, storage: Storage) 
 
 
 async def test_where_no_volume_can_be_made_the_pod_goes_elsewhere(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0"), web())
     storage.failing["n0"] = 1
@@ -104,7 +118,7 @@ async def test_where_no_volume_can_be_made_the_pod_goes_elsewhere(
 
 
 async def test_a_volume_that_is_never_made_gives_the_node_back(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.at_work = False
     storage.create(a_claim("data-0"), web())
@@ -121,7 +135,7 @@ async def test_a_volume_that_is_never_made_gives_the_node_back(
 
 
 async def test_a_volume_that_somebody_else_takes_is_not_taken_from_him(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(
         a_volume("mine", of="hand").usable_in("z0"), HAND_CLAIM, a_claim("data-0", of="hand")
@@ -129,37 +143,42 @@ async def test_a_volume_that_somebody_else_takes_is_not_taken_from_him(
     storage.create(web(), a_volume("other", of="hand", size="20Gi").usable_in("z1"))
     uid = storage.claim("data")["metadata"]["uid"]
     taken = {"spec": {"claimRef": {"namespace": "default", "name": "data", "uid": uid}}}
-    hit = stage.taps.on(
+    hit = stage.faults.inject(
         VOLUME_WRITES,
-        Meanwhile(lambda: stage.ask("PATCH", f"{VOLUMES}/mine", taken, MERGE)),
+        ConcurrentAction(lambda: stage.request("PATCH", f"{VOLUMES}/mine", taken, MERGE)),
         times=1,
     )
     async with storage.working(), stage.scheduler():
         await stage.until_settled(1)
-    assert len(hit.hits) == 1
+    assert len(hit.matched) == 1
     assert storage.volume_of("data") == "mine"
     assert storage.volume_of("data-0") == "other"
 
 
-@pytest.mark.parametrize("fault", [Lose.BEFORE, Lose.AFTER, Reply(503), Delay(3)], ids=str)
+@pytest.mark.parametrize(
+    "fault", [DropConnection.BEFORE, DropConnection.AFTER, Reply(503), Delay(3)], ids=str
+)
 @pytest.mark.parametrize("made", [False, True], ids=["found", "made"])
 async def test_a_write_that_goes_wrong_is_made_good(
-    stage: Stage, storage: Storage, fault: Lose | Reply | Delay, made: bool
+    stage: SimulationHarness,
+    storage: VolumeHarness,
+    fault: DropConnection | Reply | Delay,
+    made: bool,
 ) -> None:
     storage.create(a_claim("data-0", of="late" if made else "hand"), web())
     if not made:
         storage.create(a_volume(of="hand").usable_in("z1"))
     writes = CLAIM_WRITES if made else VOLUME_WRITES
-    stage.taps.on(writes, fault, times=2)
+    stage.faults.inject(writes, fault, times=2)
     async with storage.working(), stage.scheduler():
         await stage.until_settled(1)
 
 
 async def test_without_the_right_to_write_volumes_the_pod_is_told(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0"), web())
-    rule = stage.taps.on(CLAIM_WRITES, Reply(403, "Forbidden", "claims are not yours"))
+    rule = stage.faults.inject(CLAIM_WRITES, Reply(403, "Forbidden", "claims are not yours"))
     async with storage.working(), stage.scheduler():
         await stage.until(lambda: "claims are not yours" in stage.message("web-0"))
         rule.stop()
@@ -169,22 +188,24 @@ async def test_without_the_right_to_write_volumes_the_pod_is_told(
 @pytest.mark.parametrize("made", [False, True], ids=["found", "made"])
 @pytest.mark.parametrize("after", [0, 1], ids=["after the write", "before the binding"])
 async def test_a_new_leader_goes_on_with_the_volumes_of_the_old(
-    stage: Stage, storage: Storage, made: bool, after: int
+    stage: SimulationHarness, storage: VolumeHarness, made: bool, after: int
 ) -> None:
     storage.create(a_claim("data-0", of="late" if made else "hand"), web())
     if not made:
         storage.create(a_volume(of="hand").usable_in("z1"))
     moment = BINDINGS if after else (CLAIM_WRITES if made else VOLUME_WRITES)
-    hit = stage.taps.on(moment, Meanwhile(lambda: stage.kill("one"), after=not after), times=1)
+    hit = stage.faults.inject(
+        moment, ConcurrentAction(lambda: stage.kill("one"), after=not after), times=1
+    )
     async with storage.working(), stage.scheduler("one"):
-        await stage.until(lambda: len(hit.hits) == 1)
+        await stage.until(lambda: len(hit.matched) == 1)
         async with stage.scheduler("two"):
             await stage.until_settled(1)
     assert len(stage.cluster.objects("persistentvolumes")) == 1
 
 
 async def test_a_pod_deleted_while_it_waits_leaves_the_volume_to_the_next(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.at_work = False
     storage.create(a_claim("data-0"), web())
@@ -200,7 +221,7 @@ async def test_a_pod_deleted_while_it_waits_leaves_the_volume_to_the_next(
 
 
 async def test_two_pods_share_a_claim_that_is_made_for_the_first(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(
         a_claim("data-0"), *(a_pod(f"p{n}").needs(cpu=1).with_claim("data-0") for n in "ab")
@@ -211,7 +232,7 @@ async def test_two_pods_share_a_claim_that_is_made_for_the_first(
 
 
 async def test_a_claim_for_one_pod_goes_from_one_to_the_next(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0").with_spec(accessModes=["ReadWriteOncePod"]))
     storage.create(web(), a_pod("next").needs(cpu=1).with_claim("data-0"))
@@ -226,7 +247,7 @@ async def test_a_claim_for_one_pod_goes_from_one_to_the_next(
 
 
 async def test_a_gang_binds_when_the_volumes_of_its_members_are(
-    stage: Stage, storage: Storage
+    stage: SimulationHarness, storage: VolumeHarness
 ) -> None:
     for number, pod in enumerate(members("g", 6)):
         storage.create(a_claim(f"data-{number}"), pod.with_claim(f"data-{number}"))

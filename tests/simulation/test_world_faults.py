@@ -10,10 +10,10 @@ import pytest
 from arranger.embedded.fault_injection import (
     BINDINGS,
     LEASES,
-    Meanwhile,
+    ConcurrentAction,
 )
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.simulation.stage import VIRTUAL_TIME, Stage
+from tests.simulation.stage import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
 
@@ -27,30 +27,32 @@ def big(name: str) -> PodBuilder:
 
 
 async def test_f10_a_node_deleted_under_a_binding_counts_its_pod_when_it_is_back(
-    stage: Stage,
+    stage: SimulationHarness,
 ) -> None:
-    stage.fill(nodes=1)
+    stage.create_nodes_and_pods(nodes=1)
     stage.create(big("first"))
-    stage.taps.on(BINDINGS, Meanwhile(lambda: stage.delete("node", "n0")), times=1)
+    stage.faults.inject(BINDINGS, ConcurrentAction(lambda: stage.delete("node", "n0")), times=1)
     async with stage.scheduler():
         await stage.until_settled(1)  # the server does not look whether the node exists
         stage.create(big("second"))
         await stage.until(lambda: stage.message("second") == "no nodes available to schedule pods")
-        stage.fill(nodes=1)  # n0 again
+        stage.create_nodes_and_pods(nodes=1)  # n0 again
         await stage.until(lambda: "1 Insufficient cpu." in stage.message("second"))
         stage.delete("pod", "first")
         await stage.until(lambda: stage.node_of("second") == "n0")
 
 
-async def test_f10_a_node_deleted_and_added_anew_at_once_loses_no_pod(stage: Stage) -> None:
-    stage.fill(nodes=1)
+async def test_f10_a_node_deleted_and_added_anew_at_once_loses_no_pod(
+    stage: SimulationHarness,
+) -> None:
+    stage.create_nodes_and_pods(nodes=1)
     stage.create(big("first"))
 
     def replace() -> None:
         stage.delete("node", "n0")
         stage.create(a_node("n0").offers(cpu=6))
 
-    stage.taps.on(BINDINGS, Meanwhile(replace), times=1)
+    stage.faults.inject(BINDINGS, ConcurrentAction(replace), times=1)
     async with stage.scheduler():
         await stage.until_settled(1)
         stage.create(big("second"), big("third"))
@@ -67,14 +69,14 @@ EDITS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
 async def test_f10_a_node_edited_under_a_binding_gets_that_pod_and_no_other(
-    stage: Stage, edit: dict[str, Any]
+    stage: SimulationHarness, edit: dict[str, Any]
 ) -> None:
-    stage.fill(nodes=1)
+    stage.create_nodes_and_pods(nodes=1)
     stage.create(a_pod("first").needs(cpu=2, memory="1Gi"))
     stage.excused.add("n0")
     sub = "/status" if "status" in edit else ""
-    hit = stage.taps.on(
-        BINDINGS, Meanwhile(lambda: stage.patch("node", "n0", edit, sub=sub)), times=1
+    hit = stage.faults.inject(
+        BINDINGS, ConcurrentAction(lambda: stage.patch("node", "n0", edit, sub=sub)), times=1
     )
     async with stage.scheduler():
         await stage.until_settled(1)
@@ -82,21 +84,21 @@ async def test_f10_a_node_edited_under_a_binding_gets_that_pod_and_no_other(
         await stage.until(lambda: bool(stage.message("second")))
         await asyncio.sleep(30)
         assert stage.bound() == 1
-        stage.fill(nodes=1)
+        stage.create_nodes_and_pods(nodes=1)
         await stage.until(lambda: stage.node_of("second") == "n1")
-    assert hit.hits
+    assert hit.matched
 
 
 # --- F13: others place pods, too ---------------------------------------------------------------
 
 
 async def test_f13_pods_of_another_scheduler_take_room_as_soon_as_they_are_seen(
-    stage: Stage,
+    stage: SimulationHarness,
 ) -> None:
-    stage.fill(nodes=1)
+    stage.create_nodes_and_pods(nodes=1)
     stage.create(big("theirs").for_scheduler("other"), a_pod("by-hand").needs(cpu=1).on("n0"))
     path = "/api/v1/namespaces/default/pods/theirs/binding"
-    stage.ask("POST", path, {"metadata": {"name": "theirs"}, "target": {"name": "n0"}})
+    stage.request("POST", path, {"metadata": {"name": "theirs"}, "target": {"name": "n0"}})
     async with stage.scheduler():
         stage.create(a_pod("ours").needs(cpu=1))
         await stage.until(lambda: "1 Insufficient cpu." in stage.message("ours"))
@@ -105,18 +107,18 @@ async def test_f13_pods_of_another_scheduler_take_room_as_soon_as_they_are_seen(
 
 
 async def test_f13_a_race_with_another_scheduler_costs_one_pod_too_many_and_no_more(
-    stage: Stage,
+    stage: SimulationHarness,
 ) -> None:
-    stage.fill(nodes=2)
+    stage.create_nodes_and_pods(nodes=2)
     stage.create(big("ours"), big("next"), big("after"))
     stage.excused.add("n0")
 
     def by_hand() -> None:
         stage.create(big("theirs").for_scheduler("other").on("n0"))
 
-    stage.taps.on(
+    stage.faults.inject(
         lambda call: BINDINGS(call) and call.json["target"]["name"] == "n0",
-        Meanwhile(by_hand),
+        ConcurrentAction(by_hand),
         times=1,
     )
     async with stage.scheduler() as scheduler:
@@ -127,10 +129,10 @@ async def test_f13_a_race_with_another_scheduler_costs_one_pod_too_many_and_no_m
         scheduler.engine.check_consistent()
 
 
-async def test_f13_pods_of_other_schedulers_are_never_touched(stage: Stage) -> None:
-    stage.fill(nodes=1)
+async def test_f13_pods_of_other_schedulers_are_never_touched(stage: SimulationHarness) -> None:
+    stage.create_nodes_and_pods(nodes=1)
     stage.create(*(a_pod(f"p{n}").for_scheduler("default-scheduler") for n in range(3)))
     async with stage.scheduler():
         await asyncio.sleep(60)
     assert stage.bound() == 0
-    assert not stage.taps.taken(~LEASES)
+    assert not stage.faults.received(~LEASES)

@@ -13,19 +13,19 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta
 from arranger.controllers.tyjob.controller import TYJobController
-from arranger.embedded.fault_injection import Calls, Taps, of
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.fault_injection import FaultInjector, RequestMatcher, for_resource
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from tests.builders import a_node
-from tests.simulation.gang_stage import GangStage
+from tests.simulation.gang_stage import GangHarness
 from tests.simulation.stage import Object
 from tests.tyjobs import a_tyjob
 
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
 MERGE = "application/merge-patch+json"
-POD_CREATES = of("pods") & Calls(lambda call: call.method == "POST")
+POD_CREATES = for_resource("pods") & RequestMatcher(lambda call: call.method == "POST")
 
 _OPEN = ("Pending", "Starting", "Running", "Rescheduling")
 #: From where to where stages go.
@@ -45,7 +45,7 @@ class _AnyJob(msgspec.Struct):
     status: Any = None
 
 
-class _Shown:
+class _KopfStandIn:
     """Does what kopf does: shows TYJobs to their controller."""
 
     def __init__(self, controller: TYJobController) -> None:
@@ -56,14 +56,14 @@ class _Shown:
             self.applied(each)
 
     def applied(self, obj: _AnyJob) -> None:
-        store, turns = self._controller.store, self._controller.writer.turns
-        turns.look_at(store.job_set(msgspec.to_builtins(obj)))
+        store, turns = self._controller.cache, self._controller.reconciler.work_queue
+        turns.enqueue(store.on_job_updated(msgspec.to_builtins(obj)))
 
     def deleted(self, obj: _AnyJob) -> None:
-        self._controller.store.job_gone(f"{obj.metadata.namespace}/{obj.metadata.name}")
+        self._controller.cache.on_job_deleted(f"{obj.metadata.namespace}/{obj.metadata.name}")
 
 
-class TYJobStage(GangStage):
+class TYJobHarness(GangHarness):
     """See the module.
 
     Attributes:
@@ -72,22 +72,22 @@ class TYJobStage(GangStage):
 
     def __init__(self, seed: int = 1, *, patience: float = 1.0) -> None:
         super().__init__(seed, patience=patience)
-        self.hands = Taps(rng=random.Random(seed))
+        self.hands = FaultInjector(rng=random.Random(seed))
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[TYJobController]:
         """The controller at work; at the end it is killed, as it always is."""
-        transport = DirectTransport(self.cluster, taps=self.hands, user="controllers")
+        transport = InProcessTransport(self.cluster, taps=self.hands, user="controllers")
         rng = random.Random(1)
-        controller = TYJobController(transport, quiet=0.1, rng=rng, now=virtual_now)
+        controller = TYJobController(transport, debounce=0.1, rng=rng, now=virtual_now)
         shown: Reflector[Any] = Reflector(
             transport,
             "/apis/arranger.io/v1alpha1/tyjobs",
             Decoder(_AnyJob),
-            _Shown(controller),
+            _KopfStandIn(controller),
             rng=rng,
         )
-        tasks = [asyncio.create_task(part) for part in (*controller.parts(), shown.run())]
+        tasks = [asyncio.create_task(part) for part in (*controller.tasks(), shown.run())]
         try:
             yield controller
             for task in tasks:
@@ -118,7 +118,7 @@ class TYJobStage(GangStage):
 
     def edit(self, name: str = "job", **spec: Any) -> None:
         """Merge a change into a TYJob's spec."""
-        self.ask("PATCH", f"{JOBS}/{name}", {"spec": spec}, MERGE)
+        self.request("PATCH", f"{JOBS}/{name}", {"spec": spec}, MERGE)
 
     def job(self, name: str = "job") -> Object:
         """A TYJob as the server has it."""
@@ -146,7 +146,7 @@ class TYJobStage(GangStage):
         ]
         return [stage for n, stage in enumerate(told) if n == 0 or told[n - 1] != stage]
 
-    def told(self, name: str = "job") -> list[str]:
+    def event_reasons(self, name: str = "job") -> list[str]:
         """Reasons of the Events about a TYJob, by time."""
         events = self.cluster.objects("events", "events.k8s.io")
         about = [e for e in events if e["regarding"].get("kind") == "TYJob"]

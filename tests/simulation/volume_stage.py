@@ -15,7 +15,7 @@ from arranger.api.quantity import value
 from arranger.api.types.storage import BIND_COMPLETED, SELECTED_NODE
 from arranger.embedded.storage.store import Change
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
-from tests.simulation.stage import MERGE, Object, Stage
+from tests.simulation.stage import MERGE, Object, SimulationHarness
 from tests.storage import ZONE
 
 VOLUMES = "/api/v1/persistentvolumes"
@@ -23,7 +23,7 @@ CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 _WATCHED = ("/persistentvolumes", "/persistentvolumeclaims", "/pods")
 
 
-class Storage:
+class VolumeHarness:
     """See the module.
 
     Attributes:
@@ -33,14 +33,14 @@ class Storage:
         order: what happened to claims and pods, as it happened.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SimulationHarness) -> None:
         self.at_work = True
         self.takes = 1.0
         self.failing: Counter[str] = Counter()
         self.order: list[str] = []
         self._stage = stage
         self._changed = asyncio.Event()
-        stage.cluster.store.subscribe(self._see)
+        stage.cluster.store.subscribe(self._on_change)
 
     def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
         """Create objects; the server gives uids and versions."""
@@ -100,7 +100,7 @@ class Storage:
 
     # --- inside ------------------------------------------------------------------------------
 
-    def _see(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if change.resource not in _WATCHED:
             return
         self._changed.set()
@@ -116,9 +116,9 @@ class Storage:
             self._changed.clear()
             await asyncio.sleep(self.takes)
             if self.at_work:
-                self._act()
+                self._reconcile()
 
-    def _act(self) -> None:
+    def _reconcile(self) -> None:
         for pod in self._stage.cluster.objects("pods"):
             self._claim_for(pod)
         for volume in self._stage.cluster.objects("persistentvolumes"):
@@ -168,7 +168,7 @@ class Storage:
         elif node is not None and self.failing[node]:
             self.failing[node] -= 1
             gone = {"metadata": {"annotations": {SELECTED_NODE: None}}}
-            self._stage.ask("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
+            self._stage.request("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
         elif node is not None:
             self._bind(claim, self._make(claim, node))
 
@@ -209,8 +209,8 @@ class Storage:
         annotations: dict[str, str] | None = None,
     ) -> None:
         change: Object = {"metadata": {"annotations": annotations or {}}, "spec": spec or {}}
-        self._stage.ask("PATCH", path, change, MERGE)
-        self._stage.ask("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
+        self._stage.request("PATCH", path, change, MERGE)
+        self._stage.request("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
 
     def _class(self, name: str) -> Object:
         return self._named("storageclasses", name)

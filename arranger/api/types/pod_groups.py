@@ -58,16 +58,16 @@ class VolcanoPodGroup(PodGroup):
     api_version: ClassVar[str] = "scheduling.volcano.sh/v1beta1"
 
 
-class GangPolicy(Struct):
+class GangSchedulingPolicy(Struct):
     """``schedulingPolicy.gang``."""
 
     min_count: int = 1
 
 
-class SchedulingPolicy(Struct):
+class PodGroupSchedulingPolicy(Struct):
     """``schedulingPolicy``: without ``gang`` the pods are scheduled one by one."""
 
-    gang: GangPolicy | None = None
+    gang: GangSchedulingPolicy | None = None
 
 
 class TopologyConstraint(Struct):
@@ -76,7 +76,7 @@ class TopologyConstraint(Struct):
     key: str = ""
 
 
-class SchedulingConstraints(Struct):
+class PodGroupSchedulingConstraints(Struct):
     """``schedulingConstraints``."""
 
     topology: list[TopologyConstraint] = msgspec.field(default_factory=list)
@@ -94,14 +94,16 @@ class NativePodGroupSpec(Struct):
     ``priority`` is what admission has made of the class.
     """
 
-    scheduling_policy: SchedulingPolicy = msgspec.field(default_factory=SchedulingPolicy)
-    scheduling_constraints: SchedulingConstraints | None = None
+    scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(
+        default_factory=PodGroupSchedulingPolicy
+    )
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: DisruptionMode | str | None = None
     priority: int | None = None
     preemption_policy: str = ""
 
     @property
-    def leaves_whole(self) -> bool:
+    def evict_together(self) -> bool:
         """Whether its pods may be evicted only all together."""
         mode = self.disruption_mode
         if isinstance(mode, DisruptionMode):
@@ -144,7 +146,7 @@ class GangStatus(Struct):
     scheduling_cycle: int = 0
 
 
-class SavedGang(Struct):
+class GangObject(Struct):
     """One of our own Gang objects: what a restarted scheduler wants to know."""
 
     metadata: ObjectMeta
@@ -157,12 +159,12 @@ class SavedGang(Struct):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
-    def told_minima(self) -> dict[str, int]:
+    def recorded_minimums(self) -> dict[str, int]:
         """Bundle → minimum, of bundles that pods told of: no PodGroup can tell of them again.
 
         A bundle without a name cannot be told from the minimum over all.
         """
-        if not self.spec.source or self.spec.source in _SOURCES:
+        if not self.spec.source or self.spec.source in _POD_GROUP_API_GROUPS:
             return {}
         return {bundle.name: bundle.min_member for bundle in self.spec.bundles if bundle.name}
 
@@ -173,4 +175,4 @@ AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGrou
 POD_GROUPS: Final = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
 
 #: Their API groups, as Gangs name them.
-_SOURCES: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)
+_POD_GROUP_API_GROUPS: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)

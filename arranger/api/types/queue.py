@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.quantity import milli, value
+from arranger.api.quantity import milli_value, value
 from arranger.api.types.core import ObjectMeta, Pod, ResourceList, Struct
 
 DEFAULT_QUEUE: Final = "default"
@@ -95,15 +95,15 @@ def read_amounts(amounts: ResourceList) -> Amounts:
     Raises:
         QuantityError: one is not a quantity.
     """
-    return {name: milli(q) if name == "cpu" else value(q) for name, q in amounts.items()}
+    return {name: milli_value(q) if name == "cpu" else value(q) for name, q in amounts.items()}
 
 
-def write_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
+def format_resource_list(amounts: Mapping[str, int]) -> dict[str, str]:
     """The numbers as quantities, which :func:`read_amounts` reads."""
-    return {name: write_amount(name, n) for name, n in sorted(amounts.items())}
+    return {name: format_quantity(name, n) for name, n in sorted(amounts.items())}
 
 
-def write_amount(name: str, amount: int) -> str:
+def format_quantity(name: str, amount: int) -> str:
     """One number as a quantity; that of memory has the largest suffix that keeps it exact."""
     if name == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
@@ -116,7 +116,7 @@ def write_amount(name: str, amount: int) -> str:
     raise AssertionError("the last suffix takes everything")
 
 
-def wanted_state(queue: Queue) -> str:
+def desired_state(queue: Queue) -> str:
     """``Open`` or ``Closed``: what the queue's user wants it to be; "" where nobody has said.
 
     Raises:
@@ -128,7 +128,7 @@ def wanted_state(queue: Queue) -> str:
     return text
 
 
-def read_cards(text: str) -> Amounts:
+def parse_cards(text: str) -> Amounts:
     """The cards of an annotation.
 
     Raises:
@@ -157,7 +157,7 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
     )
 
 
-def wanted_cards(pod: Pod) -> tuple[str, ...]:
+def requested_cards(pod: Pod) -> tuple[str, ...]:
     """The cards a pod would take, in its order of preference; empty when it names none."""
     text = pod.metadata.annotations.get(CARD_NAME, "")
     return tuple(card for card in (part.strip() for part in text.split("|")) if card)

@@ -16,11 +16,11 @@ GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: Before the name of a class: the extended resource that every class stands for.
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+IMPLICIT_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 #: Devices that one claim may have (``AllocationResultsMaxSize``).
-MOST_DEVICES: Final = 32
+MAX_DEVICES: Final = 32
 #: Alternatives that one request may have (``FirstAvailableDeviceRequestMaxSize``).
-MOST_ALTERNATIVES: Final = 8
+MAX_ALTERNATIVES: Final = 8
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
@@ -269,12 +269,12 @@ class Allocation(Struct):
         mine = [(result.request, result.id) for result in self.devices.results]
         return mine == [(result.request, result.id) for result in other.devices.results]
 
-    def taken(self) -> list[DeviceId]:
+    def exclusive_devices(self) -> list[DeviceId]:
         """The devices that nobody else can have; access for administration takes none."""
         return [result.id for result in self.devices.results if not result.admin_access]
 
 
-class ClaimConsumer(Struct):
+class ResourceClaimConsumer(Struct):
     """``reservedFor[]``: who may use an allocated claim."""
 
     api_group: str = ""
@@ -287,7 +287,7 @@ class ResourceClaimStatus(Struct):
     """``status`` of a ResourceClaim."""
 
     allocation: Allocation | None = None
-    reserved_for: list[ClaimConsumer] = msgspec.field(default_factory=list)
+    reserved_for: list[ResourceClaimConsumer] = msgspec.field(default_factory=list)
 
 
 class ResourceClaim(Struct):

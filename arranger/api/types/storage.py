@@ -26,7 +26,7 @@ BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 #: On a volume: its claim was chosen by software, not by its owner.
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 #: On a claim or volume: its class, as it was written before there was a field for it.
-BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 #: On a CSINode: the in-tree plugins whose volumes a CSI driver serves there.
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -36,7 +36,7 @@ READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-class ClaimRef(Struct):
+class ObjectReference(Struct):
     """``spec.claimRef`` of a volume."""
 
     kind: str = ""
@@ -51,7 +51,7 @@ class VolumeNodeAffinity(Struct):
     required: NodeSelector | None = None
 
 
-class CSISource(Struct):
+class CSIPersistentVolumeSource(Struct):
     """``spec.csi`` of a volume."""
 
     driver: str = ""
@@ -63,12 +63,12 @@ class PersistentVolumeSpec(Struct):
 
     capacity: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
     access_modes: list[str] = msgspec.field(default_factory=list)
-    claim_ref: ClaimRef | None = None
+    claim_ref: ObjectReference | None = None
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
-    csi: CSISource | None = None
+    csi: CSIPersistentVolumeSource | None = None
     gce_persistent_disk: dict[str, Any] | None = None
     aws_elastic_block_store: dict[str, Any] | None = None
     azure_disk: dict[str, Any] | None = None
@@ -92,7 +92,7 @@ class PersistentVolume(Struct):
     @property
     def class_name(self) -> str:
         """The name of its class, "" for none."""
-        return self.metadata.annotations.get(BETA_CLASS, self.spec.storage_class_name)
+        return self.metadata.annotations.get(BETA_STORAGE_CLASS, self.spec.storage_class_name)
 
     @property
     def size(self) -> int:
@@ -103,7 +103,7 @@ class PersistentVolume(Struct):
         """
         return value(self.spec.capacity.get("storage", 0))
 
-    def meant_for(self, claim: PersistentVolumeClaim) -> bool:
+    def is_bound_to(self, claim: PersistentVolumeClaim) -> bool:
         """Whether it is bound to that claim, or reserved for it by name."""
         ref, meta = self.spec.claim_ref, claim.metadata
         return (
@@ -140,7 +140,7 @@ class PersistentVolumeClaim(Struct):
     @property
     def class_name(self) -> str:
         """The name of its class, "" for none."""
-        return self.metadata.annotations.get(BETA_CLASS, self.spec.storage_class_name or "")
+        return self.metadata.annotations.get(BETA_STORAGE_CLASS, self.spec.storage_class_name or "")
 
     @property
     def size(self) -> int | None:
@@ -158,17 +158,17 @@ class PersistentVolumeClaim(Struct):
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
-class TopologyRequirement(Struct):
+class TopologySelectorRequirement(Struct):
     """``allowedTopologies[].matchLabelExpressions[]``."""
 
     key: str = ""
     values: list[str] = msgspec.field(default_factory=list)
 
 
-class TopologyTerm(Struct):
+class TopologySelectorTerm(Struct):
     """``allowedTopologies[]``."""
 
-    match_label_expressions: list[TopologyRequirement] = msgspec.field(default_factory=list)
+    match_label_expressions: list[TopologySelectorRequirement] = msgspec.field(default_factory=list)
 
 
 class StorageClass(Struct):
@@ -177,26 +177,26 @@ class StorageClass(Struct):
     metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str | None = None
-    allowed_topologies: list[TopologyTerm] = msgspec.field(default_factory=list)
+    allowed_topologies: list[TopologySelectorTerm] = msgspec.field(default_factory=list)
 
 
-class DriverLimit(Struct):
+class VolumeNodeResources(Struct):
     """``spec.drivers[].allocatable`` of a CSINode."""
 
     count: int | None = None
 
 
-class NodeDriver(Struct):
+class CSINodeDriver(Struct):
     """``spec.drivers[]`` of a CSINode."""
 
     name: str = ""
-    allocatable: DriverLimit | None = None
+    allocatable: VolumeNodeResources | None = None
 
 
 class CSINodeSpec(Struct):
     """``spec`` of a CSINode."""
 
-    drivers: list[NodeDriver] = msgspec.field(default_factory=list)
+    drivers: list[CSINodeDriver] = msgspec.field(default_factory=list)
 
 
 class CSINode(Struct):
@@ -206,12 +206,12 @@ class CSINode(Struct):
     spec: CSINodeSpec = msgspec.field(default_factory=CSINodeSpec)
 
     @property
-    def migrated(self) -> frozenset[str]:
+    def migrated_plugins(self) -> frozenset[str]:
         """The in-tree plugins whose volumes a CSI driver serves on the node."""
         return frozenset(self.metadata.annotations.get(MIGRATED_PLUGINS, "").split(","))
 
     @property
-    def limits(self) -> dict[str, int]:
+    def volume_limits(self) -> dict[str, int]:
         """Driver → how many volumes may be attached, for drivers with a limit."""
         return {
             driver.name: driver.allocatable.count
@@ -233,7 +233,7 @@ class CSIDriver(Struct):
     spec: CSIDriverSpec = msgspec.field(default_factory=CSIDriverSpec)
 
 
-class AttachmentSource(Struct):
+class VolumeAttachmentSource(Struct):
     """``spec.source`` of a VolumeAttachment."""
 
     persistent_volume_name: str | None = None
@@ -244,7 +244,7 @@ class VolumeAttachmentSpec(Struct):
 
     attacher: str = ""
     node_name: str = ""
-    source: AttachmentSource = msgspec.field(default_factory=AttachmentSource)
+    source: VolumeAttachmentSource = msgspec.field(default_factory=VolumeAttachmentSource)
 
 
 class VolumeAttachment(Struct):
@@ -264,7 +264,7 @@ class CSIStorageCapacity(Struct):
     maximum_volume_size: RawQuantity | None = None
 
     @property
-    def largest(self) -> int | None:
+    def max_volume_size(self) -> int | None:
         """Bytes of the largest volume it can make, if it says.
 
         Raises:

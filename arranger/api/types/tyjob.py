@@ -22,11 +22,17 @@ WORKER: Final = "worker"
 
 GANG: Final = "Gang"
 #: The basic policies that are scores of the scheduler.
-PLACEMENTS: Final = ("BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity")
+PLACEMENT_POLICIES: Final = (
+    "BinPack",
+    "LeaderFirst",
+    "MinFragment",
+    "JobAffinity",
+    "JobAntiAffinity",
+)
 
 #: The name of a TYJob is that of its Service, and begins the host names of its pods.
 _SERVICE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL: Final = 63
+_MAX_LABEL_LENGTH: Final = 63
 
 
 class Leader(Struct):
@@ -67,17 +73,17 @@ class TYJobSpec(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Replica:
     """A place in a job, and the pod's name that goes with it.
 
     Attributes:
-        part: the name of the leader or of the set of workers.
+        set_name: the name of the leader or of the set of workers.
         rank: 0 for the leader, then the workers in the order of their sets.
     """
 
     pod: str
     role: str
-    part: str
+    set_name: str
     rank: int
     template: dict[str, Any]
 
@@ -96,13 +102,13 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
-    def asked(self) -> TYJobSpec:
+    def valid_spec(self) -> TYJobSpec:
         """The spec of a job that has been found without problems."""
         assert self.spec is not None, "problems_of tells jobs without a spec"
         return self.spec
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def replicas(self) -> tuple[Replica, ...]:
         """The leader and the workers, by rank."""
         if self.spec is None:
             return ()
@@ -113,9 +119,9 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
             for number in range(part.counts)
         ]
         return (
-            Place(f"{job}-{leader.name}-0", LEADER, leader.name, 0, leader.template),
+            Replica(f"{job}-{leader.name}-0", LEADER, leader.name, 0, leader.template),
             *(
-                Place(name, WORKER, part.name, rank, part.template)
+                Replica(name, WORKER, part.name, rank, part.template)
                 for rank, (name, part) in enumerate(workers, start=1)
             ),
         )
@@ -127,7 +133,7 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
         return (said,) if isinstance(said, str) else tuple(said)
 
 
-def read_tyjob(body: dict[str, Any]) -> TYJob:
+def parse_tyjob(body: dict[str, Any]) -> TYJob:
     """A TYJob from an object of the API, whatever its spec looks like."""
     known = {"metadata": body["metadata"], "status": body.get("status") or {}}
     try:
@@ -136,7 +142,7 @@ def read_tyjob(body: dict[str, Any]) -> TYJob:
         return msgspec.convert({**known, "problem": str(error)}, TYJob, strict=False)
 
 
-def problems_of(job: TYJob) -> list[str]:
+def validate_tyjob(job: TYJob) -> list[str]:
     """What keeps a job from being run, as sentences for its owner; beyond what its schema says."""
     if job.spec is None:
         return [job.problem or "it has no spec"]
@@ -144,15 +150,15 @@ def problems_of(job: TYJob) -> list[str]:
     problems = []
     if not _SERVICE_NAME.fullmatch(name):
         problems.append(f"the name {name!r} cannot be that of a Service: {_SERVICE_NAME.pattern}")
-    longest = max((place.pod for place in job.places), key=len)
-    if len(longest) > _LABEL:
-        problems.append(f"pod name {longest!r} is longer than {_LABEL} characters")
+    longest = max((place.pod for place in job.replicas), key=len)
+    if len(longest) > _MAX_LABEL_LENGTH:
+        problems.append(f"pod name {longest!r} is longer than {_MAX_LABEL_LENGTH} characters")
     parts = Counter([spec.leader.name, *(part.name for part in spec.worker_sets)])
     problems += [f"two parts have the name {part!r}" for part, n in parts.items() if n > 1]
-    workers = len(job.places) - 1
+    workers = len(job.replicas) - 1
     if spec.min_workers_num > workers:
         problems.append(f"minWorkersNum is {spec.min_workers_num} of {workers} workers")
-    unknown = [policy for policy in job.policies if policy not in (GANG, *PLACEMENTS)]
+    unknown = [policy for policy in job.policies if policy not in (GANG, *PLACEMENT_POLICIES)]
     problems += [f"there is no basic policy {policy!r}" for policy in unknown]
     if {"JobAffinity", "JobAntiAffinity"} <= set(job.policies):
         problems.append("basicPolicy asks for JobAffinity and for JobAntiAffinity")
@@ -162,33 +168,33 @@ def problems_of(job: TYJob) -> list[str]:
 # --- what a job is made of ----------------------------------------------------------------------
 
 
-class Waiting(Struct):
+class ContainerStateWaiting(Struct):
     """``state.waiting`` of a container."""
 
     reason: str = ""
     message: str = ""
 
 
-class RankState(Struct):
+class TYJobContainerState(Struct):
     """``state`` of a container."""
 
-    waiting: Waiting | None = None
+    waiting: ContainerStateWaiting | None = None
 
 
-class RankContainerStatus(Struct):
+class TYJobContainerStatus(Struct):
     """``containerStatuses[]``."""
 
     restart_count: int = 0
-    state: RankState = msgspec.field(default_factory=RankState)
+    state: TYJobContainerState = msgspec.field(default_factory=TYJobContainerState)
 
 
-class RankPodSpec(Struct):
+class TYJobPodSpec(Struct):
     """``spec`` of a pod."""
 
     node_name: str = ""
 
 
-class RankPodStatus(Struct):
+class TYJobPodStatus(Struct):
     """``status`` of a pod."""
 
     phase: str = ""
@@ -196,30 +202,30 @@ class RankPodStatus(Struct):
     message: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
     conditions: list[StatusCondition] = msgspec.field(default_factory=list)
-    container_statuses: list[RankContainerStatus] = msgspec.field(default_factory=list)
-    init_container_statuses: list[RankContainerStatus] = msgspec.field(default_factory=list)
+    container_statuses: list[TYJobContainerStatus] = msgspec.field(default_factory=list)
+    init_container_statuses: list[TYJobContainerStatus] = msgspec.field(default_factory=list)
 
 
 #: Reasons with which a kubelet fails a pod that did nothing wrong.
-_LOST: Final = frozenset(
+_NODE_FAILURE_REASONS: Final = frozenset(
     {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"}
     | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 )
 #: A kubelet says ErrImagePull of a first failure, which may pass, and these when it backs off.
-_IMAGE: Final = frozenset(
+_IMAGE_ERROR_REASONS: Final = frozenset(
     {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 
 
-class RankPod(Struct):
+class TYJobPod(Struct):
     """A pod of a TYJob."""
 
     metadata: ObjectMeta
-    spec: RankPodSpec = msgspec.field(default_factory=RankPodSpec)
-    status: RankPodStatus = msgspec.field(default_factory=RankPodStatus)
+    spec: TYJobPodSpec = msgspec.field(default_factory=TYJobPodSpec)
+    status: TYJobPodStatus = msgspec.field(default_factory=TYJobPodStatus)
 
     @property
-    def leaving_by(self) -> datetime | None:
+    def deletion_deadline(self) -> datetime | None:
         """When it should be gone, its grace included; None while nobody has deleted it."""
         return self.metadata.deletion_timestamp
 
@@ -234,25 +240,28 @@ class RankPod(Struct):
         return self.status.phase == "Succeeded"
 
     @property
-    def ended(self) -> bool:
+    def terminal(self) -> bool:
         """Whether it has ended."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def failed(self) -> bool:
         """Whether it has failed by itself: not evicted, not deleted, not refused by its node."""
-        lost = self.status.reason in _LOST or self._condition("DisruptionTarget") is not None
-        return self.status.phase == "Failed" and self.leaving_by is None and not lost
+        lost = (
+            self.status.reason in _NODE_FAILURE_REASONS
+            or self._true_condition("DisruptionTarget") is not None
+        )
+        return self.status.phase == "Failed" and self.deletion_deadline is None and not lost
 
     @property
-    def lives(self) -> bool:
+    def active(self) -> bool:
         """Whether it does its part or will: it has not failed and nobody has deleted it."""
-        return self.status.phase != "Failed" and self.leaving_by is None
+        return self.status.phase != "Failed" and self.deletion_deadline is None
 
     @property
     def ready(self) -> bool:
         """Whether it runs and says that it is ready."""
-        return self.status.phase == "Running" and self._condition("Ready") is not None
+        return self.status.phase == "Running" and self._true_condition("Ready") is not None
 
     @property
     def failures(self) -> int:
@@ -270,12 +279,12 @@ class RankPod(Struct):
         """Why a container does not get its image, "" where none says so."""
         for status in self._containers():
             waiting = status.state.waiting
-            if waiting is not None and waiting.reason in _IMAGE:
+            if waiting is not None and waiting.reason in _IMAGE_ERROR_REASONS:
                 return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
         return ""
 
     @property
-    def why_unplaced(self) -> StatusCondition | None:
+    def unschedulable_condition(self) -> StatusCondition | None:
         """What the scheduler says of a pod that it has no node for."""
         if self.node:
             return None
@@ -289,11 +298,11 @@ class RankPod(Struct):
         marked = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
         return marked and not self.node
 
-    def _condition(self, kind: str) -> StatusCondition | None:
+    def _true_condition(self, kind: str) -> StatusCondition | None:
         holds = (c for c in self.status.conditions if c.type == kind and c.status == "True")
         return next(holds, None)
 
-    def _containers(self) -> list[RankContainerStatus]:
+    def _containers(self) -> list[TYJobContainerStatus]:
         return [*self.status.init_container_statuses, *self.status.container_statuses]
 
 
@@ -303,7 +312,7 @@ class LeaderService(Struct):
     metadata: ObjectMeta
 
 
-class LeaderAddress(Struct):
+class LeaderConfigMap(Struct):
     """The ConfigMap from which a job's workers have their leader's address, by the leader's uid."""
 
     metadata: ObjectMeta

@@ -15,10 +15,10 @@ JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
 JOB_API: Final = f"{JOB_GROUP}/{JOB_VERSION}"
 #: Of one job.
-MOST_PODS: Final = 100_000
+MAX_PODS: Final = 100_000
 
 
-class Phase(StrEnum):
+class JobPhase(StrEnum):
     """``status.state.phase``."""
 
     PENDING = "Pending"
@@ -33,7 +33,7 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
-class Action(StrEnum):
+class JobAction(StrEnum):
     """``policies[].action``."""
 
     ABORT_JOB = "AbortJob"
@@ -47,7 +47,7 @@ class Action(StrEnum):
     SYNC_JOB = "SyncJob"
 
 
-class Trigger(StrEnum):
+class LifecycleEvent(StrEnum):
     """``policies[].event``."""
 
     ANY = "*"
@@ -60,17 +60,17 @@ class Trigger(StrEnum):
     TASK_FAILED = "TaskFailed"
 
 
-class Policy(Struct):
+class LifecyclePolicy(Struct):
     """What to do when; ``timeout`` is a Go duration that the cause must last."""
 
-    action: Action
-    event: Trigger | None = None
-    events: list[Trigger] = msgspec.field(default_factory=list)
+    action: JobAction
+    event: LifecycleEvent | None = None
+    events: list[LifecycleEvent] = msgspec.field(default_factory=list)
     exit_code: int | None = None
     timeout: str = ""
 
     @property
-    def triggers(self) -> frozenset[Trigger]:
+    def lifecycle_events(self) -> frozenset[LifecycleEvent]:
         """``event`` and ``events``."""
         return frozenset(self.events if self.event is None else [*self.events, self.event])
 
@@ -89,12 +89,12 @@ class Task(Struct):
     name: str = ""
     replicas: int = 1
     min_available: int | None = None
-    policies: list[Policy] = msgspec.field(default_factory=list)
+    policies: list[LifecyclePolicy] = msgspec.field(default_factory=list)
     max_retry: int = 3
     depends_on: DependsOn | None = None
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """Pods of it that must run together."""
         return self.replicas if self.min_available is None else self.min_available
 
@@ -114,7 +114,7 @@ class JobSpec(Struct):
     scheduler_name: str = ""
     min_available: int | None = None
     min_success: int | None = None
-    policies: list[Policy] = msgspec.field(default_factory=list)
+    policies: list[LifecyclePolicy] = msgspec.field(default_factory=list)
     plugins: dict[str, list[str]] = msgspec.field(default_factory=dict)
     volumes: list[JobVolume] = msgspec.field(default_factory=list)
     queue: str = "default"
@@ -128,8 +128,8 @@ class JobSpec(Struct):
         Raises:
             ValueError: no cluster has so many pods; nobody could even count them.
         """
-        if self.replicas > MOST_PODS:
-            raise ValueError(f"{self.replicas} pods are more than {MOST_PODS}")
+        if self.replicas > MAX_PODS:
+            raise ValueError(f"{self.replicas} pods are more than {MAX_PODS}")
         for index, task in enumerate(self.tasks):
             task.name = task.name or f"default{index}"
 
@@ -139,9 +139,9 @@ class JobSpec(Struct):
         return sum(task.replicas for task in self.tasks)
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """Pods that must run together; upstream reads 0 as silence."""
-        return self.min_available or sum(task.least for task in self.tasks)
+        return self.min_available or sum(task.minimum for task in self.tasks)
 
     def task(self, name: str) -> Task | None:
         """The task of a name."""
@@ -151,7 +151,7 @@ class JobSpec(Struct):
 class JobState(Struct):
     """``status.state``."""
 
-    phase: Phase | None = None
+    phase: JobPhase | None = None
     reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
@@ -183,7 +183,7 @@ class VolcanoJob(Struct):
 # --- its pods ------------------------------------------------------------------------------------
 
 
-class Terminated(Struct):
+class ContainerStateTerminated(Struct):
     """``state.terminated`` of a container."""
 
     exit_code: int = 0
@@ -193,7 +193,7 @@ class Terminated(Struct):
 class ContainerState(Struct):
     """``state`` of a container."""
 
-    terminated: Terminated | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class JobContainerStatus(Struct):
@@ -226,7 +226,7 @@ class JobPod(Struct):
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
-    def leaving(self) -> bool:
+    def deleting(self) -> bool:
         """Whether it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
@@ -245,7 +245,7 @@ class JobPod(Struct):
         if self.status.phase == "Succeeded":
             return True
         everything = all(status.ready for status in self.status.container_statuses)
-        return self.status.phase == "Running" and not self.leaving and everything
+        return self.status.phase == "Running" and not self.deleting and everything
 
     @property
     def exit_codes(self) -> frozenset[int]:
@@ -258,14 +258,14 @@ class JobPod(Struct):
         return max((t.finished_at for t in self._ends() if t.finished_at), default=None)
 
     @property
-    def restarts(self) -> int:
+    def restart_count(self) -> int:
         """How often its containers were started again."""
         return sum(s.restart_count for s in self._statuses())
 
     def _statuses(self) -> list[JobContainerStatus]:
         return [*self.status.init_container_statuses, *self.status.container_statuses]
 
-    def _ends(self) -> list[Terminated]:
+    def _ends(self) -> list[ContainerStateTerminated]:
         ends = (status.state.terminated for status in self._statuses())
         return [end for end in ends if end is not None]
 
@@ -279,11 +279,11 @@ JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
 JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
 TASK_SPEC: Final = _VOLCANO + "task-spec"
 TASK_INDEX: Final = _VOLCANO + "task-index"
-QUEUE_NAME: Final = _VOLCANO + "queue-name"
-TEMPLATE: Final = _VOLCANO + "template-uid"
+JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
+TEMPLATE_UID: Final = _VOLCANO + "template-uid"
 POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 #: What a Job says for all its pods whose template is silent.
-INHERITED: Final = (
+INHERITED_ANNOTATIONS: Final = (
     _VOLCANO + "preemptable",
     _VOLCANO + "service.type",
     _VOLCANO + "card.name",
@@ -291,10 +291,10 @@ INHERITED: Final = (
     _VOLCANO + "revocable-zone",
 )
 #: On a Job: an Action of its owner, done once for each value.
-ASKED: Final = "arranger.io/action"
+JOB_ACTION: Final = "arranger.io/action"
 
 
-def place_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, int] | None:
+def task_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, int] | None:
     """(task, index) of a pod by its own word; None where it does not say."""
     task = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)
     index = annotations.get(TASK_INDEX) or labels.get(TASK_INDEX) or ""

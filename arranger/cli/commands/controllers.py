@@ -37,10 +37,10 @@ def controllers(
     from arranger.controllers.manager import run_controllers
     from arranger.daemon.config.schema import ConfigError, load_config
     from arranger.daemon.logging import configure_logging
-    from arranger.kube.client.kubeconfig import AuthError, load_access
+    from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 
     async def run() -> None:
-        access = await load_access(str(kubeconfig) if kubeconfig else None, context)
+        access = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
         await run_controllers(
             access, schedulers=schedulers, namespaces=namespaces, liveness=liveness
@@ -50,5 +50,5 @@ def controllers(
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
         asyncio.run(run())
-    except (ConfigError, AuthError, aiohttp.ClientError, OSError, ValueError) as error:
+    except (ConfigError, KubeconfigError, aiohttp.ClientError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error

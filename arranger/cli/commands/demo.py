@@ -12,31 +12,31 @@ from typing import Any
 
 import yaml
 
-from arranger.cli.commands.simulate import Outcome, load_manifests, outcome_of
-from arranger.controllers.manager import controllers_beside
+from arranger.cli.commands.simulate import SimulationResult, collect_result, load_manifests
+from arranger.controllers.manager import run_in_thread
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.credentials import ApiServerConfig
 
 Object = dict[str, Any]
 
 #: Seconds without a change after which the demo ends, and after which it ends in any case.
-STILL = 2.5
-LONGEST = 60.0
+QUIET_SECONDS = 2.5
+MAX_SECONDS = 60.0
 
 
-async def demonstrate(
+async def run_demo(
     manifests: list[tuple[str, Object]],
     *,
     port: int,
     keep: bool,
-    progress: Callable[[Outcome], None],
+    progress: Callable[[SimulationResult], None],
     serving: Callable[[str, Path], None],
-) -> Outcome:
+) -> SimulationResult:
     """Run the demo; with ``keep`` until cancelled, otherwise until nothing changes any more.
 
     ``serving`` is told the URL and a kubeconfig for it, ``progress`` what has happened so far,
@@ -46,42 +46,45 @@ async def demonstrate(
         ManifestError: the server refuses an object.
         OSError: the port is taken.
     """
-    begun = asyncio.get_running_loop().time()
+    started = asyncio.get_running_loop().time()
     cluster = EmbeddedCluster(rng=random.Random())
     config = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(cluster, port=port))
         serving(url, _kubeconfig(url))
-        transport, theirs = HttpTransport(Access(url)), HttpTransport(Access(url))
+        transport, kubelet_transport = (
+            HttpTransport(ApiServerConfig(url)),
+            HttpTransport(ApiServerConfig(url)),
+        )
         stack.push_async_callback(transport.close)
-        stack.push_async_callback(theirs.close)
+        stack.push_async_callback(kubelet_transport.close)
         scheduler = Scheduler(transport, config, identity="demo", rng=random.Random())
-        kubelets = HollowKubelets(theirs)
+        kubelets = HollowKubelets(kubelet_transport)
         work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
         try:
             load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
-            await stack.enter_async_context(controllers_beside(Access(url), quiet=0.2))
-            await _until_still(cluster, kubelets, work, keep=keep, progress=progress)
+            await stack.enter_async_context(run_in_thread(ApiServerConfig(url), quiet=0.2))
+            await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
         finally:
             scheduler.stop()
             work[1].cancel()
             await asyncio.wait(work)
-    return outcome_of(cluster, asyncio.get_running_loop().time() - begun)
+    return collect_result(cluster, asyncio.get_running_loop().time() - started)
 
 
-async def _until_still(
+async def _until_quiet(
     cluster: EmbeddedCluster,
     kubelets: HollowKubelets,
     work: list[asyncio.Task[None]],
     *,
     keep: bool,
-    progress: Callable[[Outcome], None],
+    progress: Callable[[SimulationResult], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     started = changed = loop.time()
     seen = -1
-    while keep or (loop.time() - changed < STILL and loop.time() - started < LONGEST):
+    while keep or (loop.time() - changed < QUIET_SECONDS and loop.time() - started < MAX_SECONDS):
         for task in work:
             if task.done():
                 task.result()
@@ -93,7 +96,7 @@ async def _until_still(
         )
         if version != seen or not kubelets.idle:
             seen, changed = version, loop.time()
-        progress(outcome_of(cluster, loop.time() - started))
+        progress(collect_result(cluster, loop.time() - started))
         await asyncio.sleep(0.5)
 
 

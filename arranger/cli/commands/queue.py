@@ -32,27 +32,27 @@ def queue(
     import msgspec
     from rich.console import Console
 
-    from arranger.cli.output.queue_tables import show
-    from arranger.cli.output.queue_view import read_book, views_of
-    from arranger.controllers.queue.cache import QueueBook
+    from arranger.cli.output.queue_tables import print_queues
+    from arranger.cli.output.queue_view import load_queue_cache, queue_views
+    from arranger.controllers.queue.cache import QueueCache
     from arranger.kube.client.aiohttp_transport import HttpTransport
-    from arranger.kube.client.kubeconfig import AuthError, load_access
+    from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
     from arranger.kube.client.transport import TransportError
 
-    async def read() -> QueueBook:
+    async def read() -> QueueCache:
         transport = HttpTransport(
-            await load_access(str(kubeconfig) if kubeconfig else None, context)
+            await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
         )
         try:
-            return await read_book(transport, schedulers)
+            return await load_queue_cache(transport, schedulers)
         finally:
             await transport.close()
 
     try:
-        views = views_of(asyncio.run(read()), name)
-    except (AuthError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
+        views = queue_views(asyncio.run(read()), name)
+    except (KubeconfigError, TransportError, OSError, LookupError, msgspec.MsgspecError) as error:
         raise click.ClickException(str(error)) from error
     if output == "json":
         click.echo(json.dumps({"queues": [view.as_json() for view in views]}, indent=2))
     else:
-        show(views, Console(), now=datetime.now(UTC))
+        print_queues(views, Console(), now=datetime.now(UTC))

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from arranger.replay import Comparison, compare, draw, read_trace
+from arranger.replay import Comparison, compare, draw_svg, read_trace
 
 _HEADINGS: Final = (
     "GPU %\nat 100",
@@ -26,7 +26,7 @@ _HEADINGS: Final = (
 )
 
 
-def replay(
+def run_replay(
     path: Path,
     policies: Sequence[str],
     *,
@@ -45,17 +45,17 @@ def replay(
         OSError: the plot cannot be written.
     """
     comparison = compare(
-        read_trace(path), policies, seed=seed, speedup=speedup, starting=_say_starting
+        read_trace(path), policies, seed=seed, speedup=speedup, on_start=_report_start
     )
     if svg is not None:
-        svg.write_text(draw(comparison), encoding="utf-8")
+        svg.write_text(draw_svg(comparison), encoding="utf-8")
     if output == "json":
         click.echo(json.dumps(comparison.as_json(), indent=2))
     else:
         print_comparison(comparison)
 
 
-def _say_starting(policy: str) -> None:
+def _report_start(policy: str) -> None:
     click.echo(f"replaying under {policy}", err=True)
 
 
@@ -67,16 +67,16 @@ def print_comparison(comparison: Comparison) -> None:
     )
     for heading in _HEADINGS:
         table.add_column(heading, justify="right")
-    for run in comparison.runs:
-        filled, flowed = run.filled, run.flowed
+    for run in comparison.results:
+        packing, queueing = run.packing, run.queueing
         table.add_row(
             run.policy,
-            f"{filled.allocated_at_capacity:.1f}",
-            f"{filled.allocated:.1f}",
-            f"{filled.fragmentation:.1f}",
-            str(filled.unplaced),
-            f"{flowed.mean:.1f}",
-            *(f"{flowed.percentile(percent):.1f}" for percent in (50, 95, 100)),
+            f"{packing.allocated_at_capacity:.1f}",
+            f"{packing.allocated:.1f}",
+            f"{packing.fragmentation:.1f}",
+            str(packing.unplaced),
+            f"{queueing.mean:.1f}",
+            *(f"{queueing.percentile(percent):.1f}" for percent in (50, 95, 100)),
         )
     console.print(table)
     console.print(
@@ -84,5 +84,5 @@ def print_comparison(comparison: Comparison) -> None:
         "Fragmentation: free GPUs that a pod of the trace cannot use, the mean until then.",
         soft_wrap=True,
     )
-    for fact in comparison.facts():
+    for fact in comparison.footnotes():
         console.print(fact, soft_wrap=True)

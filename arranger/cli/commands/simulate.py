@@ -14,19 +14,19 @@ import yaml
 
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
 
 Object = dict[str, Any]
 
 #: What others refer to goes first.
-_FIRST: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
+_CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 #: Kinds that are pods only where a controller makes them, which no simulation does.
-_CONTROLLED: Final = frozenset(
+_WORKLOAD_KINDS: Final = frozenset(
     {
         "CronJob",
         "DaemonSet",
@@ -40,7 +40,7 @@ _CONTROLLED: Final = frozenset(
 )
 #: Virtual seconds without a write after which nothing will happen any more: longer than the longest
 #: rest of an unschedulable pod (five minutes) and its back-off.
-_STILL: Final = 400.0
+_QUIET_SECONDS: Final = 400.0
 
 
 class ManifestError(ValueError):
@@ -48,11 +48,12 @@ class ManifestError(ValueError):
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationResult:
     """What a simulation ended with; every list is sorted, so that equal runs print alike.
 
     Attributes:
-        not_run: kinds whose pods a controller would make, and how many objects of each there are.
+        without_pods: kinds whose pods a controller would make, and how many objects of each there
+            are.
     """
 
     placements: list[Object] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Outcome:
     evictions: list[Object] = field(default_factory=list)
     events: list[Object] = field(default_factory=list)
     stages: dict[str, str] = field(default_factory=dict)
-    not_run: dict[str, int] = field(default_factory=dict)
+    without_pods: dict[str, int] = field(default_factory=dict)
     virtual_seconds: float = 0.0
 
     def as_json(self) -> Object:
@@ -70,7 +71,7 @@ class Outcome:
             "pending": self.pending,
             "evictions": self.evictions,
             "stages": self.stages,
-            "notRun": self.not_run,
+            "notRun": self.without_pods,
             "events": self.events,
             "virtualSeconds": self.virtual_seconds,
         }
@@ -94,34 +95,40 @@ def read_manifests(paths: Sequence[Path]) -> list[tuple[str, Object]]:
     return sorted(found, key=lambda entry: _rank(entry[1]))
 
 
-def simulate(manifests: Iterable[tuple[str, Object]], config: Config, *, seed: int = 0) -> Outcome:
+def simulate(
+    manifests: Iterable[tuple[str, Object]], config: Config, *, seed: int = 0
+) -> SimulationResult:
     """Load the manifests, schedule until nothing changes, and tell what became of every pod.
 
     Raises:
         ManifestError: the server refuses an object.
         ConfigError: the configured plugins cannot be used.
     """
-    alone = config.model_copy(update={"leader_election": LeaderElectionConfig(leader_elect=False)})
-    return run_virtual(_simulate(list(manifests), alone, seed))
+    single_replica = config.model_copy(
+        update={"leader_election": LeaderElectionConfig(leader_elect=False)}
+    )
+    return run_virtual(_simulate(list(manifests), single_replica, seed))
 
 
-async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: int) -> Outcome:
+async def _simulate(
+    manifests: list[tuple[str, Object]], config: Config, seed: int
+) -> SimulationResult:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
     load_manifests(cluster, manifests)
     scheduler = Scheduler(
-        DirectTransport(cluster),
+        InProcessTransport(cluster),
         config,
         identity="simulation",
         rng=random.Random(seed),
-        wall=lambda: virtual_now().timestamp(),
+        clock=lambda: virtual_now().timestamp(),
     )
     work = asyncio.create_task(scheduler.run())
-    kubelets = HollowKubelets(DirectTransport(cluster), now=virtual_now)
+    kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
     running = asyncio.create_task(kubelets.run())
     last_change = 0.0
     version = -1
     loop = asyncio.get_running_loop()
-    while (loop.time() - last_change < _STILL or not kubelets.idle) and not work.done():
+    while (loop.time() - last_change < _QUIET_SECONDS or not kubelets.idle) and not work.done():
         if cluster.store.version != version:
             version, last_change = cluster.store.version, loop.time()
         await asyncio.sleep(1.0)
@@ -129,9 +136,9 @@ async def _simulate(manifests: list[tuple[str, Object]], config: Config, seed: i
     await asyncio.wait({running})
     scheduler.stop()
     await work
-    outcome = outcome_of(cluster, last_change)
+    outcome = collect_result(cluster, last_change)
     kinds = Counter(manifest["kind"] for _, manifest in manifests)
-    outcome.not_run = {kind: kinds[kind] for kind in sorted(_CONTROLLED & kinds.keys())}
+    outcome.without_pods = {kind: kinds[kind] for kind in sorted(_WORKLOAD_KINDS & kinds.keys())}
     return outcome
 
 
@@ -145,18 +152,18 @@ def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Obje
     given = {
         manifest["metadata"].get("name") for _, manifest in manifests if _is_definition(manifest)
     }
-    for definition in shipped_definitions():
+    for definition in bundled_crds():
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
     for where, manifest in manifests:
-        _load(cluster, where, manifest)
+        _create(cluster, where, manifest)
 
 
 def _is_definition(manifest: Object) -> bool:
     return manifest["kind"] == "CustomResourceDefinition" and "metadata" in manifest
 
 
-def _load(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
+def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
     namespace = (manifest.get("metadata") or {}).get("namespace")
     known = {ns["metadata"]["name"] for ns in cluster.objects("namespaces")}
     if namespace and namespace not in known and manifest["kind"] != "Namespace":
@@ -168,9 +175,9 @@ def _load(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
         raise ManifestError(f"{where}: {error.message}") from error
 
 
-def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
+def collect_result(cluster: EmbeddedCluster, seconds: float) -> SimulationResult:
     """What has become of every pod after ``seconds``."""
-    outcome = Outcome(virtual_seconds=seconds)
+    outcome = SimulationResult(virtual_seconds=seconds)
     for pod in cluster.objects("pods"):
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if node := pod["spec"].get("nodeName"):
@@ -194,13 +201,13 @@ def outcome_of(cluster: EmbeddedCluster, seconds: float) -> Outcome:
         if event["reason"] == "Preempted":
             evicted = f"{about.get('namespace', '')}/{about['name']}"
             outcome.evictions.append({"pod": evicted, "note": event["note"]})
-    outcome.stages = _stages(cluster)
+    outcome.stages = _tyjob_stages(cluster)
     outcome.evictions.sort(key=lambda eviction: str(eviction["pod"]))
     outcome.events.sort(key=lambda event: (event["object"], event["reason"]))
     return outcome
 
 
-def _stages(cluster: EmbeddedCluster) -> dict[str, str]:
+def _tyjob_stages(cluster: EmbeddedCluster) -> dict[str, str]:
     """TYJob → its stage; what no controller has seen yet has none."""
     try:
         jobs = cluster.objects("tyjobs", "arranger.io")
@@ -234,4 +241,4 @@ def _objects(document: object, where: str) -> list[tuple[str, Object]]:
 
 def _rank(manifest: Object) -> int:
     kind = manifest["kind"]
-    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+    return _CREATION_ORDER.index(kind) if kind in _CREATION_ORDER else len(_CREATION_ORDER)

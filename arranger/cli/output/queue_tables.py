@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
-from arranger.cli.output.queue_view import View
+from arranger.cli.output.queue_view import QueueView
 from arranger.quota.queue_spec import QueueState
 
 _BAR: Final = 20
@@ -18,7 +18,7 @@ _BAR: Final = 20
 _COLOURS: Final = ((100, "red"), (80, "yellow"), (0, "green"))
 
 
-def show(views: list[View], console: Console, *, now: datetime) -> None:
+def print_queues(views: list[QueueView], console: Console, *, now: datetime) -> None:
     """Print the tree with bars, and below it what waits, queue by queue."""
     tree = Tree("queues")
     branches: dict[str, Tree] = {}
@@ -31,13 +31,13 @@ def show(views: list[View], console: Console, *, now: datetime) -> None:
             console.print(_table(view, now))
 
 
-def _branch(view: View) -> Group:
+def _branch(view: QueueView) -> Group:
     state = view.state or QueueState(view.name)
     facts = [f"priority {state.priority}", f"weight {state.weight}"]
     facts += [] if state.reclaimable else ["not reclaimable"]
     facts += [f"{n} {phase.lower()}" for phase, n in sorted(view.counts.items()) if n]
     grid = Table.grid(padding=(0, 1))
-    for name, used, limit, text in view.bars():
+    for name, used, limit, text in view.usage_rows():
         grid.add_row(escape(name), _bar(used, limit), text)
     for problem in view.problems:
         grid.add_row("[red]invalid[/red]", "", escape(problem))
@@ -54,7 +54,7 @@ def _bar(used: int, limit: int | None) -> str:
     return f"[{colour}]{'█' * full}[/{colour}]{'░' * (_BAR - full)}"
 
 
-def _table(view: View, now: datetime) -> Table:
+def _table(view: QueueView, now: datetime) -> Table:
     # A narrow terminal breaks names and reasons, but cuts nothing off.
     waiting, because = Column("waiting", overflow="fold"), Column("because", overflow="fold")
     table = Table("#", waiting, "pods", "priority", "for", because, title_justify="left")

@@ -12,7 +12,7 @@ import msgspec
 
 from arranger.api.types.core import Node, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import PATHS, Entry, QueueBook, ShownQueue, Use
+from arranger.controllers.queue.cache import LIST_PATHS, ObservedQueue, PodEntry, QueueCache, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Transport
@@ -36,22 +36,26 @@ class _Page(Struct, Generic[T]):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
-async def read_book(transport: Transport, schedulers: Iterable[str] = ("arranger",)) -> QueueBook:
+async def load_queue_cache(
+    transport: Transport, schedulers: Iterable[str] = ("arranger",)
+) -> QueueCache:
     """All queues of a cluster and what is in them, as of now.
 
     Raises:
         LookupError: the server refused to show them.
         TransportError: there was no answer.
     """
-    book = QueueBook(schedulers)
-    book.queues_replaced(await _all(transport, PATHS[ShownQueue], ShownQueue))
-    book.nodes_replaced(await _all(transport, PATHS[Node], Node))
-    book.groups_replaced(await _all(transport, PATHS[VolcanoPodGroup], VolcanoPodGroup))
-    book.pods_replaced(await _all(transport, "/api/v1/pods", Pod))
-    return book
+    cache = QueueCache(schedulers)
+    cache.on_queues_replaced(await _list_all(transport, LIST_PATHS[ObservedQueue], ObservedQueue))
+    cache.on_nodes_replaced(await _list_all(transport, LIST_PATHS[Node], Node))
+    cache.on_pod_groups_replaced(
+        await _list_all(transport, LIST_PATHS[VolcanoPodGroup], VolcanoPodGroup)
+    )
+    cache.on_pods_replaced(await _list_all(transport, "/api/v1/pods", Pod))
+    return cache
 
 
-async def _all(transport: Transport, path: str, kind: type[T]) -> list[T]:
+async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
     """Every object of a collection; none where the server does not know it."""
     found: list[T] = []
     query = {"limit": str(_PAGE)}
@@ -72,7 +76,7 @@ async def _all(transport: Transport, path: str, kind: type[T]) -> list[T]:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRow:
     """A gang or a lone pod that waits.
 
     Attributes:
@@ -91,21 +95,26 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class QueueView:
     """A queue as it is shown; ``state`` is None for one that is not there."""
 
     name: str
     state: QueueState | None
     phase: str
-    used: Use
+    used: Usage
     counts: Mapping[str, int]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[WaitingRow, ...]
     problems: tuple[str, ...] = ()
 
-    def bars(self) -> Iterator[tuple[str, int, int | None, str]]:
+    def usage_rows(self) -> Iterator[tuple[str, int, int | None, str]]:
         """(resource or card, used, limit, both for people); what has neither is left out."""
         state = self.state or QueueState(self.name)
-        names = {*state.capability, *self.used.resources, *(state.quota or {}), *self.used.cards}
+        names = {
+            *state.capability,
+            *self.used.resources,
+            *(state.card_quota or {}),
+            *self.used.cards,
+        }
         for name in sorted(names, key=lambda n: (n not in ("cpu", "memory"), n)):
             used, limit = limit_of(name, state, self.used)
             if used or limit is not None:
@@ -121,7 +130,7 @@ class View:
             "weight": state.weight,
             "priority": state.priority,
             "reclaimable": state.reclaimable,
-            "use": [{"name": n, "used": u, "limit": most} for n, u, most, _ in self.bars()],
+            "use": [{"name": n, "used": u, "limit": most} for n, u, most, _ in self.usage_rows()],
             "groups": {phase.lower(): n for phase, n in sorted(self.counts.items())},
             "problems": list(self.problems),
             "waiting": [
@@ -138,27 +147,29 @@ class View:
         }
 
 
-def views_of(book: QueueBook, name: str | None = None) -> list[View]:
+def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:
     """The queues to show, parents before their children, in the order in which they are served.
 
     Raises:
         LookupError: there is no queue ``name``.
     """
-    waiting = book.waiting()
-    if name is not None and name not in book.states and name not in waiting:
+    waiting = cache.waiting_pods()
+    if name is not None and name not in cache.states and name not in waiting:
         raise LookupError(f"there is no queue {name}")
-    chosen = set(book.states) | set(waiting) if name is None else {name, *book.below(name)}
-    return [_view(book, each, waiting.get(each, [])) for each in _in_order(book, chosen)]
+    chosen = (
+        set(cache.states) | set(waiting) if name is None else {name, *cache.with_descendants(name)}
+    )
+    return [_queue_view(cache, each, waiting.get(each, [])) for each in _tree_order(cache, chosen)]
 
 
-def _in_order(book: QueueBook, chosen: set[str]) -> Iterator[str]:
-    def rank(name: str) -> tuple[int, str]:
-        state = book.states.get(name)
+def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
+    def sort_key(name: str) -> tuple[int, str]:
+        state = cache.states.get(name)
         return -(state.priority if state else 0), name
 
     def children(parent: str) -> Iterator[str]:
-        for name in sorted(chosen, key=rank):
-            if name not in done and _parent(book, name, chosen) == parent:
+        for name in sorted(chosen, key=sort_key):
+            if name not in done and _parent(cache, name, chosen) == parent:
                 done.add(name)
                 yield name
                 yield from children(name)
@@ -166,40 +177,53 @@ def _in_order(book: QueueBook, chosen: set[str]) -> Iterator[str]:
     done: set[str] = set()
     yield from children("")
     # Those in a circle hang from nobody.
-    yield from sorted(chosen - done, key=rank)
+    yield from sorted(chosen - done, key=sort_key)
 
 
-def _parent(book: QueueBook, name: str, chosen: set[str]) -> str:
-    state = book.states.get(name)
+def _parent(cache: QueueCache, name: str, chosen: set[str]) -> str:
+    state = cache.states.get(name)
     return state.parent if state is not None and state.parent in chosen else ""
 
 
-def _view(book: QueueBook, name: str, entries: list[Entry]) -> View:
-    state, lines = book.states.get(name), tuple(_line_up(entries))
+def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueView:
+    state, rows = cache.states.get(name), tuple(_waiting_rows(entries))
     if state is None:
-        used, counts = Use(), Counter(Pending=len(lines))
+        used, counts = Usage(), Counter(Pending=len(rows))
         missing = "" if name == "default" else "there is no such queue"
-        return View(name, None, missing or "Open", used, counts, lines)
-    wrong = (*state.problems, *book.faults(name))
-    return View(name, state, state_of(book, name), book.used(name), book.counts(name), lines, wrong)
+        return QueueView(name, None, missing or "Open", used, counts, rows)
+    wrong = (*state.problems, *cache.problems_of(name))
+    return QueueView(
+        name,
+        state,
+        state_of(cache, name),
+        cache.usage_of(name),
+        cache.phase_counts(name),
+        rows,
+        wrong,
+    )
 
 
-def _line_up(entries: list[Entry]) -> Iterator[Waiting]:
+def _waiting_rows(entries: list[PodEntry]) -> Iterator[WaitingRow]:
     """What waits, in the order of the queue: priority, then age, then name (PrioritySort)."""
-    units: dict[str, list[Pod]] = {}
+    workloads: dict[str, list[Pod]] = {}
     for entry in entries:
-        units.setdefault(entry.unit, []).append(entry.pod)
+        workloads.setdefault(entry.workload, []).append(entry.pod)
 
-    def rank(unit: str) -> tuple[int, bool, datetime, str]:
-        since = _since(units[unit])
-        return -_priority(units[unit]), since is None, since or _NEVER, _name(unit, units[unit])
+    def sort_key(unit: str) -> tuple[int, bool, datetime, str]:
+        since = _since(workloads[unit])
+        return (
+            -_priority(workloads[unit]),
+            since is None,
+            since or _NEVER,
+            _name(unit, workloads[unit]),
+        )
 
-    for place, unit in enumerate(sorted(units, key=rank), start=1):
-        pods = units[unit]
-        name, told = _name(unit, pods), Counter(map(_reason, pods))
+    for place, unit in enumerate(sorted(workloads, key=sort_key), start=1):
+        pods = workloads[unit]
+        name, reasons = _name(unit, pods), Counter(map(_reason, pods))
         # Of equally many the first by the alphabet, so that the text does not flap.
-        reason = min(told, key=lambda text: (-told[text], text))
-        yield Waiting(place, name, len(pods), _priority(pods), _since(pods), reason)
+        reason = min(reasons, key=lambda text: (-reasons[text], text))
+        yield WaitingRow(place, name, len(pods), _priority(pods), _since(pods), reason)
 
 
 def _priority(pods: list[Pod]) -> int:

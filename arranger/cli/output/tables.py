@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from arranger.cli.commands.simulate import Outcome
+from arranger.cli.commands.simulate import SimulationResult
 
 
-class LiveOutcome:
+class LiveProgress:
     """One line of progress: redrawn on a terminal, printed when it changes elsewhere."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class LiveOutcome:
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._last = ""
 
-    def __enter__(self) -> LiveOutcome:
+    def __enter__(self) -> LiveProgress:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -33,7 +33,7 @@ class LiveOutcome:
         self._console.print(f"embedded cluster at {url}")
         self._console.print(f"kubectl --kubeconfig {kubeconfig} get pods -A", soft_wrap=True)
 
-    def show(self, outcome: Outcome) -> None:
+    def show(self, outcome: SimulationResult) -> None:
         """What has happened so far."""
         phases = Counter(placement["phase"] for placement in outcome.placements)
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
@@ -47,14 +47,14 @@ class LiveOutcome:
         self._last = line
 
 
-def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
+def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -> None:
     """Where every pod went, and why the rest waits."""
     console = Console()
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
     console.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
-    if outcome.not_run:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.not_run.items())
+    if outcome.without_pods:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.without_pods.items())
         console.print(f"without pods, as no controllers run here: {kinds}")
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", Column("which", overflow="fold"))
@@ -69,12 +69,12 @@ def print_outcome(outcome: Outcome, *, clock: str = "virtual seconds") -> None:
             jobs.add_row(job, stage)
         console.print(jobs)
     if outcome.evictions:
-        gone = Table(Column("evicted", overflow="fold"), Column("why", overflow="fold"))
+        evictions = Table(Column("evicted", overflow="fold"), Column("why", overflow="fold"))
         for eviction in outcome.evictions:
-            gone.add_row(eviction["pod"], eviction["note"])
-        console.print(gone)
+            evictions.add_row(eviction["pod"], eviction["note"])
+        console.print(evictions)
     if outcome.pending:
-        why = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
+        pending = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
         for pod in outcome.pending:
-            why.add_row(pod["pod"], pod["reason"])
-        console.print(why)
+            pending.add_row(pod["pod"], pod["reason"])
+        console.print(pending)

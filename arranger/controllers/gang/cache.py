@@ -12,17 +12,22 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gang_membership import claim_of
+from arranger.api.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,
     CommunityPodGroup,
+    GangObject,
     NativePodGroup,
-    SavedGang,
     VolcanoPodGroup,
 )
-from arranger.controllers.gang.members import Member, Muster, member_of, muster
+from arranger.controllers.gang.members import (
+    GangSummary,
+    MemberSummary,
+    summarize,
+    summarize_member,
+)
 from arranger.controllers.gang.status import (
     community_status,
     gang_spec,
@@ -32,23 +37,23 @@ from arranger.controllers.gang.status import (
 )
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
-from arranger.kube.watch.reflector import newer
+from arranger.kube.watch.reflector import is_newer
 
 Object = dict[str, Any]
 
-GANGS: Final = "arranger.io"
+GANG_GROUP: Final = "arranger.io"
 GANG_VERSION: Final = "v1alpha1"
 #: API group → the PodGroup it defines.
-KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
+POD_GROUP_KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
     kind.api_version.partition("/")[0]: kind for kind in POD_GROUPS
 }
-NATIVE: Final = NativePodGroup.api_version.partition("/")[0]
+NATIVE_GROUP: Final = NativePodGroup.api_version.partition("/")[0]
 #: Says whose Gang it is: another scheduler's controllers leave it alone.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class GangObjectKey:
     """A Gang or PodGroup: its API group, and ``namespace/name``, which names its gang."""
 
     group: str
@@ -56,7 +61,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedObject:
     """An object as the server last showed it."""
 
     version: str
@@ -68,28 +73,28 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """What to write to make one object right.
 
     Attributes:
-        seen: what is there; None to create it.
+        observed: what is there; None to create it.
         spec, status: a merge patch of each; empty for nothing to do.
         delete: whether it has to go.
     """
 
-    key: Key
-    seen: Seen | None
+    key: GangObjectKey
+    observed: ObservedObject | None
     spec: Object = field(default_factory=dict)
     status: Object = field(default_factory=dict)
     delete: bool = False
 
     @property
-    def idle(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return self.seen is not None and not (self.spec or self.status or self.delete)
+        return self.observed is not None and not (self.spec or self.status or self.delete)
 
 
-class Ledger:
+class GangCache:
     """Pods, PodGroups and Gangs of one cluster.
 
     Args:
@@ -102,94 +107,94 @@ class Ledger:
         self._schedulers = tuple(schedulers)
         self.registry = GangRegistry()
         #: Gang → uid → member.
-        self._members: dict[str, dict[str, Member]] = {}
-        self._seen: dict[Key, Seen] = {}
+        self._members: dict[str, dict[str, MemberSummary]] = {}
+        self._observed: dict[GangObjectKey, ObservedObject] = {}
         #: API group → the status fields its definition has; None for any.
-        self._served: dict[str, frozenset[str] | None] = {}
+        self._status_fields: dict[str, frozenset[str] | None] = {}
         #: Gangs that have lost their last pod, and whose PodGroup has yet to say so.
-        self._left: set[str] = set()
+        self._without_pods: set[str] = set()
 
     # --- pods ------------------------------------------------------------------------------
 
-    def pods_replaced(self, pods: Iterable[Pod], *, namespace: str = "") -> set[str]:
+    def on_pods_replaced(self, pods: Iterable[Pod], *, namespace: str = "") -> set[str]:
         """These are all pods there are (of one namespace)."""
         names: set[str] = set()
         uids = set()
         for pod in pods:
             uids.add(pod.metadata.uid)
-            names |= self.pod_set(pod)
+            names |= self.on_pod_updated(pod)
         prefix = f"{namespace}/" if namespace else ""
         for gang, members in list(self._members.items()):
             if gang.startswith(prefix):
                 for uid in members.keys() - uids:
-                    names |= self.pod_gone(uid)
+                    names |= self.on_pod_deleted(uid)
         return names
 
-    def pod_set(self, pod: Pod) -> set[str]:
+    def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         uid = pod.metadata.uid
-        claim = claim_of(pod) if pod.spec.scheduler_name in self._schedulers else None
+        membership = gang_membership(pod) if pod.spec.scheduler_name in self._schedulers else None
         before = self.registry.gang_of(uid)
-        if claim is None:
-            return set() if before is None else self.pod_gone(uid)
-        changed = self.registry.pod_set(pod, claim)
-        if before is not None and before.name != claim.gang:
-            self._forget(before.name, uid)
+        if membership is None:
+            return set() if before is None else self.on_pod_deleted(uid)
+        changed = self.registry.on_pod_updated(pod, membership)
+        if before is not None and before.name != membership.gang:
+            self._remove_member(before.name, uid)
             changed.add(before.name)
-        member = member_of(pod, claim)
-        members = self._members.setdefault(claim.gang, {})
+        member = summarize_member(pod, membership)
+        members = self._members.setdefault(membership.gang, {})
         if members.get(uid) != member:
             members[uid] = member
-            changed.add(claim.gang)
+            changed.add(membership.gang)
         return changed
 
-    def pod_gone(self, uid: str) -> set[str]:
+    def on_pod_deleted(self, uid: str) -> set[str]:
         """A pod was deleted."""
         gang = self.registry.gang_of(uid)
         if gang is None:
             return set()
-        self._forget(gang.name, uid)
-        return self.registry.pod_gone(uid) | {gang.name}
+        self._remove_member(gang.name, uid)
+        return self.registry.on_pod_deleted(uid) | {gang.name}
 
-    def _forget(self, name: str, uid: str) -> None:
+    def _remove_member(self, name: str, uid: str) -> None:
         members = self._members[name]
         del members[uid]
         if not members:
             del self._members[name]
-            self._left.add(name)
+            self._without_pods.add(name)
 
     # --- objects ---------------------------------------------------------------------------
 
-    def served(self, group: str, fields: frozenset[str] | None) -> set[str]:
+    def on_definition_updated(self, group: str, fields: frozenset[str] | None) -> set[str]:
         """A definition is served, with these fields in its status (None: whatever we write)."""
-        if group in self._served and self._served[group] == fields:
+        if group in self._status_fields and self._status_fields[group] == fields:
             return set()
-        self._served[group] = fields
-        known = {key.name for key in self._seen if key.group == group}
-        return known | self._members.keys() if group == GANGS else known
+        self._status_fields[group] = fields
+        known = {key.name for key in self._observed if key.group == group}
+        return known | self._members.keys() if group == GANG_GROUP else known
 
-    def not_served(self, group: str) -> None:
+    def on_definition_deleted(self, group: str) -> None:
         """A definition is gone, and its objects with it."""
-        self._served.pop(group, None)
-        for key in [key for key in self._seen if key.group == group]:
-            self.object_gone(key)
+        self._status_fields.pop(group, None)
+        for key in [key for key in self._observed if key.group == group]:
+            self.on_object_deleted(key)
 
-    def object_set(self, group: str, body: Mapping[str, Any]) -> set[str]:
+    def on_object_updated(self, group: str, body: Mapping[str, Any]) -> set[str]:
         """A Gang or PodGroup was added or edited, or is the answer to a write of ours.
 
         Raises:
             msgspec.ValidationError: it is none.
         """
         meta = body["metadata"]
-        key = Key(group, f"{meta['namespace']}/{meta['name']}")
-        known = self._seen.get(key)
+        key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
+        known = self._observed.get(key)
         version = meta["resourceVersion"]
-        if known and known.uid == meta["uid"] and not newer(version, known.resource_version):
+        if known and known.uid == meta["uid"] and not is_newer(version, known.resource_version):
             return set()
         definition = None
-        if group != GANGS:
-            definition = msgspec.convert(dict(body), KINDS[group], strict=False)
-        self._seen[key] = Seen(
+        if group != GANG_GROUP:
+            definition = msgspec.convert(dict(body), POD_GROUP_KINDS[group], strict=False)
+        self._observed[key] = ObservedObject(
             version=body["apiVersion"].rpartition("/")[2],
             uid=meta["uid"],
             resource_version=version,
@@ -201,112 +206,124 @@ class Ledger:
             if known is not None:
                 return {key.name}
             # Written by an earlier life of ours, or this moment, which is no news then.
-            return self.registry.recall_bundles(msgspec.convert(dict(body), SavedGang)) | {key.name}
-        return self.registry.definition_set(definition) | {key.name}
+            return self.registry.restore_recorded_bundles(
+                msgspec.convert(dict(body), GangObject)
+            ) | {key.name}
+        return self.registry.on_pod_group_updated(definition) | {key.name}
 
-    def object_gone(self, key: Key) -> set[str]:
+    def on_object_deleted(self, key: GangObjectKey) -> set[str]:
         """A Gang or PodGroup was deleted."""
-        if self._seen.pop(key, None) is None:
+        if self._observed.pop(key, None) is None:
             return set()
-        if key.group == GANGS:
-            self.registry.forget_recalled(key.name)
+        if key.group == GANG_GROUP:
+            self.registry.forget_records(key.name)
             return {key.name}
-        return self.registry.definition_gone(KINDS[key.group], key.name) | {key.name}
+        return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
 
     # --- what to write ---------------------------------------------------------------------
 
-    def changes(self, name: str, now: str) -> list[Change]:
+    def changes(self, name: str, now: str) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; empty when all is right.
 
         The Gang goes last: while it is there, a restart knows that its PodGroup was ours.
         """
         gang = self.registry.gangs.get(name)
-        summed = self._muster(name, gang)
+        summary = self._summarize(name, gang)
         found = [
             change
-            for group in KINDS
-            if (change := self._pod_group_change(Key(group, name), gang, summed, now))
+            for group in POD_GROUP_KINDS
+            if (change := self._pod_group_change(GangObjectKey(group, name), gang, summary, now))
         ]
-        if change := self._gang_change(Key(GANGS, name), gang, summed, now):
+        if change := self._gang_change(GangObjectKey(GANG_GROUP, name), gang, summary, now):
             found.append(change)
-        return [change for change in found if not change.idle]
+        return [change for change in found if not change.is_empty]
 
-    def settled(self, name: str) -> None:
+    def mark_written(self, name: str) -> None:
         """Everything that :meth:`changes` gave has been written."""
         if name not in self._members:
-            self._left.discard(name)
+            self._without_pods.discard(name)
 
-    def _muster(self, name: str, gang: Gang | None) -> Muster:
+    def _summarize(self, name: str, gang: Gang | None) -> GangSummary:
         members = self._members.get(name, {}).values()
         if gang is None:
-            return muster(members)
-        return muster(members, minimum=gang.minimum, minima=gang.minima, defined=gang.defined)
+            return summarize(members)
+        return summarize(
+            members, minimum=gang.minimum, minimums=gang.bundle_minimums, defined=gang.is_defined
+        )
 
     def _pod_group_change(
-        self, key: Key, gang: Gang | None, summed: Muster, now: str
-    ) -> Change | None:
-        seen = self._seen.get(key)
-        if seen is None or (key.group not in self._served and key.group != NATIVE):
+        self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
+    ) -> ObjectChange | None:
+        observed = self._observed.get(key)
+        if observed is None or (key.group not in self._status_fields and key.group != NATIVE_GROUP):
             return None
-        kind = KINDS[key.group]
-        if gang is None or type(gang.definition) is not kind:
-            if not self._was_ours(key, seen):
+        kind = POD_GROUP_KINDS[key.group]
+        if gang is None or type(gang.pod_group) is not kind:
+            if not self._owns_without_pods(key, observed):
                 return None
-            summed = Muster(minimum=seen.spec.get("minMember") or 0)
-        before = seen.status
+            summary = GangSummary(minimum=observed.spec.get("minMember") or 0)
+        before = observed.status
         if kind is NativePodGroup:
-            status = native_status(summed, before=before, version=seen.version, now=now)
+            status = native_status(summary, before=before, version=observed.version, now=now)
         elif kind is VolcanoPodGroup:
-            status = volcano_status(summed, before=before, now=now)
+            status = volcano_status(summary, before=before, now=now)
         else:
             coarse = kind is CommunityPodGroup
-            status = community_status(summed, before=before, coarse=coarse)
-        return Change(key, seen, status=self._difference(key.group, status, before))
+            status = community_status(summary, before=before, coarse_phases=coarse)
+        return ObjectChange(key, observed, status=self._status_patch(key.group, status, before))
 
-    def _was_ours(self, key: Key, seen: Seen) -> bool:
+    def _owns_without_pods(self, key: GangObjectKey, observed: ObservedObject) -> bool:
         """Whether a PodGroup without pods of ours is still ours to write.
 
         It may be another scheduler's. So only one that nobody has written, or whose last pod was
         ours: by what we saw, or by the Gang that is still there.
         """
-        if key.name in self._members or key.group == NATIVE:
+        if key.name in self._members or key.group == NATIVE_GROUP:
             return False
-        gang = self._seen.get(Key(GANGS, key.name))
-        left = key.name in self._left or (gang is not None and self._signed(gang))
-        return left or not seen.status.get("phase")
+        gang = self._observed.get(GangObjectKey(GANG_GROUP, key.name))
+        left = key.name in self._without_pods or (gang is not None and self._is_managed_by_us(gang))
+        return left or not observed.status.get("phase")
 
-    def _gang_change(self, key: Key, gang: Gang | None, summed: Muster, now: str) -> Change | None:
-        seen = self._seen.get(key)
-        if GANGS not in self._served:
+    def _gang_change(
+        self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
+    ) -> ObjectChange | None:
+        observed = self._observed.get(key)
+        if GANG_GROUP not in self._status_fields:
             return None
         if gang is None:
-            return Change(key, seen, delete=True) if seen and self._signed(seen) else None
-        before = seen.status if seen else {}
-        satisfied, anew = gang.satisfied, gang.begun_anew
-        status = gang_status(summed, before=before, satisfied=satisfied, now=now, anew=anew)
-        spec = gang_spec(gang.settings, summed)
-        return Change(
+            return (
+                ObjectChange(key, observed, delete=True)
+                if observed and self._is_managed_by_us(observed)
+                else None
+            )
+        before = observed.status if observed else {}
+        satisfied, was_reset = gang.satisfied, gang.was_reset
+        status = gang_status(
+            summary, before=before, satisfied=satisfied, now=now, was_reset=was_reset
+        )
+        spec = gang_spec(gang.settings, summary)
+        return ObjectChange(
             key,
-            seen,
-            spec=_differing(spec, seen.spec if seen else {}),
-            status=self._difference(GANGS, status, before),
+            observed,
+            spec=merge_patch(spec, observed.spec if observed else {}),
+            status=self._status_patch(GANG_GROUP, status, before),
         )
 
-    def _signed(self, gang: Seen) -> bool:
-        return gang.labels.get(MANAGED_BY) == self.signature
+    def _is_managed_by_us(self, gang: ObservedObject) -> bool:
+        return gang.labels.get(MANAGED_BY) == self.managed_by
 
     @property
-    def signature(self) -> str:
+    def managed_by(self) -> str:
         """What Gangs are labelled with as ours."""
         return self._schedulers[0]
 
-    def _difference(self, group: str, wanted: Object, there: Mapping[str, Any]) -> Object:
+    def _status_patch(self, group: str, wanted: Object, there: Mapping[str, Any]) -> Object:
         """The patch, of fields only that the served definition has: others would be pruned."""
-        fields = self._served.get(group)
-        patch = _differing(wanted, there)
+        fields = self._status_fields.get(group)
+        patch = merge_patch(wanted, there)
         return patch if fields is None else {k: v for k, v in patch.items() if k in fields}
 
 
-def _differing(wanted: Object, there: Mapping[str, Any]) -> Object:
+def merge_patch(wanted: Object, current: Mapping[str, Any]) -> Object:
     """A merge patch that makes the named fields as wanted."""
-    return {name: value for name, value in wanted.items() if there.get(name) != value}
+    return {name: value for name, value in wanted.items() if current.get(name) != value}

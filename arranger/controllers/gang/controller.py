@@ -15,54 +15,65 @@ import msgspec
 import structlog
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANG_VERSION, GANGS, KINDS, NATIVE, Key, Ledger
+from arranger.controllers.gang.cache import (
+    GANG_GROUP,
+    GANG_VERSION,
+    NATIVE_GROUP,
+    POD_GROUP_KINDS,
+    GangCache,
+    GangObjectKey,
+)
 
 log = structlog.get_logger(__name__)
 
-LookAt = Callable[[set[str]], None]
+Enqueue = Callable[[set[str]], None]
 
 #: The definitions we write to. Those of scheduling.k8s.io are the API server's own.
 _DEFINITIONS: Final = {
-    f"gangs.{GANGS}": GANGS,
-    **{f"podgroups.{group}": group for group in KINDS if group != NATIVE},
+    f"gangs.{GANG_GROUP}": GANG_GROUP,
+    **{f"podgroups.{group}": group for group in POD_GROUP_KINDS if group != NATIVE_GROUP},
 }
 #: By its name alone kopf finds a resource only in its group's preferred version, and that of
 #: scheduling.k8s.io is the one of PriorityClass. 1.36 serves v1alpha2, 1.37 the others.
-_VERSIONS: Final = {
-    GANGS: (GANG_VERSION,),
-    **{group: (kind.api_version.rpartition("/")[2],) for group, kind in KINDS.items()},
-    NATIVE: ("v1beta1", "v1alpha3", "v1alpha2"),
+_WATCHED_VERSIONS: Final = {
+    GANG_GROUP: (GANG_VERSION,),
+    **{group: (kind.api_version.rpartition("/")[2],) for group, kind in POD_GROUP_KINDS.items()},
+    NATIVE_GROUP: ("v1beta1", "v1alpha3", "v1alpha2"),
 }
 
 
-def register(registry: kopf.OperatorRegistry, ledger: Ledger, look_at: LookAt) -> None:
+def register(registry: kopf.OperatorRegistry, cache: GangCache, enqueue: Enqueue) -> None:
     """Add the handlers that keep the ledger true and have gangs looked at."""
 
     @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
-    async def definition(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+    async def on_definition_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
         group = _DEFINITIONS.get(body["metadata"]["name"])
         if group is None:
             return
         if type == "DELETED":
-            ledger.not_served(group)
+            cache.on_definition_deleted(group)
         else:
-            look_at(ledger.served(group, status_fields(body)))
+            enqueue(cache.on_definition_updated(group, status_fields(body)))
 
     def watch(group: str, version: str, plural: str) -> None:
         @kopf.on.event(group, version, plural, registry=registry)
-        async def changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        async def on_object_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
             meta = body["metadata"]
             if type == "DELETED":
-                look_at(ledger.object_gone(Key(group, f"{meta['namespace']}/{meta['name']}")))
+                enqueue(
+                    cache.on_object_deleted(
+                        GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
+                    )
+                )
                 return
             try:
-                look_at(ledger.object_set(group, body))
+                enqueue(cache.on_object_updated(group, body))
             except msgspec.ValidationError as error:
                 log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))
 
-    for group, versions in _VERSIONS.items():
+    for group, versions in _WATCHED_VERSIONS.items():
         for version in versions:
-            watch(group, version, "gangs" if group == GANGS else "podgroups")
+            watch(group, version, "gangs" if group == GANG_GROUP else "podgroups")
 
 
 def status_fields(definition: Mapping[str, Any]) -> frozenset[str] | None:
@@ -85,19 +96,19 @@ class PodSink:
     task for each object, and after a watch that had to start over does not say which pods are gone.
     """
 
-    def __init__(self, ledger: Ledger, look_at: LookAt, *, namespace: str = "") -> None:
-        self._ledger = ledger
-        self._look_at = look_at
+    def __init__(self, cache: GangCache, enqueue: Enqueue, *, namespace: str = "") -> None:
+        self._cache = cache
+        self._enqueue = enqueue
         self._namespace = namespace
 
     def replaced(self, objects: list[Pod], resource_version: str) -> None:
         """These are all pods."""
-        self._look_at(self._ledger.pods_replaced(objects, namespace=self._namespace))
+        self._enqueue(self._cache.on_pods_replaced(objects, namespace=self._namespace))
 
     def applied(self, obj: Pod) -> None:
         """A pod was added or modified."""
-        self._look_at(self._ledger.pod_set(obj))
+        self._enqueue(self._cache.on_pod_updated(obj))
 
     def deleted(self, obj: Pod) -> None:
         """A pod is gone."""
-        self._look_at(self._ledger.pod_gone(obj.metadata.uid))
+        self._enqueue(self._cache.on_pod_deleted(obj.metadata.uid))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROUP_NAME
-from arranger.api.gang_membership import GangClaim
+from arranger.api.gang_membership import GangMembership
 from arranger.api.types.core import Pod
-from arranger.gangs.gang import Standing, standing_of
+from arranger.gangs.gang import MemberState, member_state
 from arranger.kube.client.timestamps import second_time
 
 #: Annotation that makes a pod a member → how the dialect is called.
@@ -23,12 +23,12 @@ _DIALECTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberSummary:
     """One pod of a gang.
 
     Attributes:
         nominated: whether it is pending with a node held for it.
-        tried: when the scheduler first had a word on it, RFC 3339; "" for not yet.
+        first_attempt_at: when the scheduler first had a word on it, RFC 3339; "" for not yet.
         owners: ``namespace/name`` of its owners.
         source: the dialect in which it says that it is a member.
         reason: why it is not placed, in a word; "" when nobody has said so.
@@ -36,20 +36,20 @@ class Member:
     """
 
     bundle: str = ""
-    standing: Standing = Standing.PENDING
+    state: MemberState = MemberState.PENDING
     running: bool = False
     nominated: bool = False
-    tried: str = ""
+    first_attempt_at: str = ""
     owners: tuple[str, ...] = ()
     source: str = ""
     reason: str = ""
     message: str = ""
 
 
-def member_of(pod: Pod, claim: GangClaim) -> Member:
+def summarize_member(pod: Pod, membership: GangMembership) -> MemberSummary:
     """The member that a pod is by its claim."""
-    standing = standing_of(pod)
-    pending = standing is Standing.PENDING
+    state = member_state(pod)
+    pending = state is MemberState.PENDING
     scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     # The API server says of itself that a pod is gated; no scheduler has seen that pod.
     if scheduled is not None and scheduled.reason == "SchedulingGated":
@@ -57,21 +57,21 @@ def member_of(pod: Pod, claim: GangClaim) -> Member:
     since = scheduled.last_transition_time if scheduled is not None else None
     refused = scheduled is not None and scheduled.status == "False" and pending
     owners = (f"{pod.metadata.namespace}/{o.name}" for o in pod.metadata.owner_references)
-    return Member(
-        bundle=claim.bundle,
-        standing=standing,
+    return MemberSummary(
+        bundle=membership.bundle,
+        state=state,
         running=pod.status.phase == "Running",
         nominated=pending and bool(pod.status.nominated_node_name),
-        tried=second_time(since) if since is not None else "",
+        first_attempt_at=second_time(since) if since is not None else "",
         owners=tuple(owners),
-        source=_source(pod, claim),
+        source=_dialect_of(pod, membership),
         reason=scheduled.reason if scheduled is not None and refused else "",
         message=scheduled.message if scheduled is not None and refused else "",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class MemberCounts:
     """Members of a gang, or of one of its bundles.
 
     Attributes:
@@ -98,91 +98,93 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Muster:
+class GangSummary:
     """A gang's members summed up, and what is asked of them.
 
     Attributes:
         minimum: members asked for, whatever their bundles.
-        minima: bundle → members asked for.
+        minimums: bundle → members asked for.
         defined: whether anybody has asked.
         reason, message: what most of those that wait are told.
-        tried: when the scheduler first had a word on one of them; "" for not yet.
+        first_attempt_at: when the scheduler first had a word on one of them; "" for not yet.
         occupied_by: all owners, sorted and joined by commas.
     """
 
-    total: Counts = Counts()
-    bundles: Mapping[str, Counts] = field(default_factory=dict)
+    total: MemberCounts = MemberCounts()
+    bundles: Mapping[str, MemberCounts] = field(default_factory=dict)
     minimum: int = 0
-    minima: Mapping[str, int] = field(default_factory=dict)
+    minimums: Mapping[str, int] = field(default_factory=dict)
     defined: bool = True
     reason: str = ""
     message: str = ""
-    tried: str = ""
+    first_attempt_at: str = ""
     occupied_by: str = ""
     source: str = ""
 
     @property
-    def whole(self) -> int:
+    def total_minimum(self) -> int:
         """Members asked for over all bundles; one at least, for an empty gang is nothing."""
-        return max(1, self.minimum, sum(self.minima.values()))
+        return max(1, self.minimum, sum(self.minimums.values()))
 
     @property
     def complete(self) -> bool:
         """Whether every minimum is on nodes."""
-        return self.defined and self.reaches(lambda counts: counts.bound)
+        return self.defined and self.reaches_minimum(lambda counts: counts.bound)
 
-    def reaches(self, number: Callable[[Counts], int]) -> bool:
+    def reaches_minimum(self, number: Callable[[MemberCounts], int]) -> bool:
         """Whether what ``number`` takes of the counts comes up to every minimum."""
-        return number(self.total) >= self.whole and all(
-            number(self.bundles.get(bundle, Counts())) >= least
-            for bundle, least in self.minima.items()
+        return number(self.total) >= self.total_minimum and all(
+            number(self.bundles.get(bundle, MemberCounts())) >= least
+            for bundle, least in self.minimums.items()
         )
 
 
-def muster(
-    members: Iterable[Member],
+def summarize(
+    members: Iterable[MemberSummary],
     *,
     minimum: int = 0,
-    minima: Mapping[str, int] | None = None,
+    minimums: Mapping[str, int] | None = None,
     defined: bool = True,
-) -> Muster:
+) -> GangSummary:
     """Sum up the members of a gang."""
     members = list(members)
-    by_bundle: dict[str, list[Member]] = {bundle: [] for bundle in minima or {}}
+    by_bundle: dict[str, list[MemberSummary]] = {bundle: [] for bundle in minimums or {}}
     for member in members:
         by_bundle.setdefault(member.bundle, []).append(member)
-    told = Counter((m.reason, m.message) for m in members if m.reason or m.message)
+    reasons = Counter((m.reason, m.message) for m in members if m.reason or m.message)
     # Of equally many the first by the alphabet, so that the text does not flap.
-    (reason, message), _ = max(sorted(told.items()), key=lambda t: t[1], default=(("", ""), 0))
-    return Muster(
+    (reason, message), _ = max(sorted(reasons.items()), key=lambda t: t[1], default=(("", ""), 0))
+    return GangSummary(
         total=_count(members),
         bundles={bundle: _count(by_bundle[bundle]) for bundle in sorted(by_bundle)},
         minimum=minimum,
-        minima=dict(minima or {}),
+        minimums=dict(minimums or {}),
         defined=defined,
         reason=reason,
         message=message,
-        tried=min((member.tried for member in members if member.tried), default=""),
+        first_attempt_at=min(
+            (member.first_attempt_at for member in members if member.first_attempt_at), default=""
+        ),
         occupied_by=",".join(sorted({owner for member in members for owner in member.owners})),
         source=min((member.source for member in members), default=""),
     )
 
 
-def _count(members: list[Member]) -> Counts:
-    standing = Counter(member.standing for member in members)
-    bound = standing[Standing.BOUND] + standing[Standing.SUCCEEDED]
-    return Counts(
+def _count(members: list[MemberSummary]) -> MemberCounts:
+    by_state = Counter(member.state for member in members)
+    bound = by_state[MemberState.BOUND] + by_state[MemberState.SUCCEEDED]
+    return MemberCounts(
         members=len(members),
         placed=bound + sum(member.nominated for member in members),
         bound=bound,
         running=sum(member.running for member in members),
-        succeeded=standing[Standing.SUCCEEDED],
-        failed=standing[Standing.FAILED],
+        succeeded=by_state[MemberState.SUCCEEDED],
+        failed=by_state[MemberState.FAILED],
     )
 
 
-def _source(pod: Pod, claim: GangClaim) -> str:
-    if claim.definition is not None:
-        return claim.definition.api_version.partition("/")[0]
-    notes = pod.metadata.annotations
-    return next((dialect for key, dialect in _DIALECTS if notes.get(key)), "")
+def _dialect_of(pod: Pod, membership: GangMembership) -> str:
+    if membership.pod_group_type is not None:
+        return membership.pod_group_type.api_version.partition("/")[0]
+    annotations = pod.metadata.annotations
+    return next((dialect for key, dialect in _DIALECTS if annotations.get(key)), "")

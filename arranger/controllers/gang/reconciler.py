@@ -12,8 +12,15 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from arranger.controllers.gang.cache import GANG_VERSION, GANGS, MANAGED_BY, Change, Key, Ledger
-from arranger.controllers.runtime.work_queue import Turn, Turns
+from arranger.controllers.gang.cache import (
+    GANG_GROUP,
+    GANG_VERSION,
+    MANAGED_BY,
+    GangCache,
+    GangObjectKey,
+    ObjectChange,
+)
+from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
 from arranger.kube.client.transport import Response, Transport, TransportError
@@ -25,7 +32,7 @@ Object = dict[str, Any]
 _MERGE: Final = "application/merge-patch+json"
 
 
-class Written(Enum):
+class WriteResult(Enum):
     """What became of a change."""
 
     DONE = "done"
@@ -34,7 +41,7 @@ class Written(Enum):
     FAILED = "failed"  # for now
 
 
-class Reconciler:
+class GangReconciler:
     """Makes objects what the ledger says.
 
     Args:
@@ -43,79 +50,79 @@ class Reconciler:
         now: the calendar clock.
 
     Attributes:
-        turns: whose turn it is.
+        work_queue: whose turn it is.
     """
 
     def __init__(
         self,
         transport: Transport,
-        ledger: Ledger,
+        cache: GangCache,
         *,
-        quiet: float = 0.5,
+        debounce: float = 0.5,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._transport = transport
-        self._ledger = ledger
+        self._cache = cache
         self._now = now
-        self.turns = Turns(self._reconcile, quiet=quiet, rng=rng or random.Random())
+        self.work_queue = WorkQueue(self._reconcile, debounce=debounce, rng=rng or random.Random())
 
-    async def run(self, *, after: Iterable[asyncio.Event] = ()) -> None:
+    async def run(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> None:
         """Write until cancelled, once all these events have come."""
-        await self.turns.run(after=after)
+        await self.work_queue.run(caches_synced=caches_synced)
 
-    def look_at(self, names: Iterable[str]) -> None:
+    def enqueue(self, names: Iterable[str]) -> None:
         """Look at these gangs soon; one whose writes fail waits for its next try."""
-        self.turns.look_at(names)
+        self.work_queue.enqueue(names)
 
-    async def _reconcile(self, name: str) -> Turn:
-        for change in self._ledger.changes(name, second_time(self._now())):
-            written = await self._write(change)
-            if written is Written.STALE:
-                return Turn.AGAIN
-            if written is Written.FAILED:
-                return Turn.LATER
-        self._ledger.settled(name)
-        return Turn.DONE
+    async def _reconcile(self, name: str) -> Result:
+        for change in self._cache.changes(name, second_time(self._now())):
+            result = await self._write(change)
+            if result is WriteResult.STALE:
+                return Result.REQUEUE
+            if result is WriteResult.FAILED:
+                return Result.BACKOFF
+        self._cache.mark_written(name)
+        return Result.DONE
 
     # --- writing ---------------------------------------------------------------------------
 
-    async def _write(self, change: Change) -> Written:
-        if change.seen is None:
-            written = await self._create(change)
+    async def _write(self, change: ObjectChange) -> WriteResult:
+        if change.observed is None:
+            result = await self._create(change)
         elif change.delete:
-            body: Object = {"preconditions": {"uid": change.seen.uid}}
-            written = await self._send("DELETE", change.key, _path(change), body)
+            body: Object = {"preconditions": {"uid": change.observed.uid}}
+            result = await self._send("DELETE", change.key, _path(change), body)
         else:
-            written = Written.DONE
+            result = WriteResult.DONE
             if change.spec:
-                written = await self._patch(change, "", {"spec": change.spec})
-        if written is Written.DONE and change.status and not change.delete:
-            written = await self._patch(change, "/status", {"status": change.status})
-        return written
+                result = await self._patch(change, "", {"spec": change.spec})
+        if result is WriteResult.DONE and change.status and not change.delete:
+            result = await self._patch(change, "/status", {"status": change.status})
+        return result
 
-    async def _create(self, change: Change) -> Written:
+    async def _create(self, change: ObjectChange) -> WriteResult:
         namespace, _, name = change.key.name.partition("/")
         body = {
-            "apiVersion": f"{GANGS}/{GANG_VERSION}",
+            "apiVersion": f"{GANG_GROUP}/{GANG_VERSION}",
             "kind": "Gang",
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "labels": {MANAGED_BY: self._ledger.signature},
+                "labels": {MANAGED_BY: self._cache.managed_by},
             },
             "spec": {key: value for key, value in change.spec.items() if value is not None},
         }
-        collection = f"/apis/{GANGS}/{GANG_VERSION}/namespaces/{namespace}/gangs"
+        collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
         return await self._send("POST", change.key, collection, body)
 
-    async def _patch(self, change: Change, subresource: str, patch: Object) -> Written:
-        if change.seen is not None and "conditions" in change.status:
+    async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> WriteResult:
+        if change.observed is not None and "conditions" in change.status:
             # A list is replaced whole: nobody else's condition may get lost by that.
-            patch["metadata"] = {"resourceVersion": change.seen.resource_version}
+            patch["metadata"] = {"resourceVersion": change.observed.resource_version}
         return await self._send("PATCH", change.key, _path(change) + subresource, patch)
 
-    async def _send(self, method: str, key: Key, path: str, body: Object) -> Written:
+    async def _send(self, method: str, key: GangObjectKey, path: str, body: Object) -> WriteResult:
         content_type = _MERGE if method == "PATCH" else "application/json"
         encoded = msgspec.json.encode(body)
         try:
@@ -128,37 +135,39 @@ class Reconciler:
                 if method == "POST":
                     object_path += f"/{body['metadata']['name']}"
                 answer = await self._transport.request("GET", object_path)
-                self._take(key, answer)
-                return Written.STALE
-            return self._judge(method, key, path, answer)
+                self._observe(key, answer)
+                return WriteResult.STALE
+            return self._classify(method, key, path, answer)
         except (TransportError, msgspec.MsgspecError) as error:
             log.info("gang.write_failed", path=path, error=str(error))
-            return Written.FAILED
+            return WriteResult.FAILED
 
-    def _judge(self, method: str, key: Key, path: str, answer: Response) -> Written:
+    def _classify(
+        self, method: str, key: GangObjectKey, path: str, answer: Response
+    ) -> WriteResult:
         if answer.status == 404 and method != "POST":
-            self.look_at(self._ledger.object_gone(key))
-            return Written.DONE if method == "DELETE" else Written.STALE
+            self.enqueue(self._cache.on_object_deleted(key))
+            return WriteResult.DONE if method == "DELETE" else WriteResult.STALE
         if answer.status < 300:
             if method == "DELETE":
-                self._ledger.object_gone(key)
+                self._cache.on_object_deleted(key)
             else:
-                self._take(key, answer)
-            return Written.DONE
+                self._observe(key, answer)
+            return WriteResult.DONE
         status = parse_status(answer.body, answer.status)
         log.warning("gang.write_refused", path=path, code=status.code, message=status.message)
-        return Written.REFUSED if answer.status in (400, 422) else Written.FAILED
+        return WriteResult.REFUSED if answer.status in (400, 422) else WriteResult.FAILED
 
-    def _take(self, key: Key, answer: Response) -> None:
+    def _observe(self, key: GangObjectKey, answer: Response) -> None:
         """Note the object that the server shows."""
         if answer.status == 404:
-            self.look_at(self._ledger.object_gone(key))
+            self.enqueue(self._cache.on_object_deleted(key))
         elif answer.status < 300:
-            self.look_at(self._ledger.object_set(key.group, msgspec.json.decode(answer.body)))
+            self.enqueue(self._cache.on_object_updated(key.group, msgspec.json.decode(answer.body)))
 
 
-def _path(change: Change) -> str:
+def _path(change: ObjectChange) -> str:
     namespace, _, name = change.key.name.partition("/")
-    plural = "gangs" if change.key.group == GANGS else "podgroups"
-    version = change.seen.version if change.seen is not None else GANG_VERSION
+    plural = "gangs" if change.key.group == GANG_GROUP else "podgroups"
+    version = change.observed.version if change.observed is not None else GANG_VERSION
     return f"/apis/{change.key.group}/{version}/namespaces/{namespace}/{plural}/{name}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
-from arranger.controllers.gang.members import Counts, Muster
+from arranger.controllers.gang.members import GangSummary, MemberCounts
 
 Object = dict[str, Any]
 
@@ -27,16 +27,16 @@ UNKNOWN: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
 #: Phases that stay when the pods are cleaned up.
-_ENDS: Final = frozenset({FINISHED, FAILED, COMPLETED})
+_TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
 #: scheduler-plugins has fewer phases: between arriving and running all is Scheduling.
-_COMMUNITY: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
+_COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
 #: Seconds that members hold their nodes for the others where nobody says (seed 000).
-_WAIT: Final = 600.0
+_DEFAULT_WAIT_SECONDS: Final = 600.0
 #: What scheduling.k8s.io called its condition before v1alpha3.
-_EARLY_NATIVE: Final = frozenset({"v1alpha1", "v1alpha2"})
+_EARLY_NATIVE_VERSIONS: Final = frozenset({"v1alpha1", "v1alpha2"})
 
 
-def phase_of(gang: Muster, before: str = "") -> str:
+def phase_of(gang: GangSummary, before: str = "") -> str:
     """Where a gang stands (Koordinator's phases).
 
     Koordinator steps from phase to phase; here the pods alone decide, so that a restart or a missed
@@ -44,49 +44,49 @@ def phase_of(gang: Muster, before: str = "") -> str:
     enough members live again, as with a Job that puts one in the place of one that failed; and
     the end is Failed only when those that are left are too few.
     """
-    if before in _ENDS and not gang.reaches(lambda c: c.alive):
+    if before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive):
         return before
-    if gang.reaches(lambda c: c.succeeded):
+    if gang.reaches_minimum(lambda c: c.succeeded):
         return FINISHED
-    too_few = gang.total.failed and not gang.reaches(lambda c: c.alive)
-    if too_few and gang.reaches(lambda c: c.started + c.failed):
+    too_few = gang.total.failed and not gang.reaches_minimum(lambda c: c.alive)
+    if too_few and gang.reaches_minimum(lambda c: c.started + c.failed):
         return FAILED
-    if not gang.total.bound and (gang.total.members < gang.whole or not gang.defined):
+    if not gang.total.bound and (gang.total.members < gang.total_minimum or not gang.defined):
         return PENDING
     if not gang.complete:
-        return SCHEDULING if gang.tried or gang.total.bound else PRE_SCHEDULING
-    return RUNNING if gang.reaches(lambda c: c.started) else SCHEDULED
+        return SCHEDULING if gang.first_attempt_at or gang.total.bound else PRE_SCHEDULING
+    return RUNNING if gang.reaches_minimum(lambda c: c.started) else SCHEDULED
 
 
-def _cleaned_up(gang: Muster, before: Mapping[str, Any]) -> bool:
+def _is_cleaned_up(gang: GangSummary, before: Mapping[str, Any]) -> bool:
     """Whether an ended gang's pods are being removed: what was counted in the end stays."""
     counted = sum(before.get(name, 0) for name in ("running", "succeeded", "failed"))
-    ended = before.get("phase") in _ENDS and not gang.reaches(lambda c: c.alive)
+    ended = before.get("phase") in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive)
     return ended and gang.total.members < counted
 
 
-def gang_spec(settings: GangSettings, gang: Muster) -> Object:
+def gang_spec(settings: GangSettings, gang: GangSummary) -> Object:
     """``spec`` of a Gang: what its pods and its PodGroup ask for, put together."""
-    minima = dict(settings.minima) or {"": settings.minimum or 0}
+    minimums = dict(settings.bundle_minimums) or {"": settings.minimum or 0}
     topology = settings.topology
     return {
         "mode": (settings.mode or Mode.STRICT).value,
-        "matchPolicy": (settings.match or MatchPolicy.ONCE).value,
-        "waitTimeSeconds": math.ceil(settings.wait or _WAIT),
+        "matchPolicy": (settings.match_policy or MatchPolicy.ONCE_SATISFIED).value,
+        "waitTimeSeconds": math.ceil(settings.wait_time or _DEFAULT_WAIT_SECONDS),
         "group": sorted(settings.groups) if settings.groups else None,
-        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minima.items())],
+        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minimums.items())],
         "topology": {"key": topology.key, "required": topology.required} if topology else None,
         "source": gang.source or None,
     }
 
 
 def gang_status(
-    gang: Muster,
+    gang: GangSummary,
     *,
     before: Mapping[str, Any],
     satisfied: bool,
     now: str,
-    anew: bool = False,
+    was_reset: bool = False,
 ) -> Object:
     """``status`` of a Gang.
 
@@ -94,24 +94,24 @@ def gang_status(
         before: its status as it is, which keeps what has happened once.
         satisfied: whether its group has its minimum now.
         now: RFC 3339.
-        anew: whether its group has lost all its nodes since it had its minimum.
+        was_reset: whether its group has lost all its nodes since it had its minimum.
     """
-    if _cleaned_up(gang, before):
+    if _is_cleaned_up(gang, before):
         return {}
     phase = phase_of(gang, before.get("phase", ""))
-    reason, message = _why(gang, phase)
-    satisfied = satisfied or (before.get("resourceSatisfied") is True and not anew)
+    reason, message = _reason_and_message(gang, phase)
+    satisfied = satisfied or (before.get("resourceSatisfied") is True and not was_reset)
     waits = bool(gang.total.placed) and not satisfied and not gang.complete
-    names = gang.bundles if gang.bundles else {"": Counts()}
-    whole = {"": gang.minimum} if not gang.minima else gang.minima
+    names = gang.bundles if gang.bundles else {"": MemberCounts()}
+    minimums = {"": gang.minimum} if not gang.minimums else gang.minimums
     return {
         "phase": phase,
         "bundles": [
-            {"name": name, **_counts(counts), "minMember": whole.get(name, 0)}
+            {"name": name, **_count_fields(counts), "minMember": minimums.get(name, 0)}
             for name, counts in names.items()
         ],
-        **_counts(gang.total),
-        "minMember": max(gang.minimum, sum(gang.minima.values())),
+        **_count_fields(gang.total),
+        "minMember": max(gang.minimum, sum(gang.minimums.values())),
         "resourceSatisfied": satisfied,
         "waitingSince": (before.get("waitingSince") or now) if waits else None,
         "reason": reason or None,
@@ -119,18 +119,20 @@ def gang_status(
     }
 
 
-def community_status(gang: Muster, *, before: Mapping[str, Any], coarse: bool) -> Object:
-    """``status`` of a community PodGroup; ``coarse`` for the phases of scheduler-plugins.
+def community_status(
+    gang: GangSummary, *, before: Mapping[str, Any], coarse_phases: bool
+) -> Object:
+    """``status`` of a community PodGroup; ``coarse_phases`` for the phases of scheduler-plugins.
 
     A coarse phase still tells an end from the rest, which is all that is asked of ``before``.
     """
-    if _cleaned_up(gang, before):
+    if _is_cleaned_up(gang, before):
         return {}
     phase = phase_of(gang, before.get("phase", ""))
-    reason, message = _why(gang, phase)
-    tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.tried
+    reason, message = _reason_and_message(gang, phase)
+    tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.first_attempt_at
     return {
-        "phase": _COMMUNITY.get(phase, phase) if coarse else phase,
+        "phase": _COMMUNITY_PHASES.get(phase, phase) if coarse_phases else phase,
         "occupiedBy": gang.occupied_by or None,
         "scheduled": gang.total.bound,
         "running": gang.total.running,
@@ -142,23 +144,23 @@ def community_status(gang: Muster, *, before: Mapping[str, Any], coarse: bool) -
     }
 
 
-def volcano_status(gang: Muster, *, before: Mapping[str, Any], now: str) -> Object:
+def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) -> Object:
     """``status`` of Volcano's PodGroup, by the rules of its scheduler's session.
 
     Pending becomes Inqueue when the scheduler has taken it up; whoever admits it earlier is not
     overruled, because Volcano's controllers make the pods only then.
     """
-    if _cleaned_up(gang, before):
+    if _is_cleaned_up(gang, before):
         return {}
     phase = _volcano_phase(gang, before.get("phase", ""))
     conditions = list(before.get("conditions") or ())
     if phase in (RUNNING, COMPLETED):
-        said = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
-        conditions = with_condition(conditions, said, now)
+        condition = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
+        conditions = with_condition(conditions, condition, now)
         conditions = [c for c in conditions if c.get("type") != "Unschedulable"]
     elif gang.message:
-        said = ("Unschedulable", "True", "NotEnoughResources", gang.message)
-        conditions = with_condition(conditions, said, now)
+        condition = ("Unschedulable", "True", "NotEnoughResources", gang.message)
+        conditions = with_condition(conditions, condition, now)
     return {
         "phase": phase,
         "running": gang.total.running,
@@ -168,9 +170,13 @@ def volcano_status(gang: Muster, *, before: Mapping[str, Any], now: str) -> Obje
     }
 
 
-def native_status(gang: Muster, *, before: Mapping[str, Any], version: str, now: str) -> Object:
+def native_status(
+    gang: GangSummary, *, before: Mapping[str, Any], version: str, now: str
+) -> Object:
     """``status`` of a PodGroup of scheduling.k8s.io: one condition, which is final once True."""
-    kind = "PodGroupScheduled" if version in _EARLY_NATIVE else "PodGroupInitiallyScheduled"
+    kind = (
+        "PodGroupScheduled" if version in _EARLY_NATIVE_VERSIONS else "PodGroupInitiallyScheduled"
+    )
     conditions = list(before.get("conditions") or ())
     final = any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
     if not final and gang.complete:
@@ -180,17 +186,17 @@ def native_status(gang: Muster, *, before: Mapping[str, Any], version: str, now:
     return {"conditions": conditions or None}
 
 
-def _volcano_phase(gang: Muster, before: str) -> str:
-    if before in _ENDS and not gang.reaches(lambda c: c.alive):
+def _volcano_phase(gang: GangSummary, before: str) -> str:
+    if before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive):
         return before
     if gang.total.running and not gang.complete and gang.message:
         return UNKNOWN
     if gang.complete:
         return COMPLETED if gang.total.bound == gang.total.succeeded else RUNNING
-    return INQUEUE if gang.tried or before == INQUEUE else PENDING
+    return INQUEUE if gang.first_attempt_at or before == INQUEUE else PENDING
 
 
-def _why(gang: Muster, phase: str) -> tuple[str, str]:
+def _reason_and_message(gang: GangSummary, phase: str) -> tuple[str, str]:
     """Reason and message of a phase; the scheduler's own words go first."""
     if phase == FAILED:
         counts = gang.total
@@ -204,11 +210,11 @@ def _why(gang: Muster, phase: str) -> tuple[str, str]:
     if not gang.defined:
         return "NotDefined", "nobody has said how many members must run: its PodGroup is not there"
     if phase == PENDING:
-        return "NotEnoughMembers", f"{gang.total.members}/{gang.whole} members have arrived"
+        return "NotEnoughMembers", f"{gang.total.members}/{gang.total_minimum} members have arrived"
     return "", ""
 
 
-def _counts(counts: Counts) -> Object:
+def _count_fields(counts: MemberCounts) -> Object:
     return {
         "members": counts.members,
         "placed": counts.placed,
@@ -220,10 +226,10 @@ def _counts(counts: Counts) -> Object:
 
 
 def with_condition(
-    conditions: list[Object], said: tuple[str, str, str, str], now: str
+    conditions: list[Object], condition: tuple[str, str, str, str], now: str
 ) -> list[Object]:
     """The conditions with this one; its time changes only with its status."""
-    kind, status, reason, message = said
+    kind, status, reason, message = condition
     earlier = next((c for c in conditions if c.get("type") == kind), {})
     same = earlier.get("status") == status
     fresh = {

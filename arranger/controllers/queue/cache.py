@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gang_membership import claim_of
+from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
@@ -26,16 +26,22 @@ from arranger.api.types.queue import (
     QueueSpec,
     QueueStatus,
 )
-from arranger.kube.watch.reflector import newer
+from arranger.kube.watch.reflector import is_newer
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.queue_spec import QueueState, chain, demand, faults, read_queue
+from arranger.quota.queue_spec import (
+    QueueState,
+    charges_for,
+    path_self_to_root,
+    read_queue,
+    validate,
+)
 
 WAITING: Final = "waiting"
 BOUND: Final = "bound"
 ENDED: Final = "ended"
 
 
-class ShownQueue(Struct):
+class ObservedQueue(Struct):
     """A Queue as the server shows it, with all of its status."""
 
     metadata: ObjectMeta
@@ -47,29 +53,29 @@ class ShownQueue(Struct):
         """Its name; queues have no namespace."""
         return self.metadata.name
 
-    def read(self) -> Queue:
+    def to_queue(self) -> Queue:
         """The queue as the scheduler sees it."""
         return Queue(self.metadata, self.spec, QueueStatus(str(self.status.get("state") or "")))
 
 
-QUEUE_API: Final = "scheduling.volcano.sh/v1beta1"
-QUEUES: Final = f"/apis/{QUEUE_API}/queues"
+QUEUE_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
 #: Where everything that a book is made of comes from, but the pods.
-PATHS: Final[Mapping[type[Any], str]] = {
-    ShownQueue: QUEUES,
+LIST_PATHS: Final[Mapping[type[Any], str]] = {
+    ObservedQueue: QUEUES_PATH,
     Node: "/api/v1/nodes",
-    VolcanoPodGroup: f"/apis/{QUEUE_API}/podgroups",
+    VolcanoPodGroup: f"/apis/{QUEUE_API_VERSION}/podgroups",
 }
 
 
 @dataclass(slots=True)
-class Use:
+class Usage:
     """What pods have: resources, and cards by name."""
 
     resources: Counter[str] = field(default_factory=Counter)
     cards: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: Use, sign: int = 1) -> None:
+    def add(self, other: Usage, sign: int = 1) -> None:
         """Count what others have, or (-1) no longer have."""
         for mine, theirs in ((self.resources, other.resources), (self.cards, other.cards)):
             for name, n in theirs.items():
@@ -77,29 +83,29 @@ class Use:
 
 
 @dataclass(slots=True)
-class Entry:
+class PodEntry:
     """A pod in a queue.
 
     Attributes:
-        said: the queue that the pod itself names, "" for none.
-        gang: ``namespace/name`` of the PodGroup that may name one, "" for none.
-        unit: what it is counted with: its gang, or itself.
-        standing: whether it waits, is on a node, or has ended.
+        declared_queue: the queue that the pod itself names, "" for none.
+        pod_group: ``namespace/name`` of the PodGroup that may name one, "" for none.
+        workload: what it is counted with: its gang, or itself.
+        state: whether it waits, is on a node, or has ended.
         ours: whether it is of one of our schedulers; others use room, and are not counted.
     """
 
     pod: Pod
-    said: str
-    gang: str
-    unit: str
-    standing: str
+    declared_queue: str
+    pod_group: str
+    workload: str
+    state: str
     ours: bool
     requests: Amounts
     queue: str = ""
-    use: Use = field(default_factory=Use)
+    usage: Usage = field(default_factory=Usage)
 
 
-class QueueBook:
+class QueueCache:
     """Queues, nodes, pods and PodGroups. Methods that take events return the queues concerned.
 
     Args:
@@ -108,245 +114,262 @@ class QueueBook:
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
         self._schedulers = frozenset(schedulers)
-        self.shown: dict[str, ShownQueue] = {}
+        self.observed: dict[str, ObservedQueue] = {}
         self.states: dict[str, QueueState] = {}
-        self._cards: dict[str, Cards] = {}
-        self._pods: dict[str, Entry] = {}
-        self._on_node: dict[str, set[str]] = {}
-        self._of_gang: dict[str, set[str]] = {}
-        self._groups: dict[str, VolcanoPodGroup] = {}
+        self._node_cards: dict[str, Cards] = {}
+        self._pods: dict[str, PodEntry] = {}
+        self._pods_on_node: dict[str, set[str]] = {}
+        self._pods_of_pod_group: dict[str, set[str]] = {}
+        self._pod_groups: dict[str, VolcanoPodGroup] = {}
         #: Queue → what the pods in it have, those of its children not counted.
-        self._used: dict[str, Use] = {}
+        self._usage: dict[str, Usage] = {}
         #: Queue → unit → standing → pods; and queue → PodGroups.
-        self._units: dict[str, dict[str, Counter[str]]] = {}
-        self._groups_in: dict[str, set[str]] = {}
+        self._workloads: dict[str, dict[str, Counter[str]]] = {}
+        self._pod_groups_in_queue: dict[str, set[str]] = {}
 
     # --- queues ----------------------------------------------------------------------------
 
-    def queues_replaced(self, queues: Iterable[ShownQueue]) -> set[str]:
+    def on_queues_replaced(self, queues: Iterable[ObservedQueue]) -> set[str]:
         """These are all queues."""
         now = {queue.name: queue for queue in queues}
-        names = set[str]().union(*map(self.queue_gone, self.shown.keys() - now.keys()))
-        return names.union(*map(self.queue_set, now.values()))
+        names = set[str]().union(*map(self.on_queue_deleted, self.observed.keys() - now.keys()))
+        return names.union(*map(self.on_queue_updated, now.values()))
 
-    def queue_set(self, queue: ShownQueue) -> set[str]:
+    def on_queue_updated(self, queue: ObservedQueue) -> set[str]:
         """A queue was added or edited, or is the answer to a write of ours."""
-        known = self.shown.get(queue.name)
+        known = self.observed.get(queue.name)
         if known is not None and _is_older(queue.metadata, known.metadata):
             return set()
-        state = read_queue(queue.read())
-        self.shown[queue.name] = queue
+        state = read_queue(queue.to_queue())
+        self.observed[queue.name] = queue
         old, self.states[queue.name] = self.states.get(queue.name), state
         # What is wrong with one queue may be due to another.
         return {queue.name} if old == state else set(self.states)
 
-    def queue_gone(self, name: str) -> set[str]:
+    def on_queue_deleted(self, name: str) -> set[str]:
         """A queue was deleted."""
-        self.shown.pop(name, None)
+        self.observed.pop(name, None)
         self.states.pop(name, None)
         return set(self.states)
 
     # --- nodes -----------------------------------------------------------------------------
 
-    def nodes_replaced(self, nodes: Iterable[Node]) -> set[str]:
+    def on_nodes_replaced(self, nodes: Iterable[Node]) -> set[str]:
         """These are all nodes."""
         now = {node.metadata.name: node for node in nodes}
-        names = set[str]().union(*map(self.node_gone, self._cards.keys() - now.keys()))
-        return names.union(*map(self.node_set, now.values()))
+        names = set[str]().union(*map(self.on_node_deleted, self._node_cards.keys() - now.keys()))
+        return names.union(*map(self.on_node_updated, now.values()))
 
-    def node_set(self, node: Node) -> set[str]:
+    def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
-        return self._charge_anew(node.metadata.name, cards_of(node))
+        return self._set_node_cards(node.metadata.name, cards_of(node))
 
-    def node_gone(self, name: str) -> set[str]:
+    def on_node_deleted(self, name: str) -> set[str]:
         """A node was deleted."""
-        return self._charge_anew(name, NO_CARDS)
+        return self._set_node_cards(name, NO_CARDS)
 
-    def _charge_anew(self, node: str, cards: Cards) -> set[str]:
-        if self._cards.get(node, NO_CARDS) == cards:
+    def _set_node_cards(self, node: str, cards: Cards) -> set[str]:
+        if self._node_cards.get(node, NO_CARDS) == cards:
             return set()
         if cards:
-            self._cards[node] = cards
+            self._node_cards[node] = cards
         else:
-            del self._cards[node]
-        return self._again(self._on_node.get(node, ()))
+            del self._node_cards[node]
+        return self._recount(self._pods_on_node.get(node, ()))
 
     # --- PodGroups -------------------------------------------------------------------------
 
-    def groups_replaced(self, groups: Iterable[VolcanoPodGroup]) -> set[str]:
+    def on_pod_groups_replaced(self, groups: Iterable[VolcanoPodGroup]) -> set[str]:
         """These are all PodGroups."""
         now = {group.name: group for group in groups}
-        names = set[str]().union(*map(self.group_gone, self._groups.keys() - now.keys()))
-        return names.union(*map(self.group_set, now.values()))
+        names = set[str]().union(
+            *map(self.on_pod_group_deleted, self._pod_groups.keys() - now.keys())
+        )
+        return names.union(*map(self.on_pod_group_updated, now.values()))
 
-    def group_set(self, group: VolcanoPodGroup) -> set[str]:
+    def on_pod_group_updated(self, group: VolcanoPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        return self._regroup(group.name, group)
+        return self._set_pod_group(group.name, group)
 
-    def group_gone(self, name: str) -> set[str]:
+    def on_pod_group_deleted(self, name: str) -> set[str]:
         """A PodGroup was deleted."""
-        return self._regroup(name, None)
+        return self._set_pod_group(name, None)
 
-    def _regroup(self, name: str, group: VolcanoPodGroup | None) -> set[str]:
-        before = self._groups.pop(name, None)
+    def _set_pod_group(self, name: str, group: VolcanoPodGroup | None) -> set[str]:
+        before = self._pod_groups.pop(name, None)
         names: set[str] = set()
         if before is not None:
-            self._groups_in[_queue(before)].discard(name)
-            names.add(_queue(before))
+            self._pod_groups_in_queue[_queue_of(before)].discard(name)
+            names.add(_queue_of(before))
         if group is not None:
-            self._groups[name] = group
-            self._groups_in.setdefault(_queue(group), set()).add(name)
-            names.add(_queue(group))
+            self._pod_groups[name] = group
+            self._pod_groups_in_queue.setdefault(_queue_of(group), set()).add(name)
+            names.add(_queue_of(group))
         same_queue = len(names) == 1 and before is not None and group is not None
         if same_queue and before is not None and group is not None:
             return set() if before.status.phase == group.status.phase else names
-        return names | self._again(self._of_gang.get(name, ()))
+        return names | self._recount(self._pods_of_pod_group.get(name, ()))
 
     # --- pods ------------------------------------------------------------------------------
 
-    def pods_replaced(self, pods: Iterable[Pod]) -> set[str]:
+    def on_pods_replaced(self, pods: Iterable[Pod]) -> set[str]:
         """These are all pods."""
         now = {pod.metadata.uid: pod for pod in pods}
-        names = set[str]().union(*map(self.pod_gone, self._pods.keys() - now.keys()))
-        return names.union(*map(self.pod_set, now.values()))
+        names = set[str]().union(*map(self.on_pod_deleted, self._pods.keys() - now.keys()))
+        return names.union(*map(self.on_pod_updated, now.values()))
 
-    def pod_set(self, pod: Pod) -> set[str]:
+    def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         before = self._pods.get(pod.metadata.uid)
-        entry = self._entry(pod)
+        entry = self._entry_for(pod)
         if before is not None:
-            known = (before.said, before.gang, before.standing, before.ours, before.requests)
-            if known == (entry.said, entry.gang, entry.standing, entry.ours, entry.requests):
+            known = (
+                before.declared_queue,
+                before.pod_group,
+                before.state,
+                before.ours,
+                before.requests,
+            )
+            if known == (
+                entry.declared_queue,
+                entry.pod_group,
+                entry.state,
+                entry.ours,
+                entry.requests,
+            ):
                 before.pod = pod
                 return set()
-        left = self.pod_gone(pod.metadata.uid)
-        return left | self._enter(entry)
+        left = self.on_pod_deleted(pod.metadata.uid)
+        return left | self._add_pod(entry)
 
-    def pod_gone(self, uid: str) -> set[str]:
+    def on_pod_deleted(self, uid: str) -> set[str]:
         """A pod was deleted."""
         entry = self._pods.pop(uid, None)
         if entry is None:
             return set()
-        _drop(self._on_node, entry.pod.spec.node_name, uid)
-        _drop(self._of_gang, entry.gang, uid)
-        self._used[entry.queue].add(entry.use, -1)
+        _discard(self._pods_on_node, entry.pod.spec.node_name, uid)
+        _discard(self._pods_of_pod_group, entry.pod_group, uid)
+        self._usage[entry.queue].add(entry.usage, -1)
         if entry.ours:
-            units = self._units[entry.queue]
-            units[entry.unit][entry.standing] -= 1
-            if not units[entry.unit].total():
-                del units[entry.unit]
-        return self._above(entry.queue)
+            units = self._workloads[entry.queue]
+            units[entry.workload][entry.state] -= 1
+            if not units[entry.workload].total():
+                del units[entry.workload]
+        return self._with_ancestors(entry.queue)
 
-    def _enter(self, entry: Entry) -> set[str]:
+    def _add_pod(self, entry: PodEntry) -> set[str]:
         uid, node = entry.pod.metadata.uid, entry.pod.spec.node_name
-        group = self._groups.get(entry.gang)
-        entry.queue = entry.said or (_queue(group) if group is not None else DEFAULT_QUEUE)
-        entry.use = Use()
-        if entry.standing == BOUND:
-            cards = self._cards.get(node, NO_CARDS)
+        group = self._pod_groups.get(entry.pod_group)
+        entry.queue = entry.declared_queue or (
+            _queue_of(group) if group is not None else DEFAULT_QUEUE
+        )
+        entry.usage = Usage()
+        if entry.state == BOUND:
+            cards = self._node_cards.get(node, NO_CARDS)
             names = set(cards.values())
-            for name, n in demand(entry.requests, cards).items():
-                (entry.use.cards if name in names else entry.use.resources)[name] += n
-            self._on_node.setdefault(node, set()).add(uid)
-        if entry.gang:
-            self._of_gang.setdefault(entry.gang, set()).add(uid)
+            for name, n in charges_for(entry.requests, cards).items():
+                (entry.usage.cards if name in names else entry.usage.resources)[name] += n
+            self._pods_on_node.setdefault(node, set()).add(uid)
+        if entry.pod_group:
+            self._pods_of_pod_group.setdefault(entry.pod_group, set()).add(uid)
         self._pods[uid] = entry
-        self._used.setdefault(entry.queue, Use()).add(entry.use)
+        self._usage.setdefault(entry.queue, Usage()).add(entry.usage)
         if entry.ours:
-            units = self._units.setdefault(entry.queue, {})
-            units.setdefault(entry.unit, Counter())[entry.standing] += 1
-        return self._above(entry.queue)
+            units = self._workloads.setdefault(entry.queue, {})
+            units.setdefault(entry.workload, Counter())[entry.state] += 1
+        return self._with_ancestors(entry.queue)
 
-    def _again(self, uids: Iterable[str]) -> set[str]:
+    def _recount(self, uids: Iterable[str]) -> set[str]:
         names: set[str] = set()
         for uid in list(uids):
             entry = self._pods[uid]
-            names |= self.pod_gone(uid)
-            names |= self._enter(entry)
+            names |= self.on_pod_deleted(uid)
+            names |= self._add_pod(entry)
         return names
 
-    def _entry(self, pod: Pod) -> Entry:
-        meta, claim = pod.metadata, claim_of(pod)
-        defined = claim is not None and claim.definition in (None, VolcanoPodGroup)
+    def _entry_for(self, pod: Pod) -> PodEntry:
+        meta, membership = pod.metadata, gang_membership(pod)
+        defined = membership is not None and membership.pod_group_type in (None, VolcanoPodGroup)
         try:
             requests = pod_requests(pod)
         except QuantityError:
             requests = {}
-        standing = ENDED if pod.terminal else BOUND if pod.spec.node_name else WAITING
-        return Entry(
+        state = ENDED if pod.terminal else BOUND if pod.spec.node_name else WAITING
+        return PodEntry(
             pod,
-            said=meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""),
-            gang=claim.gang if claim is not None and defined else "",
-            unit=claim.gang if claim is not None else meta.uid,
-            standing=standing,
+            declared_queue=meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME, ""),
+            pod_group=membership.gang if membership is not None and defined else "",
+            workload=membership.gang if membership is not None else meta.uid,
+            state=state,
             ours=pod.spec.scheduler_name in self._schedulers,
             requests=requests,
         )
 
-    def _above(self, queue: str) -> set[str]:
-        return {state.name for state in chain(self.states, queue)}
+    def _with_ancestors(self, queue: str) -> set[str]:
+        return {state.name for state in path_self_to_root(self.states, queue)}
 
     # --- sums ------------------------------------------------------------------------------
 
-    def below(self, name: str) -> Iterator[str]:
+    def with_descendants(self, name: str) -> Iterator[str]:
         """A queue and all that are part of it."""
-        return (other for other in self.states if name in self._above(other))
+        return (other for other in self.states if name in self._with_ancestors(other))
 
-    def used(self, name: str) -> Use:
+    def usage_of(self, name: str) -> Usage:
         """What the pods of a queue and of its children have."""
-        total = Use()
-        for queue in self.below(name):
-            total.add(self._used.get(queue, Use()))
+        total = Usage()
+        for queue in self.with_descendants(name):
+            total.add(self._usage.get(queue, Usage()))
         total.resources, total.cards = +total.resources, +total.cards
         return total
 
-    def counts(self, name: str) -> Counter[str]:
+    def phase_counts(self, name: str) -> Counter[str]:
         """Phase → groups of a queue; a pod of no gang is a group of its own.
 
         Of a PodGroup of Volcano's its phase counts, of all else what its pods do.
         """
         found = Counter(
-            self._groups[group].status.phase or "Pending" for group in self._groups_in.get(name, ())
+            self._pod_groups[group].status.phase or "Pending"
+            for group in self._pod_groups_in_queue.get(name, ())
         )
-        for unit, pods in self._units.get(name, {}).items():
-            if unit not in self._groups:
+        for unit, pods in self._workloads.get(name, {}).items():
+            if unit not in self._pod_groups:
                 phases = ((BOUND, "Running"), (WAITING, "Pending"), (ENDED, "Completed"))
                 found[next(phase for standing, phase in phases if pods[standing])] += 1
         return found
 
-    def busy(self, name: str) -> bool:
+    def has_work(self, name: str) -> bool:
         """Whether there is still work in a queue or its children."""
         return any(
             n
-            for queue in self.below(name)
-            for phase, n in self.counts(queue).items()
+            for queue in self.with_descendants(name)
+            for phase, n in self.phase_counts(queue).items()
             if phase != "Completed"
-        ) or bool(self.used(name).resources)
+        ) or bool(self.usage_of(name).resources)
 
-    def faults(self, name: str) -> list[str]:
-        """What is wrong with a queue's limits and its place; see :func:`faults`."""
-        return faults(self.states, name)
+    def problems_of(self, name: str) -> list[str]:
+        """What is wrong with a queue's limits and its place; see :func:`validate`."""
+        return validate(self.states, name)
 
-    def waiting(self) -> dict[str, list[Entry]]:
+    def waiting_pods(self) -> dict[str, list[PodEntry]]:
         """Queue → pods of ours that wait for it, whether or not there is such a queue."""
-        found: dict[str, list[Entry]] = {}
+        found: dict[str, list[PodEntry]] = {}
         for entry in self._pods.values():
-            if entry.ours and entry.standing == WAITING:
+            if entry.ours and entry.state == WAITING:
                 found.setdefault(entry.queue, []).append(entry)
         return found
 
 
-def _queue(group: VolcanoPodGroup) -> str:
+def _queue_of(group: VolcanoPodGroup) -> str:
     return group.spec.queue or DEFAULT_QUEUE
 
 
 def _is_older(metadata: ObjectMeta, known: ObjectMeta) -> bool:
     """Whether this is no later state of the same object."""
     same = metadata.uid == known.uid
-    return same and not newer(metadata.resource_version, known.resource_version)
+    return same and not is_newer(metadata.resource_version, known.resource_version)
 
 
-def _drop(index: dict[str, set[str]], key: str, uid: str) -> None:
+def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
     if key in index:
         index[key].discard(uid)
         if not index[key]:

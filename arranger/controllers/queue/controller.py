@@ -16,10 +16,16 @@ from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.gang.controller import status_fields
-from arranger.controllers.queue.cache import PATHS, QUEUE_API, QUEUES, QueueBook, ShownQueue
-from arranger.controllers.queue.status import patch_of, queue_status
-from arranger.controllers.runtime.events import publish
-from arranger.controllers.runtime.work_queue import Turn, Turns
+from arranger.controllers.queue.cache import (
+    LIST_PATHS,
+    QUEUE_API_VERSION,
+    QUEUES_PATH,
+    ObservedQueue,
+    QueueCache,
+)
+from arranger.controllers.queue.status import merge_patch, queue_status
+from arranger.controllers.runtime.events import publish_events
+from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
 from arranger.kube.client.transport import Transport, TransportError
@@ -54,7 +60,7 @@ class QueueController:
         transport: Transport,
         *,
         schedulers: Sequence[str] = ("arranger",),
-        quiet: float = 0.5,
+        debounce: float = 0.5,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = utc_now,
         host: str = "queues",
@@ -62,34 +68,47 @@ class QueueController:
         rng = rng or random.Random()
         self._transport = transport
         self._now = now
-        self.book = book = QueueBook(schedulers)
-        self.turns = Turns(self._visit, quiet=quiet, rng=rng)
-        self._events = EventRecorder(host, rng=rng, wall=now)
+        self.book = cache = QueueCache(schedulers)
+        self.work_queue = WorkQueue(self._reconcile, debounce=debounce, rng=rng)
+        self._events = EventRecorder(host, rng=rng, clock=now)
         #: The fields that the served definition's status has; None for any.
-        self._fields: frozenset[str] | None = None
+        self._status_fields: frozenset[str] | None = None
         self._served = False
-        see = self.turns.look_at
-        self.pods = IntoBook[Pod](see, book.pods_replaced, book.pod_set, _by_uid(book.pod_gone))
+        see = self.work_queue.enqueue
+        self.pods = CacheSink[Pod](
+            see, cache.on_pods_replaced, cache.on_pod_updated, _by_uid(cache.on_pod_deleted)
+        )
         sinks: dict[type[Any], Any] = {
-            ShownQueue: IntoBook[ShownQueue](
-                see, book.queues_replaced, book.queue_set, lambda q: book.queue_gone(q.name)
+            ObservedQueue: CacheSink[ObservedQueue](
+                see,
+                cache.on_queues_replaced,
+                cache.on_queue_updated,
+                lambda q: cache.on_queue_deleted(q.name),
             ),
-            Node: IntoBook[Node](
-                see, book.nodes_replaced, book.node_set, lambda n: book.node_gone(n.metadata.name)
+            Node: CacheSink[Node](
+                see,
+                cache.on_nodes_replaced,
+                cache.on_node_updated,
+                lambda n: cache.on_node_deleted(n.metadata.name),
             ),
-            VolcanoPodGroup: IntoBook[VolcanoPodGroup](
-                see, book.groups_replaced, book.group_set, lambda g: book.group_gone(g.name)
+            VolcanoPodGroup: CacheSink[VolcanoPodGroup](
+                see,
+                cache.on_pod_groups_replaced,
+                cache.on_pod_group_updated,
+                lambda g: cache.on_pod_group_deleted(g.name),
             ),
         }
         self._reflectors: list[Reflector[Any]] = [
             Reflector(transport, path, Decoder(kind), sinks[kind], rng=rng)
-            for kind, path in PATHS.items()
+            for kind, path in LIST_PATHS.items()
         ]
 
-    def parts(self, *, after: Iterable[asyncio.Event] = ()) -> list[Coroutine[Any, Any, None]]:
+    def tasks(
+        self, *, caches_synced: Iterable[asyncio.Event] = ()
+    ) -> list[Coroutine[Any, Any, None]]:
         """What has to run, each until cancelled; nothing is written before these events."""
-        synced = [*after, *(reflector.synced for reflector in self._reflectors)]
-        return [self.turns.run(after=synced), *(r.run() for r in self._reflectors)]
+        synced = [*caches_synced, *(reflector.synced for reflector in self._reflectors)]
+        return [self.work_queue.run(caches_synced=synced), *(r.run() for r in self._reflectors)]
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Add the handler that notices which fields the status of Queues has here."""
@@ -97,38 +116,40 @@ class QueueController:
         @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
         async def queue_definition(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
             if body["metadata"]["name"] == _DEFINITION:
-                self.defined(None if type == "DELETED" else body)
+                self.on_definition_updated(None if type == "DELETED" else body)
 
-    def defined(self, definition: Mapping[str, Any] | None) -> None:
+    def on_definition_updated(self, definition: Mapping[str, Any] | None) -> None:
         """The definition of Queues was added or edited; None for deleted."""
         self._served = definition is not None
         if definition is not None:
-            self._fields = status_fields(definition)
-            self.turns.look_at(self.book.shown)
+            self._status_fields = status_fields(definition)
+            self.work_queue.enqueue(self.book.observed)
 
     # --- writing ---------------------------------------------------------------------------
 
-    async def _visit(self, name: str) -> Turn:
-        shown = self.book.shown.get(name)
-        if shown is None or not self._served:
-            return Turn.DONE
+    async def _reconcile(self, name: str) -> Result:
+        observed = self.book.observed.get(name)
+        if observed is None or not self._served:
+            return Result.DONE
         wanted = queue_status(self.book, name, second_time(self._now()))
-        if self._fields is not None:
-            wanted = {field: value for field, value in wanted.items() if field in self._fields}
-        patch = patch_of(shown.status, wanted)
+        if self._status_fields is not None:
+            wanted = {
+                field: value for field, value in wanted.items() if field in self._status_fields
+            }
+        patch = merge_patch(observed.status, wanted)
         if not patch:
-            return Turn.DONE
-        turn = await self._write(shown, patch)
-        if turn is Turn.DONE and "conditions" in patch:
-            await self._complain(shown)
+            return Result.DONE
+        turn = await self._write(observed, patch)
+        if turn is Result.DONE and "conditions" in patch:
+            await self._publish_problems(observed)
         return turn
 
-    async def _write(self, shown: ShownQueue, patch: dict[str, Any]) -> Turn:
+    async def _write(self, observed: ObservedQueue, patch: dict[str, Any]) -> Result:
         body: dict[str, Any] = {"status": patch}
         if "conditions" in patch or "state" in patch:
             # A list is replaced whole, and a state follows from the one that was seen.
-            body["metadata"] = {"resourceVersion": shown.metadata.resource_version}
-        path = f"{QUEUES}/{shown.name}"
+            body["metadata"] = {"resourceVersion": observed.metadata.resource_version}
+        path = f"{QUEUES_PATH}/{observed.name}"
         try:
             answer = await self._transport.request(
                 "PATCH", f"{path}/status", body=msgspec.json.encode(body), content_type=_MERGE
@@ -137,65 +158,65 @@ class QueueController:
             if stale:
                 answer = await self._transport.request("GET", path)
             if answer.status < 300:
-                seen = msgspec.json.decode(answer.body, type=ShownQueue)
-                self.turns.look_at(self.book.queue_set(seen) - {shown.name})
-                return Turn.AGAIN if stale else Turn.DONE
+                seen = msgspec.json.decode(answer.body, type=ObservedQueue)
+                self.work_queue.enqueue(self.book.on_queue_updated(seen) - {observed.name})
+                return Result.REQUEUE if stale else Result.DONE
         except (TransportError, msgspec.MsgspecError) as error:
-            log.info("queue.write_failed", queue=shown.name, error=str(error))
-            return Turn.LATER
+            log.info("queue.write_failed", queue=observed.name, error=str(error))
+            return Result.BACKOFF
         if answer.status == 404:
-            return Turn.DONE  # it is gone, and the watch will say so
+            return Result.DONE  # it is gone, and the watch will say so
         status = parse_status(answer.body, answer.status)
         log.warning(
-            "queue.write_refused", queue=shown.name, code=status.code, message=status.message
+            "queue.write_refused", queue=observed.name, code=status.code, message=status.message
         )
-        return Turn.DONE if answer.status in (400, 422) else Turn.LATER
+        return Result.DONE if answer.status in (400, 422) else Result.BACKOFF
 
-    async def _complain(self, queue: ShownQueue) -> None:
+    async def _publish_problems(self, queue: ObservedQueue) -> None:
         """Tell what is wrong with a queue; of what cannot be read the scheduler tells."""
-        if wrong := self.book.faults(queue.name):
-            about = ObjectRef(QUEUE_API, "Queue", "", queue.name, queue.metadata.uid)
+        if problems := self.book.problems_of(queue.name):
+            about = ObjectRef(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
             event = PublishEvent(
                 about,
                 "InvalidQueue",
                 "Reconcile",
-                "; ".join(wrong),
+                "; ".join(problems),
                 type="Warning",
                 controller="arranger-controllers",
             )
             self._events.record(event, asyncio.get_running_loop().time())
-        await publish(self._events, self._transport, about="queue")
+        await publish_events(self._events, self._transport, log_prefix="queue")
 
 
-class IntoBook(Generic[T]):
+class CacheSink(Generic[T]):
     """Passes the objects of one kind on; the sink of a reflector."""
 
     def __init__(
         self,
-        look_at: Callable[[set[str]], None],
+        enqueue: Callable[[set[str]], None],
         replaced: Callable[[list[T]], set[str]],
         applied: Callable[[T], set[str]],
         deleted: Callable[[T], set[str]],
     ) -> None:
-        self._look_at = look_at
+        self._enqueue = enqueue
         self._replaced = replaced
         self._applied = applied
         self._deleted = deleted
 
     def replaced(self, objects: list[T], resource_version: str) -> None:
         """These are all."""
-        self._look_at(self._replaced(objects))
+        self._enqueue(self._replaced(objects))
 
     def applied(self, obj: T) -> None:
         """One was added or modified."""
-        self._look_at(self._applied(obj))
+        self._enqueue(self._applied(obj))
 
     def deleted(self, obj: T) -> None:
         """One is gone."""
-        self._look_at(self._deleted(obj))
+        self._enqueue(self._deleted(obj))
 
 
-class ToAll(Generic[T]):
+class FanOutSink(Generic[T]):
     """Passes on what one reflector reads to several sinks."""
 
     def __init__(self, *sinks: Sink[T]) -> None:

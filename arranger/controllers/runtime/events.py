@@ -12,8 +12,8 @@ from arranger.kube.events import EventRecorder
 log = structlog.get_logger(__name__)
 
 
-async def publish(events: EventRecorder, transport: Transport, *, about: str) -> None:
-    """Send what is ready to be sent; best effort. ``about`` is for the log: ``job``, ``queue``."""
+async def publish_events(events: EventRecorder, transport: Transport, *, log_prefix: str) -> None:
+    """Send what is ready to be sent; best effort. ``log_prefix`` goes before what is logged."""
     while write := events.next():
         status = 0
         try:
@@ -22,5 +22,5 @@ async def publish(events: EventRecorder, transport: Transport, *, about: str) ->
             )
             status = answer.status
         except TransportError as error:
-            log.info(f"{about}.event_failed", error=str(error))
-        events.answered(write, status, asyncio.get_running_loop().time())
+            log.info(f"{log_prefix}.event_failed", error=str(error))
+        events.on_answer(write, status, asyncio.get_running_loop().time())

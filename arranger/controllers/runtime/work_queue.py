@@ -14,62 +14,62 @@ from arranger.kube.client.backoff import Backoff
 _WORKERS: Final = 4
 
 
-class Turn(Enum):
+class Result(Enum):
     """How a look at a name ended."""
 
     DONE = "done"  # there is nothing to do until something changes
-    AGAIN = "again"  # something was not as we thought: look soon
-    LATER = "later"  # a write has failed: look after a back-off
+    REQUEUE = "again"  # something was not as we thought: look soon
+    BACKOFF = "later"  # a write has failed: look after a back-off
 
 
-class Turns:
+class WorkQueue:
     """Calls ``visit`` for every name that is due; never twice at a time for the same.
 
     Args:
-        visit: does what is to be done about a name; seconds instead of a :class:`Turn` are DONE
+        visit: does what is to be done about a name; seconds instead of a :class:`Result` are DONE
             and a look after that time though nothing has changed.
         quiet: seconds to wait after the first change of a name for more of them.
     """
 
     def __init__(
         self,
-        visit: Callable[[str], Awaitable[Turn | float]],
+        reconcile: Callable[[str], Awaitable[Result | float]],
         *,
-        quiet: float,
+        debounce: float,
         rng: random.Random,
     ) -> None:
-        self._visit = visit
-        self._quiet = quiet
+        self._reconcile = reconcile
+        self._debounce = debounce
         self._rng = rng
-        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
         #: Name → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
-        self._busy: set[str] = set()
-        self._failing: dict[str, Backoff] = {}
+        self._processing: set[str] = set()
+        self._backoffs: dict[str, Backoff] = {}
 
     @property
     def idle(self) -> bool:
         """Whether nothing is due, now or later, and nothing is failing."""
-        return not (self._timers or self._busy or self._failing)
+        return not (self._timers or self._processing or self._backoffs)
 
-    async def run(self, *, after: Iterable[asyncio.Event] = ()) -> None:
+    async def run(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> None:
         """Visit until cancelled, once all these events have come."""
-        events = list(after)
+        events = list(caches_synced)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(_WORKERS):
-                    group.create_task(self._work(events))
+                    group.create_task(self._run_worker(events))
         finally:
             for _, timer in self._timers.values():
                 timer.cancel()
 
-    def look_at(self, names: Iterable[str]) -> None:
+    def enqueue(self, keys: Iterable[str]) -> None:
         """Visit these names soon; one that is failing waits for its next try."""
-        for name in names:
-            if name not in self._failing:
-                self._within(self._quiet, name)
+        for name in keys:
+            if name not in self._backoffs:
+                self._enqueue_after(self._debounce, name)
 
-    def _within(self, delay: float, name: str) -> None:
+    def _enqueue_after(self, delay: float, name: str) -> None:
         """Visit a name in so many seconds, unless it is due earlier already."""
         loop = asyncio.get_running_loop()
         when = loop.time() + delay
@@ -78,37 +78,37 @@ class Turns:
             if known[0] <= when:
                 return
             known[1].cancel()
-        self._timers[name] = when, loop.call_at(when, self._fire, name)
+        self._timers[name] = when, loop.call_at(when, self._on_timer, name)
 
-    def _fire(self, name: str) -> None:
+    def _on_timer(self, name: str) -> None:
         del self._timers[name]
-        self._due.put_nowait(name)
+        self._ready.put_nowait(name)
 
-    async def _work(self, after: Iterable[asyncio.Event]) -> None:
-        for event in after:
+    async def _run_worker(self, caches_synced: Iterable[asyncio.Event]) -> None:
+        for event in caches_synced:
             await event.wait()
         while True:
-            name = await self._due.get()
-            if name in self._busy:
-                self._within(self._quiet, name)
+            name = await self._ready.get()
+            if name in self._processing:
+                self._enqueue_after(self._debounce, name)
                 continue
-            self._busy.add(name)
+            self._processing.add(name)
             try:
-                turn = await self._visit(name)
+                result = await self._reconcile(name)
             finally:
-                self._busy.discard(name)
-            self._go_on(name, turn)
+                self._processing.discard(name)
+            self._handle_result(name, result)
 
-    def _go_on(self, name: str, turn: Turn | float) -> None:
-        if turn is Turn.LATER:
-            backoff = self._failing.setdefault(name, Backoff(self._rng))
+    def _handle_result(self, name: str, result: Result | float) -> None:
+        if result is Result.BACKOFF:
+            backoff = self._backoffs.setdefault(name, Backoff(self._rng))
             # A change that has come meanwhile waits as long: the server is not well.
             if known := self._timers.pop(name, None):
                 known[1].cancel()
-            self._within(backoff.next(), name)
+            self._enqueue_after(backoff.next_delay(), name)
             return
-        self._failing.pop(name, None)
-        if turn is Turn.AGAIN:
-            self.look_at([name])
-        elif isinstance(turn, float):
-            self._within(turn, name)
+        self._backoffs.pop(name, None)
+        if result is Result.REQUEUE:
+            self.enqueue([name])
+        elif isinstance(result, float):
+            self._enqueue_after(result, name)

@@ -10,50 +10,50 @@ import msgspec
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
     API_VERSION,
-    LeaderAddress,
+    LeaderConfigMap,
     LeaderService,
-    RankPod,
     TYJob,
-    read_tyjob,
+    TYJobPod,
+    parse_tyjob,
 )
-from arranger.controllers.tyjob.observed_state import World
-from arranger.kube.watch.reflector import newer
+from arranger.controllers.tyjob.observed_state import ObservedState
+from arranger.kube.watch.reflector import is_newer
 
-Part = RankPod | LeaderService | LeaderAddress
-LookAt = Callable[[set[str]], None]
+OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
+Enqueue = Callable[[set[str]], None]
 
 #: What a job is made of, by the name of the resource.
-PARTS: Final[Mapping[str, type[Part]]] = {
-    "pods": RankPod,
+OWNED_KINDS: Final[Mapping[str, type[OwnedObject]]] = {
+    "pods": TYJobPod,
     "services": LeaderService,
-    "configmaps": LeaderAddress,
+    "configmaps": LeaderConfigMap,
 }
 
 
-class TYJobStore:
+class TYJobCache:
     """TYJobs and their parts. Methods that take events return the keys of the jobs concerned."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, TYJob] = {}
         #: (uid of the job, resource) → name → part.
-        self._parts: dict[tuple[str, str], dict[str, Part]] = {}
+        self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
         #: Uid of the job → why the server refused what was needed last.
         self._refusals: dict[str, str] = {}
 
     # --- jobs ------------------------------------------------------------------------------
 
-    def job_set(self, body: Mapping[str, Any]) -> set[str]:
+    def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A job was added or edited, or is the answer to a write of ours."""
-        job = read_tyjob(dict(body))
+        job = parse_tyjob(dict(body))
         known = self._jobs.get(job.key)
         if known is not None and _older(job.metadata, known.metadata):
             return set()
         if known is not None and known.metadata.uid != job.metadata.uid:
-            self.job_gone(job.key)
+            self.on_job_deleted(job.key)
         self._jobs[job.key] = job
         return {job.key}
 
-    def job_gone(self, key: str) -> None:
+    def on_job_deleted(self, key: str) -> None:
         """A job was deleted; the garbage collector removes the rest."""
         job = self._jobs.pop(key, None)
         if job is not None:
@@ -63,109 +63,115 @@ class TYJobStore:
         """The job of a key."""
         return self._jobs.get(key)
 
-    def world(self, job: TYJob) -> World:
+    def observed_state(self, job: TYJob) -> ObservedState:
         """What there is of a job."""
         uid = job.metadata.uid
-        pods = {n: p for n, p in self._of(uid, "pods").items() if isinstance(p, RankPod)}
-        told = self._of(uid, "configmaps").values()
-        data = next((part.data for part in told if isinstance(part, LeaderAddress)), None)
-        service = bool(self._of(uid, "services"))
-        return World(pods, service, data, self._refusals.get(uid, ""))
+        pods = {n: p for n, p in self._owned_by(uid, "pods").items() if isinstance(p, TYJobPod)}
+        told = self._owned_by(uid, "configmaps").values()
+        data = next((part.data for part in told if isinstance(part, LeaderConfigMap)), None)
+        service = bool(self._owned_by(uid, "services"))
+        return ObservedState(pods, service, data, self._refusals.get(uid, ""))
 
-    def refused(self, job: TYJob, why: str) -> bool:
+    def set_refusal(self, job: TYJob, why: str) -> bool:
         """The server refused a write ("" for: it refuses none any more); whether that is news."""
         before = self._refusals.pop(job.metadata.uid, "")
         if why:
             self._refusals[job.metadata.uid] = why
         return why != before
 
-    def _of(self, uid: str, plural: str) -> dict[str, Part]:
-        return self._parts.get((uid, plural), {})
+    def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
+        return self._owned.get((uid, plural), {})
 
     # --- parts -----------------------------------------------------------------------------
 
-    def replaced(self, plural: str, parts: Iterable[Part], *, namespace: str = "") -> set[str]:
+    def on_owned_replaced(
+        self, plural: str, parts: Iterable[OwnedObject], *, namespace: str = ""
+    ) -> set[str]:
         """These are all the parts there are of a resource (in one namespace)."""
-        now: dict[str, Part] = {part.metadata.uid: part for part in parts}
+        now: dict[str, OwnedObject] = {part.metadata.uid: part for part in parts}
         known = [
             part
-            for (_, resource), there in self._parts.items()
+            for (_, resource), there in self._owned.items()
             for part in there.values()
             if resource == plural and namespace in ("", part.metadata.namespace)
         ]
-        gone = (self.part_gone(plural, part) for part in known if part.metadata.uid not in now)
-        there = (self.part_set(plural, part) for part in now.values())
+        gone = (
+            self.on_owned_deleted(plural, part) for part in known if part.metadata.uid not in now
+        )
+        there = (self.on_owned_updated(plural, part) for part in now.values())
         return set().union(*gone, *there)
 
-    def part_set(self, plural: str, part: Part) -> set[str]:
+    def on_owned_updated(self, plural: str, part: OwnedObject) -> set[str]:
         """A part was added or edited, or is the answer to a write of ours."""
-        owner = _owner(part.metadata)
+        owner = _owner_uid_and_key(part.metadata)
         if owner is None:
             return set()
         uid, key = owner
-        there = self._parts.setdefault((uid, plural), {})
+        there = self._owned.setdefault((uid, plural), {})
         known = there.get(part.metadata.name)
         if known is not None and _older(part.metadata, known.metadata):
             return set()
         there[part.metadata.name] = part
         return {key}
 
-    def part_gone(self, plural: str, part: Part) -> set[str]:
+    def on_owned_deleted(self, plural: str, part: OwnedObject) -> set[str]:
         """A part was deleted."""
-        owner = _owner(part.metadata)
+        owner = _owner_uid_and_key(part.metadata)
         if owner is None:
             return set()
         uid, key = owner
-        there = self._parts.get((uid, plural), {})
+        there = self._owned.get((uid, plural), {})
         known = there.get(part.metadata.name)
         if known is None or known.metadata.uid != part.metadata.uid:
             return set()
         del there[part.metadata.name]
         if not there:
-            del self._parts[uid, plural]
+            del self._owned[uid, plural]
         return {key}
 
 
-class PartSink:
+class OwnedObjectSink:
     """Passes the parts of one resource on; the sink of a reflector."""
 
     def __init__(
-        self, store: TYJobStore, look_at: LookAt, plural: str, *, namespace: str = ""
+        self, cache: TYJobCache, enqueue: Enqueue, plural: str, *, namespace: str = ""
     ) -> None:
-        self._store = store
-        self._look_at = look_at
+        self._cache = cache
+        self._enqueue = enqueue
         self._plural = plural
         self._namespace = namespace
 
     def replaced(self, objects: list[Any], resource_version: str) -> None:
         """These are all of them."""
-        self._look_at(self._store.replaced(self._plural, objects, namespace=self._namespace))
+        self._enqueue(
+            self._cache.on_owned_replaced(self._plural, objects, namespace=self._namespace)
+        )
 
-    def applied(self, obj: Part) -> None:
+    def applied(self, obj: OwnedObject) -> None:
         """One was added or modified."""
-        self._look_at(self._store.part_set(self._plural, obj))
+        self._enqueue(self._cache.on_owned_updated(self._plural, obj))
 
-    def deleted(self, obj: Part) -> None:
+    def deleted(self, obj: OwnedObject) -> None:
         """One is gone."""
-        self._look_at(self._store.part_gone(self._plural, obj))
+        self._enqueue(self._cache.on_owned_deleted(self._plural, obj))
 
 
-def read_part(plural: str, body: bytes) -> Part:
+def decode_owned(plural: str, body: bytes) -> OwnedObject:
     """A part from an answer of the server.
 
     Raises:
         msgspec.MsgspecError: it is none.
     """
-    return msgspec.json.decode(body, type=PARTS[plural])
+    return msgspec.json.decode(body, type=OWNED_KINDS[plural])
 
 
-def is_part_of(part: Part, job: TYJob) -> bool:
+def is_owned_by(part: OwnedObject, job: TYJob) -> bool:
     """Whether a job owns a part: this job, and not an earlier one of its name."""
-    owner = _owner(part.metadata)
+    owner = _owner_uid_and_key(part.metadata)
     return owner is not None and owner[0] == job.metadata.uid
 
 
-def _owner(metadata: ObjectMeta) -> tuple[str, str] | None:
+def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:
     """Uid and key of the TYJob that an object is part of."""
     for owner in metadata.owner_references:
         if owner.controller and owner.kind == "TYJob" and owner.api_version == API_VERSION:
@@ -176,4 +182,4 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str] | None:
 def _older(metadata: ObjectMeta, known: ObjectMeta) -> bool:
     """Whether this is an earlier state of the same object."""
     version, than = metadata.resource_version, known.resource_version
-    return metadata.uid == known.uid and version != than and not newer(version, than)
+    return metadata.uid == known.uid and version != than and not is_newer(version, than)

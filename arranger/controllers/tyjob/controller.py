@@ -14,8 +14,8 @@ from typing import Any
 import kopf
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.tyjob.cache import PARTS, PartSink, TYJobStore
-from arranger.controllers.tyjob.reconciler import TYJobWriter
+from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObjectSink, TYJobCache
+from arranger.controllers.tyjob.reconciler import TYJobReconciler
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
@@ -32,8 +32,8 @@ class TYJobController:
         now: the calendar clock.
 
     Attributes:
-        store: what is known.
-        writer: who acts on it.
+        cache: what is known.
+        reconciler: who acts on it.
     """
 
     def __init__(
@@ -42,25 +42,27 @@ class TYJobController:
         *,
         schedulers: Sequence[str] = ("arranger",),
         namespaces: Sequence[str] = (),
-        quiet: float = 0.5,
+        debounce: float = 0.5,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         rng = rng or random.Random()
-        self.store = TYJobStore()
-        self.writer = TYJobWriter(
-            transport, self.store, scheduler=schedulers[0], quiet=quiet, rng=rng, now=now
+        self.cache = TYJobCache()
+        self.reconciler = TYJobReconciler(
+            transport, self.cache, scheduler=schedulers[0], debounce=debounce, rng=rng, now=now
         )
         self._reflectors: list[Reflector[Any]] = [
             Reflector(
                 transport,
                 f"/api/v1/namespaces/{namespace}/{plural}" if namespace else f"/api/v1/{plural}",
                 Decoder(kind),
-                PartSink(self.store, self.writer.turns.look_at, plural, namespace=namespace),
+                OwnedObjectSink(
+                    self.cache, self.reconciler.work_queue.enqueue, plural, namespace=namespace
+                ),
                 rng=rng,
                 query={"labelSelector": TYJOB},
             )
-            for plural, kind in PARTS.items()
+            for plural, kind in OWNED_KINDS.items()
             for namespace in namespaces or [""]
         ]
 
@@ -68,15 +70,18 @@ class TYJobController:
         """Have kopf tell of TYJobs, without keeping anything on them."""
 
         @kopf.on.event("arranger.io", "v1alpha1", "tyjobs", registry=registry)
-        async def changed(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        async def on_tyjob_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
             if type == "DELETED":
                 metadata = body["metadata"]
-                self.store.job_gone(f"{metadata['namespace']}/{metadata['name']}")
+                self.cache.on_job_deleted(f"{metadata['namespace']}/{metadata['name']}")
             else:
-                self.writer.turns.look_at(self.store.job_set(body))
+                self.reconciler.work_queue.enqueue(self.cache.on_job_updated(body))
 
-    def parts(self) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self) -> list[Coroutine[Any, Any, None]]:
         """What is to run beside kopf until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
         synced = [reflector.synced for reflector in self._reflectors]
-        return [self.writer.turns.run(after=synced), *(each.run() for each in self._reflectors)]
+        return [
+            self.reconciler.work_queue.run(caches_synced=synced),
+            *(each.run() for each in self._reflectors),
+        ]

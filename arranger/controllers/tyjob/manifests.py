@@ -35,7 +35,15 @@ from arranger.api.annotations import (
     WORKER_SET,
 )
 from arranger.api.types.queue import QUEUE_NAME
-from arranger.api.types.tyjob import API_VERSION, GANG, LEADER, PLACEMENTS, WORKER, Place, TYJob
+from arranger.api.types.tyjob import (
+    API_VERSION,
+    GANG,
+    LEADER,
+    PLACEMENT_POLICIES,
+    WORKER,
+    Replica,
+    TYJob,
+)
 
 Object = dict[str, Any]
 
@@ -44,7 +52,7 @@ MASTER_PORT: Final = 23456
 #: The leader's container port of this name replaces it.
 PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
-_OF_THE_GANG: Final = (
+_GANG_ANNOTATIONS: Final = (
     GANG_MODE,
     GANG_WAIT,
     GANG_GROUPS,
@@ -53,7 +61,7 @@ _OF_THE_GANG: Final = (
 )
 
 
-def address_name(job: TYJob) -> str:
+def leader_config_map_name(job: TYJob) -> str:
     """The name of the ConfigMap with the leader's address."""
     return f"{job.metadata.name}-leader"
 
@@ -74,13 +82,15 @@ def service(job: TYJob) -> Object:
     }
 
 
-def addresses(job: TYJob, data: dict[str, str]) -> Object:
+def leader_config_map(job: TYJob, data: dict[str, str]) -> Object:
     """The ConfigMap with the leader's address."""
     head = {"apiVersion": "v1", "kind": "ConfigMap"}
-    return {**head, "metadata": _metadata(job, address_name(job)), "data": data}
+    return {**head, "metadata": _metadata(job, leader_config_map_name(job)), "data": data}
 
 
-def pod(job: TYJob, place: Place, *, scheduler: str, leader: str = "", restarts: int = 0) -> Object:
+def pod(
+    job: TYJob, replica: Replica, *, scheduler: str, leader: str = "", restarts: int = 0
+) -> Object:
     """The pod of one place.
 
     Args:
@@ -88,63 +98,63 @@ def pod(job: TYJob, place: Place, *, scheduler: str, leader: str = "", restarts:
         leader: uid of the leader that a worker is for.
         restarts: how often the pod of this place has failed before.
     """
-    template = deepcopy(place.template)
-    spec, said = template["spec"], template.get("metadata") or {}
-    notes = {
-        **(said.get("annotations") or {}),
-        **_gang_notes(job, place),
-        **_scheduling_notes(job),
+    template = deepcopy(replica.template)
+    spec, template_metadata = template["spec"], template.get("metadata") or {}
+    annotations = {
+        **(template_metadata.get("annotations") or {}),
+        **_gang_annotations(job, replica),
+        **_scheduling_annotations(job),
         RESTARTS: str(restarts),
     }
-    if place.role == WORKER:
-        notes[LEADER_UID] = leader
-    labels = {**(said.get("labels") or {}), ROLE: place.role}
-    if place.role == WORKER:
-        labels[WORKER_SET] = place.part
-    metadata = _metadata(job, place.pod)
+    if replica.role == WORKER:
+        annotations[LEADER_UID] = leader
+    labels = {**(template_metadata.get("labels") or {}), ROLE: replica.role}
+    if replica.role == WORKER:
+        labels[WORKER_SET] = replica.set_name
+    metadata = _metadata(job, replica.pod)
     metadata["labels"] = labels | metadata["labels"]
-    metadata["annotations"] = notes
+    metadata["annotations"] = annotations
     spec.setdefault("schedulerName", scheduler)
     # The job restarts what fails, and a leader that ends must stay ended.
     spec.setdefault("restartPolicy", "Never")
-    spec["hostname"], spec["subdomain"] = place.pod, job.metadata.name
-    _share_volumes(job, spec)
+    spec["hostname"], spec["subdomain"] = replica.pod, job.metadata.name
+    _add_job_volumes(job, spec)
     for container in [*spec.get("initContainers", []), *spec["containers"]]:
         env = container.get("env") or []
         own = {variable["name"] for variable in env}
         # First, so that the template's own variables may refer to them; and the template wins.
-        given = [v for v in environment(job, place, leader=leader) if v["name"] not in own]
-        container["env"] = given + env
+        injected = [v for v in environment(job, replica, leader=leader) if v["name"] not in own]
+        container["env"] = injected + env
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def environment(job: TYJob, place: Place, *, leader: str = "") -> list[Object]:
+def environment(job: TYJob, replica: Replica, *, leader: str = "") -> list[Object]:
     """The variables of every container: what PyTorch's ``env://`` and ``torchrun`` read."""
-    if place.role == LEADER:
+    if replica.role == LEADER:
         address: Object = {"fieldRef": {"fieldPath": "status.podIP"}}
     else:
-        address = {"configMapKeyRef": {"name": address_name(job), "key": leader}}
-    least, most = 1 + job.asked.min_workers_num, len(job.places)
-    host, port = f"{job.places[0].pod}.{job.metadata.name}", str(_port(job))
-    texts = {
+        address = {"configMapKeyRef": {"name": leader_config_map_name(job), "key": leader}}
+    least, most = 1 + job.valid_spec.min_workers_num, len(job.replicas)
+    host, port = f"{job.replicas[0].pod}.{job.metadata.name}", str(_port(job))
+    values = {
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
         "WORLD_SIZE": str(most),
-        "RANK": str(place.rank),
+        "RANK": str(replica.rank),
         "PET_NNODES": str(most) if least == most else f"{least}:{most}",
         "PET_NPROC_PER_NODE": "auto",
-        "PET_NODE_RANK": str(place.rank),
+        "PET_NODE_RANK": str(replica.rank),
         "PET_MASTER_ADDR": host,
         "PET_MASTER_PORT": port,
     }
     if least != most:
         # Only a rendezvous that may start with fewer understands a range of nodes.
-        texts |= {
+        values |= {
             "PET_RDZV_BACKEND": "c10d",
             "PET_RDZV_ENDPOINT": f"{host}:{port}",
             "PET_RDZV_ID": job.metadata.uid,
         }
-    known = [{"name": name, "value": text} for name, text in texts.items()]
+    known = [{"name": name, "value": text} for name, text in values.items()]
     return [{"name": "ARRANGER_LEADER_ADDRESS", "valueFrom": address}, *known]
 
 
@@ -164,7 +174,7 @@ def _metadata(job: TYJob, name: str) -> Object:
     }
 
 
-def _gang_notes(job: TYJob, place: Place) -> dict[str, str]:
+def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     """What makes the pods a gang: a bundle of the leader and one of the workers.
 
     One number alone would let workers start without their leader. That over all bundles keeps
@@ -172,44 +182,46 @@ def _gang_notes(job: TYJob, place: Place) -> dict[str, str]:
     """
     if GANG not in job.policies:
         return {}
-    workers = job.asked.min_workers_num
-    said = {key: job.metadata.annotations[key] for key in _OF_THE_GANG if _says(job, key)}
+    workers = job.valid_spec.min_workers_num
+    inherited = {
+        key: job.metadata.annotations[key] for key in _GANG_ANNOTATIONS if _has_annotation(job, key)
+    }
     return {
         # Whoever takes the place of a lost worker counts with those that run.
         GANG_MATCH: "waiting-and-running",
-        **said,
+        **inherited,
         BUNDLE_GANG: job.metadata.name,
-        BUNDLE_NAME: place.role,
-        BUNDLE_MIN: "1" if place.role == LEADER else str(workers),
+        BUNDLE_NAME: replica.role,
+        BUNDLE_MIN: "1" if replica.role == LEADER else str(workers),
         GANG_MIN: str(1 + workers),
     }
 
 
-def _says(job: TYJob, key: str) -> bool:
+def _has_annotation(job: TYJob, key: str) -> bool:
     return key in job.metadata.annotations
 
 
-def _scheduling_notes(job: TYJob) -> dict[str, str]:
-    notes = {QUEUE_NAME: job.asked.queue, JOB_PRIORITY: str(job.asked.priority)}
-    if order := job.asked.scheduler_policy.job_queue_policy:
-        notes[JOB_QUEUE_POLICY] = order
-    placement = [policy for policy in job.policies if policy in PLACEMENTS]
+def _scheduling_annotations(job: TYJob) -> dict[str, str]:
+    annotations = {QUEUE_NAME: job.valid_spec.queue, JOB_PRIORITY: str(job.valid_spec.priority)}
+    if order := job.valid_spec.scheduler_policy.job_queue_policy:
+        annotations[JOB_QUEUE_POLICY] = order
+    placement = [policy for policy in job.policies if policy in PLACEMENT_POLICIES]
     if placement:
-        notes[PLACEMENT] = ",".join(dict.fromkeys(placement))
-    return notes
+        annotations[PLACEMENT] = ",".join(dict.fromkeys(placement))
+    return annotations
 
 
-def _share_volumes(job: TYJob, spec: Object) -> None:
+def _add_job_volumes(job: TYJob, spec: Object) -> None:
     """The job's volumes, where the template has none of that name."""
     own = {volume.get("name") for volume in spec.get("volumes") or []}
-    shared = [deepcopy(v) for v in job.asked.volumes if v.get("name") not in own]
+    shared = [deepcopy(v) for v in job.valid_spec.volumes if v.get("name") not in own]
     if shared:
         spec["volumes"] = [*(spec.get("volumes") or []), *shared]
 
 
 def _port(job: TYJob) -> int:
     """Where the leader listens for the others."""
-    spec = job.places[0].template["spec"]
+    spec = job.replicas[0].template["spec"]
     ports = [port for container in spec["containers"] for port in container.get("ports") or []]
     named = (p["containerPort"] for p in ports if p.get("name") == PORT_NAME)
     return int(next(named, MASTER_PORT))

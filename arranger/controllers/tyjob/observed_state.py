@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from arranger.api.annotations import LEADER_UID
-from arranger.api.types.tyjob import RankPod, TYJob
+from arranger.api.types.tyjob import TYJob, TYJobPod
 
 Object = dict[str, Any]
 
@@ -23,19 +23,19 @@ RUNNING: Final = "Running"
 RESCHEDULING: Final = "Rescheduling"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-ENDS: Final = frozenset({SUCCEEDED, FAILED})
+TERMINAL_STAGES: Final = frozenset({SUCCEEDED, FAILED})
 
 UNSCHEDULED: Final = "Unscheduled"
 SCHEDULED: Final = "ScheduledSucceed"
 UNSCHEDULABLE: Final = "ScheduledFailed"
-PARTLY: Final = "ScheduledPartly"
+PARTLY_SCHEDULED: Final = "ScheduledPartly"
 
 #: Reason and message, both "" for nothing to say.
-Why = tuple[str, str]
+ReasonMessage = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ObservedState:
     """What there is of one job.
 
     Attributes:
@@ -45,36 +45,40 @@ class World:
         refusal: why the server did not let us write what was needed last; "" for no reason.
     """
 
-    pods: Mapping[str, RankPod] = field(default_factory=dict)
+    pods: Mapping[str, TYJobPod] = field(default_factory=dict)
     service: bool = False
     addresses: Mapping[str, str] | None = None
     refusal: str = ""
 
 
-class Round:
+class Attempt:
     """The pods of a job by their places.
 
     Attributes:
-        last: the pod in the leader's place, in whatever state.
+        leader_pod_any_state: the pod in the leader's place, in whatever state.
         leader: the same while it does its part or will; None otherwise.
         workers: by name; of this leader only.
     """
 
-    def __init__(self, job: TYJob, world: World) -> None:
+    def __init__(self, job: TYJob, observed: ObservedState) -> None:
         self.job = job
-        self.world = world
-        self._spec = job.asked
-        first, *others = job.places
-        self.first = first
-        self.last = world.pods.get(first.pod)
-        self.leader = self.last if self.last is not None and self.last.lives else None
+        self.observed = observed
+        self._spec = job.valid_spec
+        leader_replica, *others = job.replicas
+        self.first = leader_replica
+        self.leader_pod_any_state = observed.pods.get(leader_replica.pod)
+        self.leader = (
+            self.leader_pod_any_state
+            if self.leader_pod_any_state is not None and self.leader_pod_any_state.active
+            else None
+        )
         self.workers = {
             place.pod: pod
             for place in others
-            if (pod := world.pods.get(place.pod)) is not None and self.follows(pod)
+            if (pod := observed.pods.get(place.pod)) is not None and self.belongs_to_leader(pod)
         }
 
-    def follows(self, pod: RankPod) -> bool:
+    def belongs_to_leader(self, pod: TYJobPod) -> bool:
         """Whether a worker was made for this leader."""
         led_by = pod.metadata.annotations.get(LEADER_UID)
         return self.leader is not None and led_by == self.leader.metadata.uid
@@ -85,7 +89,10 @@ class Round:
     def restarts(self) -> int:
         """How often the leader has failed."""
         before = int(self.job.status.get("restarts") or 0)
-        return max(before, self.last.failures if self.last is not None else 0)
+        return max(
+            before,
+            self.leader_pod_any_state.failures if self.leader_pod_any_state is not None else 0,
+        )
 
     @cached_property
     def worker_restarts(self) -> dict[str, int]:
@@ -99,52 +106,56 @@ class Round:
                 counts[name] = max(counts.get(name, 0), pod.failures)
         return dict(sorted(counts.items()))
 
-    def given_up(self, name: str) -> bool:
+    def exceeded_restart_limit(self, name: str) -> bool:
         """Whether a worker has failed too often to be started again."""
         return self.worker_restarts.get(name, 0) > self._spec.restart_limit
 
     @property
-    def failure(self) -> Why | None:
+    def failure_reason(self) -> ReasonMessage | None:
         """Why the job has failed; None while it has not."""
         limit, least = self._spec.restart_limit, self._spec.min_workers_num
         if self.restarts > limit:
-            return "LeaderFailed", f"the leader failed {self.restarts} times; {_limited(limit)}"
+            return "LeaderFailed", f"the leader failed {self.restarts} times; {_limit_text(limit)}"
         if self.leader is not None and (error := self.leader.image_error):
             return "LeaderImage", f"{self.first.pod} cannot get its image: {error}"
-        left = sum(not self.given_up(place.pod) for place in self.job.places[1:])
+        left = sum(not self.exceeded_restart_limit(place.pod) for place in self.job.replicas[1:])
         if left < least:
             text = f"{left} workers have not failed too often and {least} must run"
-            return "WorkersFailed", f"{text}; {_limited(limit)}"
+            return "WorkersFailed", f"{text}; {_limit_text(limit)}"
         if self._timed_out:
-            return "SchedulingFailed", self.unplaced[1] or "the gang ran out of time"
+            return "SchedulingFailed", self.unscheduled_reason[1] or "the gang ran out of time"
         return None
 
     @property
     def _timed_out(self) -> bool:
-        return any(pod.timed_out and pod.lives for pod in self.world.pods.values())
+        return any(pod.timed_out and pod.active for pod in self.observed.pods.values())
 
     # --- how far it is ---------------------------------------------------------------------
 
     @property
-    def active(self) -> list[RankPod]:
+    def active(self) -> list[TYJobPod]:
         """Workers that do their part or will."""
-        return [p for name, p in self.workers.items() if p.lives and not self.given_up(name)]
+        return [
+            p
+            for name, p in self.workers.items()
+            if p.active and not self.exceeded_restart_limit(name)
+        ]
 
     @property
-    def placed(self) -> bool:
+    def is_scheduled(self) -> bool:
         """Whether the leader and enough workers have their nodes."""
         led = self.leader is not None and bool(self.leader.node)
         return led and sum(bool(pod.node) for pod in self.active) >= self._spec.min_workers_num
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the leader runs and enough workers are ready, or through already."""
         leader = self.leader
         runs = leader is not None and leader.status.phase == "Running" and leader.status.pod_ip
-        return bool(runs) and self._through >= self._spec.min_workers_num
+        return bool(runs) and self._ready_count >= self._spec.min_workers_num
 
     @property
-    def _through(self) -> int:
+    def _ready_count(self) -> int:
         return sum(pod.ready or pod.succeeded for pod in self.active)
 
     @property
@@ -153,48 +164,52 @@ class Round:
         if self._timed_out:
             return UNSCHEDULABLE
         nodes = len(self.allocations)
-        if nodes == len(self.job.places):
+        if nodes == len(self.job.replicas):
             return SCHEDULED
-        return PARTLY if nodes else UNSCHEDULED
+        return PARTLY_SCHEDULED if nodes else UNSCHEDULED
 
     @cached_property
     def allocations(self) -> list[Object]:
         """Which node each pod of this round has."""
         leaders = [self.leader] if self.leader is not None else []
-        pods = [p for p in (*leaders, *self.workers.values()) if p.node and p.leaving_by is None]
+        pods = [
+            p for p in (*leaders, *self.workers.values()) if p.node and p.deletion_deadline is None
+        ]
         return [{"pod": pod.metadata.name, "node": pod.node} for pod in pods]
 
     # --- why -------------------------------------------------------------------------------
 
     @property
-    def unplaced(self) -> Why:
+    def unscheduled_reason(self) -> ReasonMessage:
         """What the scheduler says of the first pod that it has said something of."""
         leaders = [self.leader] if self.leader is not None else []
         for pod in (*leaders, *self.workers.values()):
-            said = pod.why_unplaced
+            said = pod.unschedulable_condition
             if said is not None:
                 return said.reason, said.message
         return "", ""
 
     @property
-    def unready(self) -> Why:
+    def not_ready_reason(self) -> ReasonMessage:
         """Which workers a job that has its nodes waits for."""
-        total, least = len(self.job.places) - 1, self._spec.min_workers_num
-        return "NotReady", f"{self._through} of {total} workers are ready, {least} must be"
+        total, least = len(self.job.replicas) - 1, self._spec.min_workers_num
+        return "NotReady", f"{self._ready_count} of {total} workers are ready, {least} must be"
 
     @property
-    def surplus(self) -> Why:
+    def missing_nodes_reason(self) -> ReasonMessage:
         """What a running job still has no node for, if anything."""
-        return self.unplaced if len(self.allocations) < len(self.job.places) else ("", "")
+        return (
+            self.unscheduled_reason if len(self.allocations) < len(self.job.replicas) else ("", "")
+        )
 
     @property
-    def loss(self) -> Why:
+    def loss_reason(self) -> ReasonMessage:
         """What a running job has lost; the cause stays as it was found until it runs again."""
         before = self.job.status
         if before.get("stage") == RESCHEDULING and before.get("reason"):
-            message = (self.unready if self.placed else self.unplaced)[1]
+            message = (self.not_ready_reason if self.is_scheduled else self.unscheduled_reason)[1]
             return str(before["reason"]), message or str(before.get("message") or "")
-        if self.last is not None and self.last.failed:
+        if self.leader_pod_any_state is not None and self.leader_pod_any_state.failed:
             return "LeaderFailed", f"{self.first.pod} has failed and is started again"
         if self.leader is None:
             return "LeaderLost", f"{self.first.pod} was evicted, deleted, or lost with its node"
@@ -202,5 +217,5 @@ class Round:
         return "WorkersLost", f"{left} workers are left and {least} must be"
 
 
-def _limited(limit: int) -> str:
+def _limit_text(limit: int) -> str:
     return f"restartLimit is {limit}"

@@ -13,14 +13,14 @@ import structlog
 
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.tyjob import API_VERSION, TYJob
-from arranger.controllers.runtime.events import publish
-from arranger.controllers.runtime.work_queue import Turn, Turns
-from arranger.controllers.tyjob.cache import TYJobStore, is_part_of, read_part
+from arranger.controllers.runtime.events import publish_events
+from arranger.controllers.runtime.work_queue import Result, WorkQueue
+from arranger.controllers.tyjob.cache import TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import (
     Create,
-    DeletePod,
-    Note,
-    TellAddress,
+    DeleteReplicaPod,
+    EventNote,
+    PatchLeaderConfigMap,
     Write,
     plan,
 )
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 _MERGE: Final = "application/merge-patch+json"
 #: Pods of one job made at a time. It begins with one and doubles, as upstream's Jobs do, so that a
 #: refusal that holds for all of them (a quota, a bad template) is heard once and not by thousands.
-_AT_ONCE: Final = 32
+_MAX_BATCH: Final = 32
 
 
 class _StaleError(Exception):
@@ -47,11 +47,11 @@ class _RefusedError(Exception):
     """The server does not want what we write, and its owner should know why."""
 
 
-class _UnwellError(Exception):
+class _ServerUnavailableError(Exception):
     """The server could not take a write."""
 
 
-class TYJobWriter:
+class TYJobReconciler:
     """Makes what belongs to TYJobs what their plans say.
 
     Args:
@@ -60,55 +60,55 @@ class TYJobWriter:
         now: the calendar clock.
 
     Attributes:
-        turns: whose turn it is.
+        work_queue: whose turn it is.
     """
 
     def __init__(
         self,
         transport: Transport,
-        store: TYJobStore,
+        cache: TYJobCache,
         *,
         scheduler: str = "arranger",
-        quiet: float = 0.5,
+        debounce: float = 0.5,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         rng = rng or random.Random()
         self._transport = transport
-        self._store = store
+        self._cache = cache
         self._scheduler = scheduler
         self._now = now
-        self._events = EventRecorder("tyjobs", rng=rng, wall=now)
-        self.turns = Turns(self._visit, quiet=quiet, rng=rng)
+        self._events = EventRecorder("tyjobs", rng=rng, clock=now)
+        self.work_queue = WorkQueue(self._reconcile, debounce=debounce, rng=rng)
 
-    async def _visit(self, key: str) -> Turn | float:
-        job = self._store.job(key)
+    async def _reconcile(self, key: str) -> Result | float:
+        job = self._cache.job(key)
         if job is None:
-            return Turn.DONE
+            return Result.DONE
         try:
-            return await self._carry_out(job)
+            return await self._execute(job)
         except _StaleError:
-            return Turn.AGAIN
+            return Result.REQUEUE
         except _RefusedError as error:
             log.warning("tyjob.refused", job=key, message=str(error))
-            self._store.refused(job, str(error))
-            return Turn.LATER
-        except (_UnwellError, TransportError, msgspec.MsgspecError) as error:
+            self._cache.set_refusal(job, str(error))
+            return Result.BACKOFF
+        except (_ServerUnavailableError, TransportError, msgspec.MsgspecError) as error:
             log.info("tyjob.write_failed", job=key, error=str(error))
-            return Turn.LATER
+            return Result.BACKOFF
         finally:
-            await self._publish()
+            await self._publish_events()
 
-    async def _carry_out(self, job: TYJob) -> Turn | float:
-        planned = plan(job, self._store.world(job), self._now(), scheduler=self._scheduler)
+    async def _execute(self, job: TYJob) -> Result | float:
+        planned = plan(job, self._cache.observed_state(job), self._now(), scheduler=self._scheduler)
         if planned.status:
             await self._write_status(job, planned.status)
-            for note in planned.notes:
-                self._tell(job, note)
+            for note in planned.events:
+                self._record_event(job, note)
         made = await self._write_all(job, planned.writes)
         if planned.status or made:
-            return Turn.AGAIN  # what we know now may ask for more
-        return Turn.DONE if planned.again is None else planned.again
+            return Result.REQUEUE  # what we know now may ask for more
+        return Result.DONE if planned.requeue_after is None else planned.requeue_after
 
     async def _write_status(self, job: TYJob, status: Object) -> None:
         # Only upon what we have seen: whoever else has written it has decided something.
@@ -116,11 +116,11 @@ class TYJobWriter:
         body = {"metadata": meta, "status": status}
         answer = await self._send("PATCH", f"{_job_path(job)}/status", body, _MERGE)
         if answer.status in (404, 409):
-            await self._read_again(job)
+            await self._refresh(job)
             raise _StaleError
-        self._store.job_set(msgspec.json.decode(_good(answer)))
+        self._cache.on_job_updated(msgspec.json.decode(_body_or_raise(answer)))
 
-    async def _read_again(self, job: TYJob) -> None:
+    async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
 
         Raises:
@@ -128,10 +128,10 @@ class TYJobWriter:
         """
         answer = await self._send("GET", _job_path(job))
         if answer.status == 404:
-            self._store.job_gone(job.key)
+            self._cache.on_job_deleted(job.key)
             raise _StaleError
-        body = msgspec.json.decode(_good(answer))
-        self._store.job_set(body)
+        body = msgspec.json.decode(_body_or_raise(answer))
+        self._cache.on_job_updated(body)
         if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
             raise _StaleError
 
@@ -142,26 +142,28 @@ class TYJobWriter:
         pods: list[Create] = []
         for write in writes:
             match write:
-                case DeletePod():
+                case DeleteReplicaPod():
                     await self._delete(job, write)
-                case TellAddress(name, data):
+                case PatchLeaderConfigMap(name, data):
                     path = f"{_collection(job, 'configmaps')}/{name}"
                     answer = await self._send("PATCH", path, {"data": data}, _MERGE)
                     if answer.status != 404:  # the watch will tell
-                        self._store.part_set("configmaps", read_part("configmaps", _good(answer)))
+                        self._cache.on_owned_updated(
+                            "configmaps", decode_owned("configmaps", _body_or_raise(answer))
+                        )
                 case Create("pods"):
                     pods.append(write)
                 case Create():
                     await self._create(job, write)
         if pods:
             await self._create_pods(job, pods)
-        cleared = self._store.refused(job, "")
+        cleared = self._cache.set_refusal(job, "")
         return cleared or any(isinstance(write, Create) for write in writes)
 
     async def _create_pods(self, job: TYJob, pods: list[Create]) -> None:
         # A job that was deleted or has ended meanwhile must not start again. Somebody else may
         # have made it so, and news of jobs and of pods come in any order.
-        await self._read_again(self._store.job(job.key) or job)
+        await self._refresh(self._cache.job(job.key) or job)
         batch = 1
         while pods:
             now, pods = pods[:batch], pods[batch:]
@@ -171,7 +173,7 @@ class TYJobWriter:
             for error in results:
                 if isinstance(error, BaseException):
                     raise error
-            batch = min(2 * batch, _AT_ONCE)
+            batch = min(2 * batch, _MAX_BATCH)
 
     async def _create(self, job: TYJob, write: Create) -> None:
         collection, name = _collection(job, write.plural), write.manifest["metadata"]["name"]
@@ -184,19 +186,19 @@ class TYJobWriter:
         if answer.status in (400, 403, 422):
             message = parse_status(answer.body, answer.status).message
             raise _RefusedError(f"{write.plural} {name}: {message}")
-        part = read_part(write.plural, _good(answer))
-        if not is_part_of(part, job):
+        part = decode_owned(write.plural, _body_or_raise(answer))
+        if not is_owned_by(part, job):
             raise _RefusedError(f"{write.plural} {name}: exists and is not of this job")
-        self._store.part_set(write.plural, part)
+        self._cache.on_owned_updated(write.plural, part)
 
-    async def _delete(self, job: TYJob, write: DeletePod) -> None:
+    async def _delete(self, job: TYJob, write: DeleteReplicaPod) -> None:
         options: Object = {"preconditions": {"uid": write.uid}}
         if write.force:
             options["gracePeriodSeconds"] = 0
         answer = await self._send("DELETE", f"{_collection(job, 'pods')}/{write.name}", options)
         # Gone, or another one has its name: either way this one is not there any more.
         if answer.status not in (404, 409):
-            _good(answer)
+            _body_or_raise(answer)
 
     # --- talking ---------------------------------------------------------------------------
 
@@ -210,27 +212,27 @@ class TYJobWriter:
         encoded = None if body is None else msgspec.json.encode(body)
         return await self._transport.request(method, path, body=encoded, content_type=content_type)
 
-    def _tell(self, job: TYJob, note: Note) -> None:
-        log.info("tyjob.news", job=job.key, reason=note.reason, note=note.text)
+    def _record_event(self, job: TYJob, note: EventNote) -> None:
+        log.info("tyjob.news", job=job.key, reason=note.reason, note=note.message)
         meta = job.metadata
         event = PublishEvent(
             regarding=ObjectRef(API_VERSION, "TYJob", meta.namespace, meta.name, meta.uid),
             reason=note.reason,
             action="Reconcile",
-            note=note.text,
+            note=note.message,
             type="Warning" if note.warning else "Normal",
             related=ObjectRef("v1", "Pod", meta.namespace, note.pod) if note.pod else None,
             controller="arranger-controllers",
         )
         self._events.record(event, asyncio.get_running_loop().time())
 
-    async def _publish(self) -> None:
+    async def _publish_events(self) -> None:
         """Send the Events that wait; best effort."""
         self._events.tick(asyncio.get_running_loop().time())
-        await publish(self._events, self._transport, about="tyjob")
+        await publish_events(self._events, self._transport, log_prefix="tyjob")
 
 
-def _good(answer: Response) -> bytes:
+def _body_or_raise(answer: Response) -> bytes:
     """The body of a success.
 
     Raises:
@@ -238,7 +240,7 @@ def _good(answer: Response) -> bytes:
     """
     if answer.status >= 300:
         status = parse_status(answer.body, answer.status)
-        raise _UnwellError(f"{status.code} {status.message}")
+        raise _ServerUnavailableError(f"{status.code} {status.message}")
     return answer.body
 
 

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from arranger.api.types.tyjob import Place, RankPod, TYJob, problems_of
+from arranger.api.types.tyjob import Replica, TYJob, TYJobPod, validate_tyjob
 from arranger.controllers.gang.status import with_condition
 from arranger.controllers.tyjob import manifests
 from arranger.controllers.tyjob.observed_state import (
-    ENDS,
     FAILED,
     PENDING,
     RESCHEDULING,
     RUNNING,
     STARTING,
     SUCCEEDED,
-    Round,
-    World,
+    TERMINAL_STAGES,
+    Attempt,
+    ObservedState,
 )
 from arranger.kube.client.timestamps import second_time
 
@@ -33,10 +33,10 @@ Object = dict[str, Any]
 
 #: How long a pod may take to go after its grace. Then its node is taken for dead, as its kubelet
 #: would have confirmed, and the pod is removed so that its place can be filled.
-PATIENCE: Final = timedelta(seconds=60)
+FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 
 #: What is told of a stage that has nothing to say for itself.
-_ABOUT: Final = {
+_STAGE_MESSAGES: Final = {
     PENDING: "its pods wait for nodes",
     RUNNING: "its leader runs and enough workers are ready",
 }
@@ -51,7 +51,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeleteReplicaPod:
     """Delete one incarnation of a pod; ``force`` when its kubelet does not confirm it."""
 
     name: str
@@ -60,43 +60,45 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
-class TellAddress:
+class PatchLeaderConfigMap:
     """Merge this into the data of the job's ConfigMap; None removes a key."""
 
     name: str
     data: dict[str, str | None]
 
 
-Write = Create | DeletePod | TellAddress
+Write = Create | DeleteReplicaPod | PatchLeaderConfigMap
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EventNote:
     """Something to tell the job's owner as an Event; ``pod`` is the one it is about, if any."""
 
     reason: str
-    text: str
+    message: str
     warning: bool = False
     pod: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TYJobPlan:
     """What is to be written: the status first, then the rest in this order.
 
     Attributes:
         status: a merge patch; empty where all is right.
-        notes: to be told once the status has been written.
-        again: seconds after which to look again though nothing has happened.
+        events: to be told once the status has been written.
+        requeue_after: seconds after which to look again though nothing has happened.
     """
 
     status: Object = field(default_factory=dict)
     writes: tuple[Write, ...] = ()
-    notes: tuple[Note, ...] = ()
-    again: float | None = None
+    events: tuple[EventNote, ...] = ()
+    requeue_after: float | None = None
 
 
-def plan(job: TYJob, world: World, now: datetime, *, scheduler: str = "arranger") -> Plan:
+def plan(
+    job: TYJob, observed: ObservedState, now: datetime, *, scheduler: str = "arranger"
+) -> TYJobPlan:
     """What to write about a job; nothing once it is right.
 
     Args:
@@ -104,65 +106,75 @@ def plan(job: TYJob, world: World, now: datetime, *, scheduler: str = "arranger"
     """
     before = job.status
     if job.metadata.deletion_timestamp is not None:
-        return Plan()  # the garbage collector removes what the job owns
-    if before.get("stage") in ENDS:
-        return Plan(writes=tuple(_clean(job, world)))
+        return TYJobPlan()  # the garbage collector removes what the job owns
+    if before.get("stage") in TERMINAL_STAGES:
+        return TYJobPlan(writes=tuple(_clean_up(job, observed)))
     writes: list[Write] = []
     wait: float | None = None
-    if problems := problems_of(job):
-        status = _refused(job, "; ".join(problems), now)
+    if problems := validate_tyjob(job):
+        status = _invalid_status(job, "; ".join(problems), now)
     else:
-        current = Round(job, world)
+        current = Attempt(job, observed)
         status = _status(current, next_stage(before.get("stage", ""), current), now)
-        if status["stage"] not in ENDS:  # those are cleaned up when that is written
-            writes, wait = _overdue(world.pods.values(), now)
-            writes += _missing(current, scheduler)
+        if status["stage"] not in TERMINAL_STAGES:  # those are cleaned up when that is written
+            writes, wait = _force_delete_overdue(observed.pods.values(), now)
+            writes += _missing_objects(current, scheduler)
     patch = {name: value for name, value in status.items() if before.get(name) != value}
-    return Plan(patch, tuple(writes), tuple(_notes(job, patch)), wait)
+    return TYJobPlan(patch, tuple(writes), tuple(_event_notes(job, patch)), wait)
 
 
-def next_stage(stage: str, current: Round) -> tuple[str, str, str]:
+def next_stage(stage: str, current: Attempt) -> tuple[str, str, str]:
     """Stage, reason and message; one edge of the machine at a time.
 
     The ends are not left again. Pending → Starting when the gang has its nodes; → Running when
     enough workers are ready; → Rescheduling when fewer are left than must be, until they are back.
     """
-    if current.job.asked.terminating:
+    if current.job.valid_spec.terminating:
         return SUCCEEDED, "Terminated", "spec.terminating was set"
-    if current.last is not None and current.last.succeeded:
+    if current.leader_pod_any_state is not None and current.leader_pod_any_state.succeeded:
         return SUCCEEDED, "LeaderSucceeded", f"{current.first.pod} has ended well"
-    if why := current.failure:
+    if why := current.failure_reason:
         return FAILED, *why
     if stage == RUNNING:
-        return (RUNNING, *current.surplus) if current.placed else (RESCHEDULING, *current.loss)
-    if stage in (STARTING, RESCHEDULING) and current.ready:
-        return RUNNING, *current.surplus
+        return (
+            (RUNNING, *current.missing_nodes_reason)
+            if current.is_scheduled
+            else (RESCHEDULING, *current.loss_reason)
+        )
+    if stage in (STARTING, RESCHEDULING) and current.is_ready:
+        return RUNNING, *current.missing_nodes_reason
     if stage == RESCHEDULING:
-        return RESCHEDULING, *current.loss
-    if stage == STARTING or current.placed:
-        return STARTING, *(current.unready if current.placed else current.unplaced)
-    return PENDING, *current.unplaced
+        return RESCHEDULING, *current.loss_reason
+    if stage == STARTING or current.is_scheduled:
+        return STARTING, *(
+            current.not_ready_reason if current.is_scheduled else current.unscheduled_reason
+        )
+    return PENDING, *current.unscheduled_reason
 
 
 # --- status -------------------------------------------------------------------------------------
 
 
-def _status(current: Round, decided: tuple[str, str, str], now: datetime) -> Object:
+def _status(current: Attempt, decided: tuple[str, str, str], now: datetime) -> Object:
     """The whole status; None for a field that must not be there."""
     stage, reason, message = decided
-    if current.world.refusal and stage not in ENDS and not reason:
-        reason, message = "Refused", current.world.refusal
+    if current.observed.refusal and stage not in TERMINAL_STAGES and not reason:
+        reason, message = "Refused", current.observed.refusal
     before, stamp, leader = current.job.status, second_time(now), current.leader
     conditions = list(before.get("conditions") or ())
-    if current.world.refusal:
-        said = ("Valid", "False", "Refused", current.world.refusal)
+    if current.observed.refusal:
+        said = ("Valid", "False", "Refused", current.observed.refusal)
         conditions = with_condition(conditions, said, stamp)
     elif any(c.get("type") == "Valid" for c in conditions):
         conditions = with_condition(conditions, ("Valid", "True", "Accepted", ""), stamp)
-    why = current.unplaced
-    placed = ("True", "Scheduled", "") if current.placed else ("False", why[0] or "Waiting", why[1])
+    why = current.unscheduled_reason
+    placed = (
+        ("True", "Scheduled", "")
+        if current.is_scheduled
+        else ("False", why[0] or "Waiting", why[1])
+    )
     conditions = with_condition(conditions, ("Scheduled", *placed), stamp)
-    if stage in ENDS:
+    if stage in TERMINAL_STAGES:
         conditions = with_condition(conditions, (stage, "True", reason, message), stamp)
     return {
         "stage": stage,
@@ -170,18 +182,18 @@ def _status(current: Round, decided: tuple[str, str, str], now: datetime) -> Obj
         "restarts": current.restarts,
         "workerRestarts": current.worker_restarts or None,
         "leaderAddress": (leader.status.pod_ip or None) if leader is not None else None,
-        "totalWorkers": len(current.job.places) - 1,
+        "totalWorkers": len(current.job.replicas) - 1,
         "readyWorkers": sum(pod.ready for pod in current.active),
         "allocations": current.allocations or None,
         "startTime": before.get("startTime") or (stamp if stage == RUNNING else None),
-        "completionTime": stamp if stage in ENDS else None,
+        "completionTime": stamp if stage in TERMINAL_STAGES else None,
         "reason": reason or None,
         "message": message or None,
         "conditions": conditions,
     }
 
 
-def _refused(job: TYJob, problem: str, now: datetime) -> Object:
+def _invalid_status(job: TYJob, problem: str, now: datetime) -> Object:
     """Of a job that cannot be run as it is; its pods stay as they are until it is corrected."""
     said = ("Valid", "False", "Invalid", problem)
     return {
@@ -194,25 +206,25 @@ def _refused(job: TYJob, problem: str, now: datetime) -> Object:
     }
 
 
-def _notes(job: TYJob, patch: Object) -> Iterable[Note]:
+def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
     """What a change of the status is worth telling."""
     before = job.status
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
         if refused and condition not in (before.get("conditions") or ()):
-            yield Note(f"{condition['reason']}TYJob", condition["message"], warning=True)
+            yield EventNote(f"{condition['reason']}TYJob", condition["message"], warning=True)
     if patch.get("restarts", 0) > (before.get("restarts") or 0):
-        leader = job.places[0].pod
+        leader = job.replicas[0].pod
         failed = f"{leader} has failed, for the {_ordinal(patch['restarts'])} time"
-        yield Note("LeaderFailed", failed, warning=True, pod=leader)
+        yield EventNote("LeaderFailed", failed, warning=True, pod=leader)
     counted = before.get("workerRestarts") or {}
     for name, number in (patch.get("workerRestarts") or {}).items():
         if number > counted.get(name, 0):
             failed = f"{name} has failed, for the {_ordinal(number)} time"
-            yield Note("WorkerFailed", failed, warning=True, pod=name)
+            yield EventNote("WorkerFailed", failed, warning=True, pod=name)
     if stage := patch.get("stage"):
-        text = str(patch.get("message") or _ABOUT.get(stage, stage))
-        yield Note(stage, text, warning=stage in (RESCHEDULING, FAILED))
+        text = str(patch.get("message") or _STAGE_MESSAGES.get(stage, stage))
+        yield EventNote(stage, text, warning=stage in (RESCHEDULING, FAILED))
 
 
 def _ordinal(number: int) -> str:
@@ -222,72 +234,81 @@ def _ordinal(number: int) -> str:
 # --- pods and what belongs to them --------------------------------------------------------------
 
 
-def _missing(current: Round, scheduler: str) -> list[Write]:
+def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
     """What the job lacks, and the pods that are too many."""
-    job, pods = current.job, current.world.pods
+    job, pods = current.job, current.observed.pods
     leader, first = current.leader, current.first
 
-    def pod(place: Place) -> Create:
+    def pod(replica: Replica) -> Create:
         counts = {first.pod: current.restarts, **current.worker_restarts}
         uid = leader.metadata.uid if leader is not None else ""
         made = manifests.pod(
-            job, place, scheduler=scheduler, leader=uid, restarts=counts.get(place.pod, 0)
+            job, replica, scheduler=scheduler, leader=uid, restarts=counts.get(replica.pod, 0)
         )
         return Create("pods", made)
 
     writes: list[Write] = []
-    if not current.world.service:
+    if not current.observed.service:
         writes.append(Create("services", manifests.service(job)))
     if leader is None:
         # Members of the last round that are still there would let the leader start without others.
         writes += _delete(pods.values())
         return writes if pods else [*writes, pod(first)]
-    writes += _tell_address(current, leader)
-    for place in job.places[1:]:
+    writes += _sync_leader_address(current, leader)
+    for place in job.replicas[1:]:
         there = pods.get(place.pod)
         if there is None:
-            if not current.given_up(place.pod):
+            if not current.exceeded_restart_limit(place.pod):
                 writes.append(pod(place))
-        elif not (current.follows(there) and (there.lives or current.given_up(place.pod))):
+        elif not (
+            current.belongs_to_leader(there)
+            and (there.active or current.exceeded_restart_limit(place.pod))
+        ):
             writes += _delete([there])
-    places = {place.pod for place in job.places}
+    places = {place.pod for place in job.replicas}
     return [*writes, *_delete(there for name, there in pods.items() if name not in places)]
 
 
-def _tell_address(current: Round, leader: RankPod) -> list[Write]:
+def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
     """Let the workers have the leader's address."""
-    told, wanted = current.world.addresses, {leader.metadata.uid: leader.status.pod_ip}
-    if not leader.status.pod_ip or told == wanted:
+    current_data, desired = current.observed.addresses, {leader.metadata.uid: leader.status.pod_ip}
+    if not leader.status.pod_ip or current_data == desired:
         return []
-    if told is None:
-        return [Create("configmaps", manifests.addresses(current.job, wanted))]
-    forgotten = dict.fromkeys(told)
-    return [TellAddress(manifests.address_name(current.job), {**forgotten, **wanted})]
+    if current_data is None:
+        return [Create("configmaps", manifests.leader_config_map(current.job, desired))]
+    forgotten = dict.fromkeys(current_data)
+    return [
+        PatchLeaderConfigMap(
+            manifests.leader_config_map_name(current.job), {**forgotten, **desired}
+        )
+    ]
 
 
-def _clean(job: TYJob, world: World) -> list[Write]:
+def _clean_up(job: TYJob, observed: ObservedState) -> list[Write]:
     """The pods that an ended job does not keep."""
     policy = job.spec.clean_pod_policy if job.spec is not None else "None"
     if policy == "None":
         return []
-    return _delete(pod for pod in world.pods.values() if policy == "All" or not pod.ended)
+    return _delete(pod for pod in observed.pods.values() if policy == "All" or not pod.terminal)
 
 
-def _delete(pods: Iterable[RankPod]) -> list[Write]:
+def _delete(pods: Iterable[TYJobPod]) -> list[Write]:
     """Delete those that nobody has deleted yet."""
-    going = (pod.metadata for pod in pods if pod.leaving_by is None)
-    return [DeletePod(metadata.name, metadata.uid) for metadata in going]
+    going = (pod.metadata for pod in pods if pod.deletion_deadline is None)
+    return [DeleteReplicaPod(metadata.name, metadata.uid) for metadata in going]
 
 
-def _overdue(pods: Iterable[RankPod], now: datetime) -> tuple[list[Write], float | None]:
+def _force_delete_overdue(
+    pods: Iterable[TYJobPod], now: datetime
+) -> tuple[list[Write], float | None]:
     """Remove pods that should have gone by now; and seconds until another may be such a one."""
     writes: list[Write] = []
     waits: list[float] = []
     for pod in pods:
-        if pod.leaving_by is not None:
-            wait = (pod.leaving_by + PATIENCE - now).total_seconds()
+        if pod.deletion_deadline is not None:
+            wait = (pod.deletion_deadline + FORCE_DELETE_AFTER - now).total_seconds()
             if wait > 0:
                 waits.append(wait)
             else:
-                writes.append(DeletePod(pod.metadata.name, pod.metadata.uid, force=True))
+                writes.append(DeleteReplicaPod(pod.metadata.name, pod.metadata.uid, force=True))
     return writes, min(waits, default=None)

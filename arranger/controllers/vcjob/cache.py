@@ -1,6 +1,6 @@
 """All Jobs of one cluster with their pods and PodGroups, in memory.
 
-Fed with events and with the answers to our own writes; :meth:`JobLedger.view` gives one job with
+Fed with events and with the answers to our own writes; :meth:`JobCache.snapshot` gives one job with
 all that belongs to it. Methods that take events return the names of the jobs to look at again.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.core import ObjectMeta, OwnerReference
-from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, place_of
-from arranger.controllers.vcjob.controlled_resources import Place
-from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
-from arranger.kube.watch.reflector import newer
+from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
+from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
+from arranger.kube.watch.reflector import is_newer
 
 Object = dict[str, Any]
 
@@ -30,18 +30,18 @@ class _Record:
     name: str
     job: VolcanoJob | None = None
     written: Object = field(default_factory=dict)
-    pods: dict[Place, JobPod] = field(default_factory=dict)
-    gone: set[Place] = field(default_factory=set)
-    groups: dict[str, SeenGroup] = field(default_factory=dict)
-    made: dict[str, str] = field(default_factory=dict)
+    pods: dict[TaskIndex, JobPod] = field(default_factory=dict)
+    confirmed_empty: set[TaskIndex] = field(default_factory=set)
+    pod_groups: dict[str, ObservedPodGroup] = field(default_factory=dict)
+    created: dict[str, str] = field(default_factory=dict)
     refusal: str | None = None
 
     @property
     def empty(self) -> bool:
-        return self.job is None and not self.pods and not self.groups
+        return self.job is None and not self.pods and not self.pod_groups
 
 
-class JobLedger:
+class JobCache:
     """See the module.
 
     Args:
@@ -56,7 +56,7 @@ class JobLedger:
 
     # --- jobs ------------------------------------------------------------------------------
 
-    def job_set(self, body: Mapping[str, Any]) -> set[str]:
+    def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A Job was added or edited, or is the answer to a write of ours.
 
         Raises:
@@ -64,11 +64,11 @@ class JobLedger:
         """
         job = msgspec.convert(dict(body), VolcanoJob, strict=False)
         if job.spec.scheduler_name not in ("", *self.schedulers):
-            return self.job_gone(job.name)
+            return self.on_job_deleted(job.name)
         uid = job.metadata.uid
         earlier = self._uids.get(job.name)
         if earlier not in (None, uid):
-            self.job_gone(job.name)
+            self.on_job_deleted(job.name)
         record = self._record(uid, job.name)
         if record.job is not None and _is_stale(job.metadata, record.job.metadata):
             return set()
@@ -76,35 +76,35 @@ class JobLedger:
         record.job, record.written = job, dict(body.get("status") or {})
         return {job.name}
 
-    def job_gone(self, name: str) -> set[str]:
+    def on_job_deleted(self, name: str) -> set[str]:
         """A Job was deleted."""
         uid = self._uids.pop(name, None)
         if uid is not None:
             self._records[uid].job = None
-            self._tidy(uid)
+            self._drop_if_empty(uid)
         return set()
 
     # --- pods ------------------------------------------------------------------------------
 
-    def pods_replaced(self, pods: Iterable[JobPod], *, namespace: str = "") -> set[str]:
+    def on_pods_replaced(self, pods: Iterable[JobPod], *, namespace: str = "") -> set[str]:
         """These are all pods there are (of one namespace)."""
         pods = list(pods)
         names: set[str] = set()
-        there: defaultdict[str, set[Place]] = defaultdict(set)
+        there: defaultdict[str, set[TaskIndex]] = defaultdict(set)
         for pod in pods:
-            names |= self.pod_set(pod)
-            if found := _belongs(pod):
+            names |= self.on_pod_updated(pod)
+            if found := _owner_and_index(pod):
                 there[found[0]].add(found[1])
         prefix = f"{namespace}/" if namespace else ""
         for uid, record in list(self._records.items()):
             if record.name.startswith(prefix):
                 for place in record.pods.keys() - there[uid]:
-                    names |= self._lose(uid, place)
+                    names |= self._remove_pod(uid, place)
         return names
 
-    def pod_set(self, pod: JobPod) -> set[str]:
+    def on_pod_updated(self, pod: JobPod) -> set[str]:
         """A pod was added or edited."""
-        found = _belongs(pod)
+        found = _owner_and_index(pod)
         if found is None:
             return set()
         uid, place, name = found
@@ -113,46 +113,46 @@ class JobLedger:
         if known is not None and _is_stale(pod.metadata, known.metadata):
             return set()
         record.pods[place] = pod
-        record.gone.discard(place)
-        return self._concerns(record)
+        record.confirmed_empty.discard(place)
+        return self._affected(record)
 
-    def pod_gone(self, pod: JobPod) -> set[str]:
+    def on_pod_deleted(self, pod: JobPod) -> set[str]:
         """A pod was deleted."""
-        found = _belongs(pod)
+        found = _owner_and_index(pod)
         if found is None or found[0] not in self._records:
             return set()
         known = self._records[found[0]].pods.get(found[1])
         if known is None or known.metadata.uid != pod.metadata.uid:
             return set()  # another one has its place already
-        return self._lose(found[0], found[1])
+        return self._remove_pod(found[0], found[1])
 
-    def confirmed(self, name: str, place: Place) -> None:
+    def confirm_empty(self, name: str, index: TaskIndex) -> None:
         """The server has said that there is no pod of this job in this place."""
-        self._records[self._uids[name]].gone.add(place)
+        self._records[self._uids[name]].confirmed_empty.add(index)
 
-    def _lose(self, uid: str, place: Place) -> set[str]:
+    def _remove_pod(self, uid: str, index: TaskIndex) -> set[str]:
         record = self._records[uid]
-        record.pods.pop(place, None)
-        record.gone.add(place)
-        self._tidy(uid)
-        return self._concerns(record)
+        record.pods.pop(index, None)
+        record.confirmed_empty.add(index)
+        self._drop_if_empty(uid)
+        return self._affected(record)
 
     # --- PodGroups -------------------------------------------------------------------------
 
-    def group_set(self, body: Mapping[str, Any]) -> set[str]:
+    def on_pod_group_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
 
         Raises:
             msgspec.ValidationError: it is none.
         """
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
-        owner = _controller(meta.owner_references)
+        owner = _owning_job(meta.owner_references)
         if owner is None:
             return set()
         record = self._record(owner.uid, f"{meta.namespace}/{owner.name}")
         status = body.get("status") or {}
         waiting = [c for c in status.get("conditions") or () if c.get("type") == "Unschedulable"]
-        seen = SeenGroup(
+        seen = ObservedPodGroup(
             name=meta.name,
             uid=meta.uid,
             version=meta.resource_version,
@@ -161,47 +161,51 @@ class JobLedger:
             phase=status.get("phase") or "",
             message=waiting[-1].get("message", "") if waiting else "",
         )
-        known = record.groups.get(meta.name)
-        if known is not None and known.uid == seen.uid and not newer(seen.version, known.version):
+        known = record.pod_groups.get(meta.name)
+        if (
+            known is not None
+            and known.uid == seen.uid
+            and not is_newer(seen.version, known.version)
+        ):
             return set()
-        record.groups[meta.name] = seen
-        return self._concerns(record)
+        record.pod_groups[meta.name] = seen
+        return self._affected(record)
 
-    def group_gone(self, body: Mapping[str, Any]) -> set[str]:
+    def on_pod_group_deleted(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup was deleted."""
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
-        owner = _controller(meta.owner_references)
+        owner = _owning_job(meta.owner_references)
         record = self._records.get(owner.uid) if owner else None
-        known = record.groups.get(meta.name) if record else None
+        known = record.pod_groups.get(meta.name) if record else None
         if owner is None or record is None or known is None or known.uid != meta.uid:
             return set()
-        del record.groups[meta.name]
-        self._tidy(owner.uid)
-        return self._concerns(record)
+        del record.pod_groups[meta.name]
+        self._drop_if_empty(owner.uid)
+        return self._affected(record)
 
     # --- asking ----------------------------------------------------------------------------
 
-    def made(self, name: str, what: str, digest: str) -> None:
+    def record_created(self, name: str, what: str, digest: str) -> None:
         """An object that a job needs is there."""
-        self._records[self._uids[name]].made[what] = digest
+        self._records[self._uids[name]].created[what] = digest
 
-    def tried(self, job: VolcanoJob, refusal: str) -> None:
+    def record_refusal(self, job: VolcanoJob, refusal: str) -> None:
         """All that a job needs was made, or this is why not."""
         if record := self._records.get(job.metadata.uid):
             record.refusal = refusal
 
-    def view(self, name: str, now: datetime) -> JobView | None:
+    def snapshot(self, name: str, now: datetime) -> JobSnapshot | None:
         """One job as it is known now; None where there is none of that name."""
         uid = self._uids.get(name)
         record = self._records.get(uid) if uid else None
         if record is None or record.job is None:
             return None
-        return JobView(
+        return JobSnapshot(
             job=record.job,
             pods=dict(record.pods),
-            gone=frozenset(record.gone),
-            groups=dict(record.groups),
-            made=dict(record.made),
+            confirmed_empty=frozenset(record.confirmed_empty),
+            pod_groups=dict(record.pod_groups),
+            created=dict(record.created),
             refusal=record.refusal,
             written=record.written,
             now=now,
@@ -210,19 +214,19 @@ class JobLedger:
     def _record(self, uid: str, name: str) -> _Record:
         return self._records.setdefault(uid, _Record(name))
 
-    def _concerns(self, record: _Record) -> set[str]:
+    def _affected(self, record: _Record) -> set[str]:
         return {record.name} if record.job is not None else set()
 
-    def _tidy(self, uid: str) -> None:
+    def _drop_if_empty(self, uid: str) -> None:
         if self._records[uid].empty:
             del self._records[uid]
 
 
-def _belongs(pod: JobPod) -> tuple[str, Place, str] | None:
+def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:
     """(uid of its job, its place, ``namespace/name`` of the job); None for others' pods."""
     meta = pod.metadata
-    owner = _controller(meta.owner_references)
-    place = place_of(meta.labels, meta.annotations)
+    owner = _owning_job(meta.owner_references)
+    place = task_index(meta.labels, meta.annotations)
     if owner is None or place is None:
         return None
     return owner.uid, place, f"{meta.namespace}/{owner.name}"
@@ -230,10 +234,10 @@ def _belongs(pod: JobPod) -> tuple[str, Place, str] | None:
 
 def _is_stale(meta: ObjectMeta, known: ObjectMeta) -> bool:
     """Whether this is what is known already, or older; another object of the name is neither."""
-    return meta.uid == known.uid and not newer(meta.resource_version, known.resource_version)
+    return meta.uid == known.uid and not is_newer(meta.resource_version, known.resource_version)
 
 
-def _controller(owners: Iterable[OwnerReference]) -> OwnerReference | None:
+def _owning_job(owners: Iterable[OwnerReference]) -> OwnerReference | None:
     """The Job that an object is controlled by."""
     for owner in owners:
         group = owner.api_version.partition("/")[0]

@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 #: (task, index) of a pod.
-Place = tuple[str, int]
+TaskIndex = tuple[str, int]
 #: Task → indices.
-Indices = Mapping[str, frozenset[int]]
+IndexSets = Mapping[str, frozenset[int]]
 
-_SINCE: Final = "pods-since"
+_RESTART_VERSION: Final = "pods-since"
 _SEEN: Final = "pods-seen"
-_DONE: Final = "pods-succeeded"
-_MADE: Final = "made"
-_ASKED: Final = "action"
+_SUCCEEDED: Final = "pods-succeeded"
+_CREATED: Final = "made"
+_LAST_ACTION: Final = "action"
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ControlledResources:
     """One job's memory.
 
     Attributes:
@@ -42,23 +42,23 @@ class Memory:
 
     since: int = 0
     tasks: Mapping[str, int] = field(default_factory=dict)
-    pods: Mapping[Place, int] = field(default_factory=dict)
-    seen: Indices = field(default_factory=dict)
-    done: Indices = field(default_factory=dict)
+    pods: Mapping[TaskIndex, int] = field(default_factory=dict)
+    seen: IndexSets = field(default_factory=dict)
+    done: IndexSets = field(default_factory=dict)
     made: Mapping[str, str] = field(default_factory=dict)
     asked: str = ""
 
     # --- versions --------------------------------------------------------------------------
 
-    def version_of(self, place: Place) -> int:
+    def version_of(self, place: TaskIndex) -> int:
         """The version that the pod in a place must have at least."""
         return max(self.since, self.tasks.get(place[0], 0), self.pods.get(place, 0))
 
-    def restarted(self, version: int) -> Memory:
+    def with_job_restart(self, version: int) -> ControlledResources:
         """All pods are to go, and new ones to come."""
         return replace(self, since=version, tasks={}, pods={}, seen={}, done={})
 
-    def task_restarted(self, version: int, task: str) -> Memory:
+    def with_task_restart(self, version: int, task: str) -> ControlledResources:
         """The same for the pods of a task."""
         return replace(
             self,
@@ -68,86 +68,88 @@ class Memory:
             done={name: found for name, found in self.done.items() if name != task},
         )
 
-    def pod_restarted(self, version: int, place: Place) -> Memory:
+    def with_pod_restart(self, version: int, place: TaskIndex) -> ControlledResources:
         """The same for one pod."""
         return replace(
             self,
             pods={**self.pods, place: version},
-            seen=_without(self.seen, [place]),
-            done=_without(self.done, [place]),
+            seen=_remove(self.seen, [place]),
+            done=_remove(self.done, [place]),
         )
 
     # --- pods ------------------------------------------------------------------------------
 
-    def has_seen(self, place: Place) -> bool:
+    def has_seen(self, place: TaskIndex) -> bool:
         """Whether the pod has existed."""
         return place[1] in self.seen.get(place[0], ())
 
-    def has_done(self, place: Place) -> bool:
+    def has_succeeded(self, place: TaskIndex) -> bool:
         """Whether the pod has succeeded."""
         return place[1] in self.done.get(place[0], ())
 
-    def observed(self, seen: Iterable[Place], done: Iterable[Place]) -> Memory:
+    def with_observed(
+        self, seen: Iterable[TaskIndex], done: Iterable[TaskIndex]
+    ) -> ControlledResources:
         """These exist, and these have succeeded."""
         done = list(done)
-        return replace(self, seen=_with(_with(self.seen, seen), done), done=_with(self.done, done))
+        return replace(self, seen=_add(_add(self.seen, seen), done), done=_add(self.done, done))
 
-    def forgotten(self, places: Iterable[Place]) -> Memory:
+    def without_lost(self, places: Iterable[TaskIndex]) -> ControlledResources:
         """These were lost, and are to be made again."""
-        return replace(self, seen=_without(self.seen, places))
+        return replace(self, seen=_remove(self.seen, places))
 
-    def within(self, replicas: Mapping[str, int]) -> Memory:
+    def limited_to(self, replicas: Mapping[str, int]) -> ControlledResources:
         """Only of pods that the job still has, by task and number."""
         return replace(
             self,
             tasks={name: n for name, n in self.tasks.items() if name in replicas},
             pods={p: n for p, n in self.pods.items() if p[1] < replicas.get(p[0], 0)},
-            seen=_below(self.seen, replicas),
-            done=_below(self.done, replicas),
+            seen=_truncate(self.seen, replicas),
+            done=_truncate(self.done, replicas),
         )
 
     # --- as it is written ------------------------------------------------------------------
 
     @classmethod
-    def read(cls, written: Mapping[str, str]) -> Memory:
+    def parse(cls, written: Mapping[str, str]) -> ControlledResources:
         """What was written; entries that are not ours are passed over."""
         tasks: dict[str, int] = {}
-        pods: dict[Place, int] = {}
+        pods: dict[TaskIndex, int] = {}
         seen: dict[str, frozenset[int]] = {}
         done: dict[str, frozenset[int]] = {}
         made: dict[str, str] = {}
         for key, text in written.items():
             kind, _, rest = key.partition("/")
             task, _, index = rest.partition("/")
-            if kind == _SINCE and index.isdecimal():
-                pods[task, int(index)] = _number(text)
-            elif kind == _SINCE and task and not index:
-                tasks[task] = _number(text)
+            if kind == _RESTART_VERSION and index.isdecimal():
+                pods[task, int(index)] = _parse_int(text)
+            elif kind == _RESTART_VERSION and task and not index:
+                tasks[task] = _parse_int(text)
             elif kind == _SEEN:
-                seen[task] = _numbers(text)
-            elif kind == _DONE:
-                done[task] = _numbers(text)
-            elif kind == _MADE:
+                seen[task] = _parse_ranges(text)
+            elif kind == _SUCCEEDED:
+                done[task] = _parse_ranges(text)
+            elif kind == _CREATED:
                 made[rest] = text
-        since = _number(written.get(_SINCE, ""))
-        return cls(since, tasks, pods, seen, done, made, written.get(_ASKED, ""))
+        since = _parse_int(written.get(_RESTART_VERSION, ""))
+        return cls(since, tasks, pods, seen, done, made, written.get(_LAST_ACTION, ""))
 
-    def write(self) -> dict[str, str]:
-        """As :meth:`read` reads it."""
-        written = {_SINCE: str(self.since)}
-        written |= {f"{_SINCE}/{task}": str(n) for task, n in self.tasks.items()}
-        written |= {f"{_SINCE}/{task}/{i}": str(n) for (task, i), n in self.pods.items()}
-        for kind, found in ((_SEEN, self.seen), (_DONE, self.done)):
-            written |= {f"{kind}/{task}": _text(n) for task, n in found.items() if n}
-        written |= {f"{_MADE}/{name}": digest for name, digest in self.made.items()}
-        return written | ({_ASKED: self.asked} if self.asked else {})
+    def to_dict(self) -> dict[str, str]:
+        """As :meth:`decode_object` reads it."""
+        written = {_RESTART_VERSION: str(self.since)}
+        written |= {f"{_RESTART_VERSION}/{task}": str(n) for task, n in self.tasks.items()}
+        written |= {f"{_RESTART_VERSION}/{task}/{i}": str(n) for (task, i), n in self.pods.items()}
+        for kind, found in ((_SEEN, self.seen), (_SUCCEEDED, self.done)):
+            written |= {f"{kind}/{task}": _format_ranges(n) for task, n in found.items() if n}
+        written |= {f"{_CREATED}/{name}": digest for name, digest in self.made.items()}
+        return written | ({_LAST_ACTION: self.asked} if self.asked else {})
 
 
-def _number(text: str) -> int:
+def _parse_int(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _numbers(text: str) -> frozenset[int]:
+def _parse_ranges(text: str) -> frozenset[int]:
     """``0-3,7`` as numbers."""
     found: set[int] = set()
     for first, last in _RANGE.findall(text):
@@ -155,7 +157,7 @@ def _numbers(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _text(numbers: Iterable[int]) -> str:
+def _format_ranges(numbers: Iterable[int]) -> str:
     """Numbers as ``0-3,7``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
@@ -166,14 +168,14 @@ def _text(numbers: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def _with(indices: Indices, more: Iterable[Place]) -> Indices:
+def _add(indices: IndexSets, more: Iterable[TaskIndex]) -> IndexSets:
     found = {task: set(numbers) for task, numbers in indices.items()}
     for task, index in more:
         found.setdefault(task, set()).add(index)
     return {task: frozenset(numbers) for task, numbers in found.items()}
 
 
-def _without(indices: Indices, fewer: Iterable[Place]) -> Indices:
+def _remove(indices: IndexSets, fewer: Iterable[TaskIndex]) -> IndexSets:
     gone = set(fewer)
     return {
         task: frozenset(i for i in numbers if (task, i) not in gone)
@@ -181,7 +183,7 @@ def _without(indices: Indices, fewer: Iterable[Place]) -> Indices:
     }
 
 
-def _below(indices: Indices, replicas: Mapping[str, int]) -> Indices:
+def _truncate(indices: IndexSets, replicas: Mapping[str, int]) -> IndexSets:
     return {
         task: frozenset(i for i in numbers if i < replicas[task])
         for task, numbers in indices.items()

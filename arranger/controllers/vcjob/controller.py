@@ -15,7 +15,7 @@ import structlog
 from arranger.api.effects import ObjectRef
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
-from arranger.controllers.vcjob.cache import JobLedger
+from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.reconciler import JobReconciler
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
@@ -41,13 +41,13 @@ class JobController:
         *,
         schedulers: Sequence[str] = ("arranger",),
         namespaces: Sequence[str] = (),
-        quiet: float = 0.5,
+        debounce: float = 0.5,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         rng = rng or random.Random()
-        self.ledger = JobLedger(schedulers)
-        self.reconciler = JobReconciler(transport, self.ledger, quiet=quiet, rng=rng, now=now)
+        self.cache = JobCache(schedulers)
+        self.reconciler = JobReconciler(transport, self.cache, debounce=debounce, rng=rng, now=now)
         self._reflectors = [
             Reflector(
                 transport,
@@ -60,11 +60,11 @@ class JobController:
             for namespace in namespaces or [""]
         ]
 
-    def parts(self) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self) -> list[Coroutine[Any, Any, None]]:
         """What has to run, each until cancelled."""
         synced: list[asyncio.Event] = [reflector.synced for reflector in self._reflectors]
         # A job whose pods have not been read yet looks like one that has lost them.
-        return [self.reconciler.run(after=synced), *(r.run() for r in self._reflectors)]
+        return [self.reconciler.run(caches_synced=synced), *(r.run() for r in self._reflectors)]
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Add the handlers that bring Jobs and PodGroups."""
@@ -72,32 +72,32 @@ class JobController:
 
         @kopf.on.event(JOB_GROUP, JOB_VERSION, "jobs", registry=registry)
         async def job(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
-            self.job_seen(dict(body), deleted=type == "DELETED")
+            self.on_job_event(dict(body), deleted=type == "DELETED")
 
         @kopf.on.event(group, version, "podgroups", registry=registry)
         async def pod_group(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
-            self.group_seen(dict(body), deleted=type == "DELETED")
+            self.on_pod_group_event(dict(body), deleted=type == "DELETED")
 
-    def job_seen(self, body: dict[str, Any], *, deleted: bool = False) -> None:
+    def on_job_event(self, body: dict[str, Any], *, deleted: bool = False) -> None:
         """A Job as the server shows it."""
         meta = body["metadata"]
         name = f"{meta['namespace']}/{meta['name']}"
         if deleted:
-            self.ledger.job_gone(name)
+            self.cache.on_job_deleted(name)
             return
         try:
-            self.reconciler.look_at(self.ledger.job_set(body))
+            self.reconciler.enqueue(self.cache.on_job_updated(body))
         except msgspec.ValidationError as error:
             # Another definition than ours may let it pass.
             log.warning("job.bad_object", job=name, error=str(error))
             about = ObjectRef(JOB_API, "Job", meta["namespace"], meta["name"], meta["uid"])
-            self.reconciler.complain(about, "Invalid", str(error))
+            self.reconciler.record_warning(about, "Invalid", str(error))
 
-    def group_seen(self, body: dict[str, Any], *, deleted: bool = False) -> None:
+    def on_pod_group_event(self, body: dict[str, Any], *, deleted: bool = False) -> None:
         """A PodGroup as the server shows it."""
-        take = self.ledger.group_gone if deleted else self.ledger.group_set
+        take = self.cache.on_pod_group_deleted if deleted else self.cache.on_pod_group_updated
         try:
-            self.reconciler.look_at(take(body))
+            self.reconciler.enqueue(take(body))
         except msgspec.ValidationError as error:
             log.warning("job.bad_pod_group", name=body["metadata"]["name"], error=str(error))
 
@@ -111,14 +111,14 @@ class _PodSink:
 
     def replaced(self, objects: list[JobPod], resource_version: str) -> None:
         """These are all pods."""
-        ledger = self._controller.ledger
-        names = ledger.pods_replaced(objects, namespace=self._namespace)
-        self._controller.reconciler.look_at(names)
+        ledger = self._controller.cache
+        names = ledger.on_pods_replaced(objects, namespace=self._namespace)
+        self._controller.reconciler.enqueue(names)
 
     def applied(self, obj: JobPod) -> None:
         """A pod was added or modified."""
-        self._controller.reconciler.look_at(self._controller.ledger.pod_set(obj))
+        self._controller.reconciler.enqueue(self._controller.cache.on_pod_updated(obj))
 
     def deleted(self, obj: JobPod) -> None:
         """A pod is gone."""
-        self._controller.reconciler.look_at(self._controller.ledger.pod_gone(obj))
+        self._controller.reconciler.enqueue(self._controller.cache.on_pod_deleted(obj))

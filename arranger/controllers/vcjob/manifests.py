@@ -20,46 +20,46 @@ from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import (
-    ASKED,
-    INHERITED,
+    INHERITED_ANNOTATIONS,
+    JOB_ACTION,
     JOB_API,
     JOB_NAME,
     JOB_NAMESPACE,
+    JOB_QUEUE_NAME,
     JOB_RETRIES,
     JOB_VERSION_KEY,
     POD_QUEUE,
-    QUEUE_NAME,
     TASK_INDEX,
     TASK_SPEC,
-    TEMPLATE,
+    TEMPLATE_UID,
     JobVolume,
     Task,
     VolcanoJob,
 )
-from arranger.controllers.vcjob.controlled_resources import Place
+from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.policies import pod_name
-from arranger.controllers.vcjob.snapshot import JobView, group_name
+from arranger.controllers.vcjob.snapshot import JobSnapshot, pod_group_name
 
 Object = dict[str, Any]
 
 _HOSTS_FOLDER: Final = "/etc/volcano"
-_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OwnedManifest:
     """An object that is made once and changed when what it is made from changes.
 
     Attributes:
         collection: where it is created.
         name: what it is remembered as, ``<plural>/<name>``.
-        fixed: whether it cannot be changed once it is there.
+        immutable: whether it cannot be changed once it is there.
     """
 
     collection: str
     name: str
     body: Object
-    fixed: bool = False
+    immutable: bool = False
 
     @property
     def digest(self) -> str:
@@ -71,44 +71,47 @@ class Made:
 # --- pods ----------------------------------------------------------------------------------------
 
 
-def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
+def pod_of(view: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
     """The pod of a place, for the version of now; ``scheduler`` where nobody names one."""
     job, spec = view.job, view.spec
-    task = next(task for task in spec.tasks if task.name == place[0])
+    task = next(task for task in spec.tasks if task.name == index[0])
     template = deepcopy(task.template)
-    meta, pod_spec = _said(template.get("metadata") or {}), _said(template["spec"])
-    name = pod_name(job.metadata.name, place)
+    meta, pod_spec = (
+        _without_nulls(template.get("metadata") or {}),
+        _without_nulls(template["spec"]),
+    )
+    name = pod_name(job.metadata.name, index)
     labels = {
         JOB_NAME: job.metadata.name,
         JOB_NAMESPACE: job.metadata.namespace,
-        QUEUE_NAME: spec.queue,
+        JOB_QUEUE_NAME: spec.queue,
         TASK_SPEC: task.name,
-        TASK_INDEX: str(place[1]),
+        TASK_INDEX: str(index[1]),
     }
     annotations = {
         **labels,
-        JOB_VERSION_KEY: str(max(view.memory.version_of(place), 0)),
+        JOB_VERSION_KEY: str(max(view.controlled_resources.version_of(index), 0)),
         JOB_RETRIES: str(job.status.retry_count),
-        TEMPLATE: f"{job.metadata.name}-{task.name}",
-        VOLCANO_GROUP: group_name(job.metadata.name, view.memory),
+        TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+        VOLCANO_GROUP: pod_group_name(job.metadata.name, view.controlled_resources),
     }
     del annotations[JOB_NAMESPACE]
-    said = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED}
-    said[POD_QUEUE] = spec.queue
+    inherited = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED_ANNOTATIONS}
+    inherited[POD_QUEUE] = spec.queue
     pod_spec.setdefault("schedulerName", spec.scheduler_name or scheduler)
     if spec.priority_class_name:
         pod_spec.setdefault("priorityClassName", spec.priority_class_name)
     for kind in {"containers", "initContainers"} & pod_spec.keys():
-        pod_spec[kind] = [_said(container) for container in pod_spec[kind]]
+        pod_spec[kind] = [_without_nulls(container) for container in pod_spec[kind]]
     containers = [*pod_spec["containers"], *pod_spec.get("initContainers", ())]
-    _mount(job, pod_spec, containers)
+    _mount_volumes(job, pod_spec, containers)
     if "env" in spec.plugins:
         for key in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
-            _tell(containers, {"name": key, "value": str(place[1])})
+            _inject_env(containers, {"name": key, "value": str(index[1])})
     if "svc" in spec.plugins:
         pod_spec.setdefault("hostname", name)
         pod_spec.setdefault("subdomain", job.metadata.name)
-        _tell_hosts(job, pod_spec, containers)
+        _inject_hosts(job, pod_spec, containers)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -117,19 +120,19 @@ def pod_of(view: JobView, place: Place, *, scheduler: str) -> Object:
             "name": name,
             "namespace": job.metadata.namespace,
             "labels": {**meta.get("labels", {}), **labels},
-            "annotations": {**said, **meta.get("annotations", {}), **annotations},
+            "annotations": {**inherited, **meta.get("annotations", {}), **annotations},
             "ownerReferences": [_owner(job)],
         },
         "spec": pod_spec,
     }
 
 
-def _said(part: Object) -> Object:
+def _without_nulls(part: Object) -> Object:
     """A part of a template without its nulls, which mean what silence means."""
     return {name: value for name, value in part.items() if value is not None}
 
 
-def _tell(containers: list[Object], variable: Object) -> None:
+def _inject_env(containers: list[Object], variable: Object) -> None:
     """Add an environment variable, unless the template has it."""
     for container in containers:
         known = container.setdefault("env", [])
@@ -137,19 +140,19 @@ def _tell(containers: list[Object], variable: Object) -> None:
             known.append(deepcopy(variable))
 
 
-def _tell_hosts(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
+def _inject_hosts(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
     config = _hosts_name(job)
     for task in job.spec.tasks:
         for key in (f"VC_{_upper(task)}_HOSTS", f"VC_{_upper(task)}_NUM"):
             source = {"configMapKeyRef": {"name": config, "key": key}}
-            _tell(containers, {"name": key, "valueFrom": source})
+            _inject_env(containers, {"name": key, "valueFrom": source})
     pod_spec.setdefault("volumes", []).append({"name": config, "configMap": {"name": config}})
     for container in containers:
         mount = {"name": config, "mountPath": _HOSTS_FOLDER}
         container.setdefault("volumeMounts", []).append(mount)
 
 
-def _mount(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
+def _mount_volumes(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
     for index, volume in enumerate(job.spec.volumes):
         name, claim = f"vcjob-volume-{index}", _claim_name(job, index, volume)
         source = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
@@ -162,7 +165,7 @@ def _mount(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
 # --- the PodGroup --------------------------------------------------------------------------------
 
 
-def group_of(view: JobView) -> Object:
+def pod_group_of(view: JobSnapshot) -> Object:
     """The PodGroup, which makes a gang of the pods.
 
     Tasks that start later cannot be waited for, so only those that start at once count. What a
@@ -171,7 +174,7 @@ def group_of(view: JobView) -> Object:
     """
     job, spec = view.job, view.spec
     firsts = [task for task in spec.tasks if not (task.depends_on and task.depends_on.name)]
-    least = min(spec.least, sum(task.replicas for task in firsts))
+    least = min(spec.minimum, sum(task.replicas for task in firsts))
     minima = {t.name: t.min_available for t in firsts if t.min_available is not None}
     if sum(minima.values()) > least:
         minima = {}
@@ -180,24 +183,24 @@ def group_of(view: JobView) -> Object:
         "minTaskMember": minima or None,
         "queue": spec.queue,
         "priorityClassName": spec.priority_class_name or None,
-        "minResources": _least_resources(firsts, least, minima),
+        "minResources": _min_resources(firsts, least, minima),
     }
     annotations = job.metadata.annotations.items()
     return {
         "apiVersion": VolcanoPodGroup.api_version,
         "kind": "PodGroup",
         "metadata": {
-            "name": group_name(job.metadata.name, view.memory),
+            "name": pod_group_name(job.metadata.name, view.controlled_resources),
             "namespace": job.metadata.namespace,
             "labels": {JOB_NAME: job.metadata.name},
-            "annotations": {k: v for k, v in annotations if k not in (_APPLIED, ASKED)},
+            "annotations": {k: v for k, v in annotations if k not in (_LAST_APPLIED, JOB_ACTION)},
             "ownerReferences": [_owner(job)],
         },
         "spec": {key: value for key, value in wanted.items() if value is not None},
     }
 
 
-def _least_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
+def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
     """What the minimum needs: of each task its own minimum, and the rest in the order of tasks."""
     total: Amounts = {}
     left = least - sum(minima.values())
@@ -217,7 +220,7 @@ def _least_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -
 
 def _as_pod(task: Task) -> Pod:
     """A pod of the task; where it says limits only, these are its requests too."""
-    spec = _said(deepcopy(task.template["spec"]))
+    spec = _without_nulls(deepcopy(task.template["spec"]))
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
@@ -228,7 +231,7 @@ def _as_pod(task: Task) -> Pod:
 # --- the rest ------------------------------------------------------------------------------------
 
 
-def made_for(job: VolcanoJob) -> list[Made]:
+def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
     """What must be there before the first pod."""
     root = f"/api/v1/namespaces/{job.metadata.namespace}"
     made = []
@@ -237,12 +240,12 @@ def made_for(job: VolcanoJob) -> list[Made]:
             name = _claim_name(job, index, volume)
             body = _object(job, "PersistentVolumeClaim", name) | {"spec": volume.volume_claim}
             plural = "persistentvolumeclaims"
-            made.append(Made(f"{root}/{plural}", f"{plural}/{name}", body, fixed=True))
+            made.append(OwnedManifest(f"{root}/{plural}", f"{plural}/{name}", body, immutable=True))
     if "svc" in job.spec.plugins:
         config = _object(job, "ConfigMap", _hosts_name(job)) | {"data": _hosts(job)}
-        made.append(Made(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config))
+        made.append(OwnedManifest(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config))
         name = job.metadata.name
-        made.append(Made(f"{root}/services", f"services/{name}", _service(job)))
+        made.append(OwnedManifest(f"{root}/services", f"services/{name}", _service(job)))
     return made
 
 

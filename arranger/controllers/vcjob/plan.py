@@ -11,106 +11,128 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from arranger.api.types.volcano_job import JobPod, Phase
-from arranger.controllers.vcjob.controlled_resources import Place
-from arranger.controllers.vcjob.manifests import Made, group_of, made_for
-from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
+from arranger.api.types.volcano_job import JobPhase, JobPod
+from arranger.controllers.vcjob.controlled_resources import TaskIndex
+from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_group_of
+from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 from arranger.controllers.vcjob.state_machine import (
     FINISHED,
-    Standing,
-    advance,
-    nonsense,
-    status_of,
+    JobState,
+    build_status,
+    invalid_action,
+    next_state,
 )
 
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobPlan:
     """Writes, in the order of the fields; a status is always alone.
 
     Attributes:
         status: a merge patch.
-        told: (reason, message) for Events once the status is written.
-        delete: pods to delete.
-        make: objects to make or to change.
-        create: places to make a pod for.
-        group: the PodGroup to create, or the change of the one that is there.
-        drop: PodGroups to delete.
-        expired: whether the job itself is to be deleted.
-        again: when to look again if nothing changes.
+        events: (reason, message) for Events once the status is written.
+        delete_pods: pods to delete.
+        create_objects: objects to make or to change.
+        create_pods: places to make a pod for.
+        pod_group: the PodGroup to create, or the change of the one that is there.
+        delete_pod_groups: PodGroups to delete.
+        delete_job: whether the job itself is to be deleted.
+        requeue_at: when to look again if nothing changes.
     """
 
     status: Object = field(default_factory=dict)
-    told: tuple[tuple[str, str], ...] = ()
-    delete: tuple[JobPod, ...] = ()
-    make: tuple[Made, ...] = ()
-    create: tuple[Place, ...] = ()
-    group: Object | None = None
-    drop: tuple[SeenGroup, ...] = ()
-    expired: bool = False
-    again: datetime | None = None
+    events: tuple[tuple[str, str], ...] = ()
+    delete_pods: tuple[JobPod, ...] = ()
+    create_objects: tuple[OwnedManifest, ...] = ()
+    create_pods: tuple[TaskIndex, ...] = ()
+    pod_group: Object | None = None
+    delete_pod_groups: tuple[ObservedPodGroup, ...] = ()
+    delete_job: bool = False
+    requeue_at: datetime | None = None
 
     @property
-    def idle(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        wants = (self.status, self.delete, self.make, self.create, self.group, self.drop)
-        return not (any(wants) or self.expired)
+        wants = (
+            self.status,
+            self.delete_pods,
+            self.create_objects,
+            self.create_pods,
+            self.pod_group,
+            self.delete_pod_groups,
+        )
+        return not (any(wants) or self.delete_job)
 
 
-def plan(view: JobView) -> Plan:
+def plan(view: JobSnapshot) -> JobPlan:
     """What to write next; once all of it is written, ask again."""
     if view.job.metadata.deletion_timestamp is not None:
-        return Plan()  # what belongs to the job goes with it
-    standing = advance(view)
+        return JobPlan()  # what belongs to the job goes with it
+    standing = next_state(view)
     if not _is_over(view):
-        status = difference(status_of(view, standing), view.written)
+        status = merge_patch(build_status(view, standing), view.written)
         if status:
-            return Plan(status=status, told=tuple(_news(view, standing)))
+            return JobPlan(status=status, events=tuple(_events(view, standing)))
     if standing.reason == "Invalid":
-        return Plan()
+        return JobPlan()
     again = standing.again
     match standing.phase:
-        case Phase.PENDING | Phase.RUNNING:
-            return _at_work(view, again)
-        case Phase.RESTARTING:
-            return Plan(delete=_to_go(view.outdated), drop=_other_groups(view))
-    drop = tuple(view.groups.values())
+        case JobPhase.PENDING | JobPhase.RUNNING:
+            return _plan_working(view, again)
+        case JobPhase.RESTARTING:
+            return JobPlan(
+                delete_pods=_not_yet_deleted(view.outdated),
+                delete_pod_groups=_stale_pod_groups(view),
+            )
+    drop = tuple(view.pod_groups.values())
     expired = again is not None and standing.phase in FINISHED and again <= view.now
-    return Plan(delete=_to_go(view.living), drop=drop, expired=expired, again=again)
+    return JobPlan(
+        delete_pods=_not_yet_deleted(view.active),
+        delete_pod_groups=drop,
+        delete_job=expired,
+        requeue_at=again,
+    )
 
 
-def _at_work(view: JobView, again: datetime | None) -> Plan:
-    make = [m for m in made_for(view.job) if view.memory.made.get(m.name) != m.digest]
-    delete = _to_go(view.surplus)
-    drop = _other_groups(view)
+def _plan_working(view: JobSnapshot, again: datetime | None) -> JobPlan:
+    make = [
+        m for m in objects_of(view.job) if view.controlled_resources.made.get(m.name) != m.digest
+    ]
+    delete = _not_yet_deleted(view.surplus)
+    drop = _stale_pod_groups(view)
     if make:
-        return Plan(delete=delete, drop=drop, make=tuple(make), again=again)
-    memory, open_tasks = view.memory, {t.name for t in view.spec.tasks if view.may_start(t)}
+        return JobPlan(
+            delete_pods=delete, delete_pod_groups=drop, create_objects=tuple(make), requeue_at=again
+        )
+    memory, open_tasks = (
+        view.controlled_resources,
+        {t.name for t in view.spec.tasks if view.dependencies_met(t)},
+    )
     create = tuple(
         place
-        for place in view.places()
+        for place in view.indices()
         if place not in view.pods
         and place[0] in open_tasks
         # One that has been seen was lost, or is not seen yet: the status will say which.
         and not memory.has_seen(place)
     )
-    return Plan(
-        delete=delete,
-        create=create,
-        group=_group_change(view),
-        drop=drop,
-        again=again,
+    return JobPlan(
+        delete_pods=delete,
+        create_pods=create,
+        pod_group=_pod_group_change(view),
+        delete_pod_groups=drop,
+        requeue_at=again,
     )
 
 
-def _group_change(view: JobView) -> Object | None:
+def _pod_group_change(view: JobSnapshot) -> Object | None:
     """The PodGroup goes last: no pod starts before it is known which pods there are."""
-    wanted = group_of(view)
-    seen = view.group
+    wanted = pod_group_of(view)
+    seen = view.pod_group
     if seen is None:
-        have = {task: len(indices) for task, indices in view.memory.seen.items()}
+        have = {task: len(indices) for task, indices in view.controlled_resources.seen.items()}
         minima = wanted["spec"].get("minTaskMember", {})
         enough = all(have.get(task, 0) >= least for task, least in minima.items())
         ready = enough and sum(have.values()) >= wanted["spec"]["minMember"]
@@ -118,31 +140,33 @@ def _group_change(view: JobView) -> Object | None:
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}
     spec = {name: wanted["spec"].get(name) for name in fields}
-    if differing := difference(spec, seen.spec):
+    if differing := merge_patch(spec, seen.spec):
         change["spec"] = differing
-    if notes := difference(wanted["metadata"]["annotations"], seen.annotations):
+    if notes := merge_patch(wanted["metadata"]["annotations"], seen.annotations):
         change["metadata"] = {"annotations": notes}
     return change or None
 
 
-def _other_groups(view: JobView) -> tuple[SeenGroup, ...]:
-    return tuple(group for group in view.groups.values() if group is not view.group)
+def _stale_pod_groups(view: JobSnapshot) -> tuple[ObservedPodGroup, ...]:
+    return tuple(group for group in view.pod_groups.values() if group is not view.pod_group)
 
 
-def _to_go(pods: Mapping[Place, JobPod]) -> tuple[JobPod, ...]:
-    return tuple(pod for pod in pods.values() if not pod.leaving)
+def _not_yet_deleted(pods: Mapping[TaskIndex, JobPod]) -> tuple[JobPod, ...]:
+    return tuple(pod for pod in pods.values() if not pod.deleting)
 
 
-def _is_over(view: JobView) -> bool:
+def _is_over(view: JobSnapshot) -> bool:
     """Whether the job is finished and what was counted in the end stays."""
     counted = ("pending", "running", "terminating", "unknown")
     finished = view.job.status.state.phase in FINISHED
-    return finished and not view.living and not any(map(view.written.get, counted))
+    return finished and not view.active and not any(map(view.written.get, counted))
 
 
-def _news(view: JobView, standing: Standing) -> Iterator[tuple[str, str]]:
+def _events(view: JobSnapshot, standing: JobState) -> Iterator[tuple[str, str]]:
     """What is worth an Event: a new phase, that the job is invalid now, an order that is none."""
-    if standing.memory.asked != view.memory.asked and (wrong := nonsense(standing.memory.asked)):
+    if standing.memory.asked != view.controlled_resources.asked and (
+        wrong := invalid_action(standing.memory.asked)
+    ):
         yield "InvalidAction", wrong
     state, invalid = view.job.status.state, standing.reason == "Invalid"
     if invalid and (state.reason, state.message) != (standing.reason, standing.message):
@@ -152,14 +176,14 @@ def _news(view: JobView, standing: Standing) -> Iterator[tuple[str, str]]:
         yield str(standing.phase), standing.message or running
 
 
-def difference(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
+def merge_patch(wanted: Mapping[str, Any], current: Mapping[str, Any]) -> Object:
     """A merge patch that makes the named fields, maps included, as wanted."""
     patch: Object = {}
     for name, value in wanted.items():
-        known = there.get(name)
+        known = current.get(name)
         if isinstance(value, Mapping) and isinstance(known, Mapping):
             gone = {key: None for key in known if key not in value}
-            if inner := difference({**value, **gone}, known):
+            if inner := merge_patch({**value, **gone}, known):
                 patch[name] = inner
         elif value != known:
             patch[name] = value

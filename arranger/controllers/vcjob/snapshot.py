@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from arranger.api.types.volcano_job import JOB_VERSION_KEY, JobPod, JobSpec, Task, VolcanoJob
-from arranger.controllers.vcjob.controlled_resources import Memory, Place
+from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
 
 
 @dataclass(frozen=True, slots=True)
-class SeenGroup:
+class ObservedPodGroup:
     """A PodGroup of the job."""
 
     name: str
@@ -28,13 +28,13 @@ class SeenGroup:
 
 
 @dataclass(frozen=True)
-class JobView:
+class JobSnapshot:
     """See the module.
 
     Attributes:
         pods: those it owns; a place holds one pod at a time, because it names it.
-        gone: places that are known to be empty, and not only not seen yet.
-        made: object → digest, of what has been made since the status was written.
+        confirmed_empty: places that are known to be empty, and not only not seen yet.
+        created: object → digest, of what has been made since the status was written.
         refusal: what the server had against the last thing to be made; "" where it made all there
             was to make, None where nothing was tried yet.
         written: ``status`` as it is.
@@ -42,10 +42,10 @@ class JobView:
     """
 
     job: VolcanoJob
-    pods: Mapping[Place, JobPod] = field(default_factory=dict)
-    gone: frozenset[Place] = frozenset()
-    groups: Mapping[str, SeenGroup] = field(default_factory=dict)
-    made: Mapping[str, str] = field(default_factory=dict)
+    pods: Mapping[TaskIndex, JobPod] = field(default_factory=dict)
+    confirmed_empty: frozenset[TaskIndex] = frozenset()
+    pod_groups: Mapping[str, ObservedPodGroup] = field(default_factory=dict)
+    created: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
     written: Mapping[str, Any] = field(default_factory=dict)
     now: datetime = datetime.min
@@ -56,9 +56,9 @@ class JobView:
         return self.job.spec
 
     @cached_property
-    def memory(self) -> Memory:
+    def controlled_resources(self) -> ControlledResources:
         """What its status remembers."""
-        return Memory.read(self.job.status.controlled_resources)
+        return ControlledResources.parse(self.job.status.controlled_resources)
 
     @cached_property
     def replicas(self) -> dict[str, int]:
@@ -66,115 +66,118 @@ class JobView:
         return {task.name: task.replicas for task in self.spec.tasks}
 
     @property
-    def group(self) -> SeenGroup | None:
+    def pod_group(self) -> ObservedPodGroup | None:
         """The PodGroup of the pods of now."""
-        return self.groups.get(group_name(self.job.metadata.name, self.memory))
+        return self.pod_groups.get(
+            pod_group_name(self.job.metadata.name, self.controlled_resources)
+        )
 
     # --- its pods --------------------------------------------------------------------------
 
-    def places(self) -> Iterable[Place]:
+    def indices(self) -> Iterable[TaskIndex]:
         """Where a pod is wanted, in the order of the tasks."""
         return ((task.name, i) for task in self.spec.tasks for i in range(task.replicas))
 
-    def wants(self, place: Place) -> bool:
+    def has_index(self, index: TaskIndex) -> bool:
         """Whether the job has such a place."""
-        return place[1] < self.replicas.get(place[0], 0)
+        return index[1] < self.replicas.get(index[0], 0)
 
     @cached_property
-    def current(self) -> dict[Place, JobPod]:
+    def current(self) -> dict[TaskIndex, JobPod]:
         """The pods that count: wanted, and not of before a restart."""
         return {
             place: self.pods[place]
-            for place in self.places()
+            for place in self.indices()
             if place in self.pods and not self._outdated(place, self.pods[place])
         }
 
     @cached_property
-    def outdated(self) -> dict[Place, JobPod]:
+    def outdated(self) -> dict[TaskIndex, JobPod]:
         """Pods of before a restart, which have to go before new ones can come."""
         return {p: pod for p, pod in self.pods.items() if self._outdated(p, pod)}
 
     @cached_property
-    def surplus(self) -> dict[Place, JobPod]:
+    def surplus(self) -> dict[TaskIndex, JobPod]:
         """Pods that the job has no place for any more."""
-        return {place: pod for place, pod in self.pods.items() if not self.wants(place)}
+        return {place: pod for place, pod in self.pods.items() if not self.has_index(place)}
 
     @cached_property
-    def living(self) -> dict[Place, JobPod]:
+    def active(self) -> dict[TaskIndex, JobPod]:
         """Pods that have not ended."""
         return {place: pod for place, pod in self.pods.items() if not pod.terminal}
 
-    def missing(self) -> list[Place]:
+    def missing(self) -> list[TaskIndex]:
         """Pods that have existed and are not to be seen, unless they had succeeded."""
-        memory = self.memory
+        memory = self.controlled_resources
         return [
             place
-            for place in self.places()
-            if memory.has_seen(place) and not memory.has_done(place) and place not in self.pods
+            for place in self.indices()
+            if memory.has_seen(place) and not memory.has_succeeded(place) and place not in self.pods
         ]
 
-    def lost(self) -> list[Place]:
+    def lost(self) -> list[TaskIndex]:
         """Those that are gone for certain: somebody has removed them, and it was not us."""
-        return [place for place in self.missing() if place in self.gone]
+        return [place for place in self.missing() if place in self.confirmed_empty]
 
-    def fate(self, place: Place) -> str:
+    def phase_of(self, index: TaskIndex) -> str:
         """The phase of a place: its pod's; Succeeded stays when the pod has been tidied up."""
-        pod = self.pods.get(place)
+        pod = self.pods.get(index)
         if pod is None:
-            return "Succeeded" if self.memory.has_done(place) else ""
-        if pod.leaving and not pod.terminal:
+            return "Succeeded" if self.controlled_resources.has_succeeded(index) else ""
+        if pod.deleting and not pod.terminal:
             return "Terminating"
         return pod.status.phase or "Pending"
 
     @cached_property
-    def fates(self) -> dict[str, Counter[str]]:
+    def phase_counts(self) -> dict[str, Counter[str]]:
         """Task → fate → how many; of what is no longer wanted too, while it is there."""
         counts: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        for place in {*self.places(), *self.pods}:
-            if fate := self.fate(place):
+        for place in {*self.indices(), *self.pods}:
+            if fate := self.phase_of(place):
                 counts.setdefault(place[0], Counter())[fate] += 1
         return counts
 
-    def count(self, *fates: str) -> int:
+    def count(self, *phases: str) -> int:
         """Current pods of these fates."""
-        counted = (place for place in self.places() if self._counts(place))
-        return sum(self.fate(place) in fates for place in counted)
+        counted = (place for place in self.indices() if self._is_counted(place))
+        return sum(self.phase_of(place) in phases for place in counted)
 
-    def task_count(self, task: Task, *fates: str) -> int:
+    def task_count(self, task: Task, *phases: str) -> int:
         """The same within a task."""
         places = ((task.name, index) for index in range(task.replicas))
-        return sum(self.fate(place) in fates for place in places if self._counts(place))
+        return sum(self.phase_of(place) in phases for place in places if self._is_counted(place))
 
-    def may_start(self, task: Task) -> bool:
+    def dependencies_met(self, task: Task) -> bool:
         """Whether the tasks that it depends on are under way (upstream's ``dependsOn``)."""
         if task.depends_on is None or not task.depends_on.name:
             return True
         tasks = (self.spec.task(name) for name in task.depends_on.name)
-        met = [other is not None and self._under_way(other) for other in tasks]
+        met = [other is not None and self._has_min_ready(other) for other in tasks]
         return any(met) if task.depends_on.iteration == "any" else all(met)
 
-    def _under_way(self, task: Task) -> bool:
+    def _has_min_ready(self, task: Task) -> bool:
         places = [(task.name, index) for index in range(task.replicas)]
         ready = sum(
-            (place in self.current and self.current[place].ready) or self.memory.has_done(place)
+            (place in self.current and self.current[place].ready)
+            or self.controlled_resources.has_succeeded(place)
             for place in places
         )
-        return ready >= task.least
+        return ready >= task.minimum
 
-    def _counts(self, place: Place) -> bool:
-        return place in self.current or self.memory.has_done(place)
+    def _is_counted(self, place: TaskIndex) -> bool:
+        return place in self.current or self.controlled_resources.has_succeeded(place)
 
-    def _outdated(self, place: Place, pod: JobPod) -> bool:
-        return version_of(pod) < self.memory.version_of(place)
+    def _outdated(self, place: TaskIndex, pod: JobPod) -> bool:
+        return pod_version(pod) < self.controlled_resources.version_of(place)
 
 
-def version_of(pod: JobPod) -> int:
+def pod_version(pod: JobPod) -> int:
     """The version of the job that a pod was made for."""
     text = pod.metadata.annotations.get(JOB_VERSION_KEY, "")
     return int(text) if text.isdecimal() else 0
 
 
-def group_name(job: str, memory: Memory) -> str:
+def pod_group_name(job: str, memory: ControlledResources) -> str:
     """The PodGroup of a job: another one after each restart of the whole.
 
     So nothing that was found about the old pods, such as that their gang was once complete, can be

@@ -13,40 +13,46 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from arranger.api.types.volcano_job import ASKED, Action, Phase
-from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.api.types.volcano_job import JOB_ACTION, JobAction, JobPhase
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.policies import Decision, decide
-from arranger.controllers.vcjob.snapshot import JobView
-from arranger.controllers.vcjob.validation import problem_of
+from arranger.controllers.vcjob.snapshot import JobSnapshot
+from arranger.controllers.vcjob.validation import first_problem
 from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
 
 #: Phases in which pods are made.
-AT_WORK: Final = frozenset({Phase.PENDING, Phase.RUNNING})
+WORKING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
 #: Phase on the way → where it leads once no pod lives any more.
-ENDING: Final[Mapping[Phase, Phase]] = {
-    Phase.ABORTING: Phase.ABORTED,
-    Phase.TERMINATING: Phase.TERMINATED,
-    Phase.COMPLETING: Phase.COMPLETED,
+ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
+    JobPhase.ABORTING: JobPhase.ABORTED,
+    JobPhase.TERMINATING: JobPhase.TERMINATED,
+    JobPhase.COMPLETING: JobPhase.COMPLETED,
 }
 #: The ends that a job does not come back from.
-FINISHED: Final = frozenset({Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED})
+FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
 #: Reason of a job for which the server does not make what it needs.
 REFUSED: Final = "Refused"
 #: Action on the whole job → the phase it begins.
-_BEGINS: Final[Mapping[Action, Phase]] = {
-    Action.ABORT_JOB: Phase.ABORTING,
-    Action.TERMINATE_JOB: Phase.TERMINATING,
-    Action.COMPLETE_JOB: Phase.COMPLETING,
+_ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
+    JobAction.ABORT_JOB: JobPhase.ABORTING,
+    JobAction.TERMINATE_JOB: JobPhase.TERMINATING,
+    JobAction.COMPLETE_JOB: JobPhase.COMPLETING,
 }
 #: What policies do to parts of a job, of which an owner's word for all of it would not say which.
-_OF_PARTS: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+_PARTIAL_ACTIONS: Final = (
+    JobAction.RESTART_TASK,
+    JobAction.RESTART_POD,
+    JobAction.RESTART_PARTITION,
+)
 #: What an owner may ask for.
-_ACTIONS: Final = frozenset(action.value for action in Action if action not in _OF_PARTS)
+_REQUESTABLE_ACTIONS: Final = frozenset(
+    action.value for action in JobAction if action not in _PARTIAL_ACTIONS
+)
 #: Transitions that ``status.conditions`` remembers.
 _HISTORY: Final = 20
-_COUNTED: Final = {
+_COUNT_FIELDS: Final = {
     "pending": "Pending",
     "running": "Running",
     "succeeded": "Succeeded",
@@ -57,101 +63,103 @@ _COUNTED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobState:
     """Where a job stands.
 
     Attributes:
         again: when to look again if nothing changes; None for never.
     """
 
-    phase: Phase | None
+    phase: JobPhase | None
     version: int = 0
     retries: int = 0
-    memory: Memory = field(default_factory=Memory)
+    memory: ControlledResources = field(default_factory=ControlledResources)
     reason: str = ""
     message: str = ""
     again: datetime | None = None
 
 
-def advance(view: JobView) -> Standing:
+def next_state(view: JobSnapshot) -> JobState:
     """Where the job stands now.
 
     An invalid job stays as it is: nothing is made for it, and nothing is taken from it.
     """
     status = view.job.status
-    standing = Standing(
+    standing = JobState(
         phase=status.state.phase,
         version=status.version,
         retries=status.retry_count,
-        memory=view.memory,
+        memory=view.controlled_resources,
         reason=status.state.reason,
         message=status.state.message,
     )
     if standing.phase in FINISHED:
         return replace(standing, again=_expiry(view))
-    if problem := problem_of(view.job):
-        phase = standing.phase or Phase.PENDING
+    if problem := first_problem(view.job):
+        phase = standing.phase or JobPhase.PENDING
         return replace(standing, phase=phase, reason="Invalid", message=problem)
     if standing.phase is None:
-        return replace(standing, phase=Phase.PENDING, reason="", message="")
+        return replace(standing, phase=JobPhase.PENDING, reason="", message="")
     if standing.reason == "Invalid":
         standing = replace(standing, reason="", message="")
-    standing = replace(standing, memory=_remembered(view))
-    asked = view.job.metadata.annotations.get(ASKED, "")
+    standing = replace(standing, memory=_with_observations(view))
+    asked = view.job.metadata.annotations.get(JOB_ACTION, "")
     if asked != standing.memory.asked:
         standing = replace(standing, memory=replace(standing.memory, asked=asked))
-        if asked in _ACTIONS:
+        if asked in _REQUESTABLE_ACTIONS:
             because = f"its owner asked for it: {asked}"
-            decision = Decision(Action(asked), "Asked", because, free=True)
-            return _ask(view, standing, decision)
+            decision = Decision(JobAction(asked), "Asked", because, costs_no_retry=True)
+            return _request(view, standing, decision)
     match standing.phase:
-        case Phase.PENDING | Phase.RUNNING:
-            return _refused(view, _at_work(view, standing))
-        case Phase.RESTARTING if not view.outdated:
-            return replace(standing, phase=Phase.PENDING)
-        case Phase.ABORTING | Phase.TERMINATING | Phase.COMPLETING if not view.living:
-            return replace(standing, phase=ENDING[standing.phase])
+        case JobPhase.PENDING | JobPhase.RUNNING:
+            return _with_refusal(view, _next_working_state(view, standing))
+        case JobPhase.RESTARTING if not view.outdated:
+            return replace(standing, phase=JobPhase.PENDING)
+        case JobPhase.ABORTING | JobPhase.TERMINATING | JobPhase.COMPLETING if not view.active:
+            return replace(standing, phase=ENDING_PHASES[standing.phase])
     return standing
 
 
-def _remembered(view: JobView) -> Memory:
+def _with_observations(view: JobSnapshot) -> ControlledResources:
     """The memory, with what is there now added to it."""
     succeeded = (p for p, pod in view.current.items() if pod.status.phase == "Succeeded")
-    memory = view.memory.within(view.replicas).observed(view.current, succeeded)
-    return replace(memory, made={**memory.made, **view.made})
+    memory = view.controlled_resources.limited_to(view.replicas).with_observed(
+        view.current, succeeded
+    )
+    return replace(memory, made={**memory.made, **view.created})
 
 
-def _at_work(view: JobView, standing: Standing) -> Standing:
+def _next_working_state(view: JobSnapshot, standing: JobState) -> JobState:
     spec = view.spec
     succeeded = view.count("Succeeded")
     if spec.min_success is not None and succeeded >= spec.min_success:
         message = f"{succeeded} pods have succeeded, {spec.min_success} were asked for"
-        decision = Decision(Action.COMPLETE_JOB, "MinSuccess", message)
+        decision = Decision(JobAction.COMPLETE_JOB, "MinSuccess", message)
         return _apply(view, standing, decision)
     decided, again = decide(view)
     if decided is not None:
         return replace(_apply(view, standing, decided), again=again)
     # Nobody minds that these are gone.
-    standing = replace(standing, memory=standing.memory.forgotten(view.lost()), again=again)
+    standing = replace(standing, memory=standing.memory.without_lost(view.lost()), again=again)
     if spec.replicas and succeeded + view.count("Failed") == spec.replicas:
-        return _ended(view, standing)
-    if view.count("Running", "Succeeded", "Failed") >= spec.least:
+        return _final_state(view, standing)
+    if view.count("Running", "Succeeded", "Failed") >= spec.minimum:
         # While all are scaled down to nothing, a job stays what it was.
-        phase = Phase.RUNNING if spec.replicas else standing.phase
+        phase = JobPhase.RUNNING if spec.replicas else standing.phase
         return replace(standing, phase=phase, reason="", message="")
-    if (group := view.group) is not None and group.message:
+    if (group := view.pod_group) is not None and group.message:
         standing = replace(standing, reason="Unschedulable", message=group.message)
     elif standing.reason == "Unschedulable":
         standing = replace(standing, reason="", message="")
-    return replace(standing, phase=Phase.PENDING)
+    return replace(standing, phase=JobPhase.PENDING)
 
 
-def _refused(view: JobView, standing: Standing) -> Standing:
+def _with_refusal(view: JobSnapshot, standing: JobState) -> JobState:
     """With what the server refuses to make, which goes before what is said of the pods there are.
 
     Whoever has just started does not know, and leaves what was said before.
     """
-    if standing.phase not in AT_WORK:
+    if standing.phase not in WORKING_PHASES:
         return standing
     if view.refusal:
         return replace(standing, reason=REFUSED, message=view.refusal)
@@ -160,68 +168,68 @@ def _refused(view: JobView, standing: Standing) -> Standing:
     return standing
 
 
-def _ended(view: JobView, standing: Standing) -> Standing:
+def _final_state(view: JobSnapshot, standing: JobState) -> JobState:
     """All pods have ended: well, or not."""
     spec, short = view.spec, ""
     succeeded = view.count("Succeeded")
-    if spec.least >= sum(task.least for task in spec.tasks):
+    if spec.minimum >= sum(task.minimum for task in spec.tasks):
         for task in spec.tasks:
             well = view.task_count(task, "Succeeded")
             if task.min_available is not None and well < task.min_available:
                 short = f"{well} pods of task {task.name} succeeded, not {task.min_available}"
     if spec.min_success is not None:
         short = short or f"{succeeded} pods succeeded, not {spec.min_success}"
-    elif succeeded < spec.least:
-        short = short or f"{succeeded} pods succeeded, not {spec.least}"
+    elif succeeded < spec.minimum:
+        short = short or f"{succeeded} pods succeeded, not {spec.minimum}"
     if short:
-        return replace(standing, phase=Phase.FAILED, reason="PodsFailed", message=short)
-    return replace(standing, phase=Phase.COMPLETED, reason="", message="")
+        return replace(standing, phase=JobPhase.FAILED, reason="PodsFailed", message=short)
+    return replace(standing, phase=JobPhase.COMPLETED, reason="", message="")
 
 
-def nonsense(asked: str) -> str:
+def invalid_action(action: str) -> str:
     """What is wrong with what an owner asks for, as a sentence; "" where nothing is."""
-    if not asked or asked in _ACTIONS:
+    if not action or action in _REQUESTABLE_ACTIONS:
         return ""
-    hint = ", ".join(sorted(_ACTIONS))
-    return f"annotation {ASKED}: {asked[:60]!r} is ignored; it may be one of {hint}"
+    hint = ", ".join(sorted(_REQUESTABLE_ACTIONS))
+    return f"annotation {JOB_ACTION}: {action[:60]!r} is ignored; it may be one of {hint}"
 
 
-def _ask(view: JobView, standing: Standing, decision: Decision) -> Standing:
+def _request(view: JobSnapshot, standing: JobState, decision: Decision) -> JobState:
     """What an owner may ask for depends on where the job stands."""
-    stopped = standing.phase in (Phase.ABORTING, Phase.ABORTED)
-    if stopped != (decision.action is Action.RESUME_JOB):
+    stopped = standing.phase in (JobPhase.ABORTING, JobPhase.ABORTED)
+    if stopped != (decision.action is JobAction.RESUME_JOB):
         return standing
-    if not stopped and standing.phase not in AT_WORK | {Phase.RESTARTING}:
+    if not stopped and standing.phase not in WORKING_PHASES | {JobPhase.RESTARTING}:
         return standing
     return _apply(view, standing, decision)
 
 
-def _apply(view: JobView, standing: Standing, decision: Decision) -> Standing:
+def _apply(view: JobSnapshot, standing: JobState, decision: Decision) -> JobState:
     """The beginning of an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
     version = standing.version + 1
     memory = standing.memory
     action = decision.action
     begun = replace(standing, version=version, reason=decision.reason, message=decision.message)
-    if action is Action.SYNC_JOB:
+    if action is JobAction.SYNC_JOB:
         return standing
-    if action in _BEGINS:
-        return replace(begun, phase=_BEGINS[action])
-    if action is Action.RESUME_JOB:
-        return replace(begun, phase=Phase.RESTARTING, memory=memory.restarted(version))
-    retries = standing.retries + (not decision.free)
-    if not decision.free and retries >= view.spec.max_retry:
+    if action in _ACTION_PHASES:
+        return replace(begun, phase=_ACTION_PHASES[action])
+    if action is JobAction.RESUME_JOB:
+        return replace(begun, phase=JobPhase.RESTARTING, memory=memory.with_job_restart(version))
+    retries = standing.retries + (not decision.costs_no_retry)
+    if not decision.costs_no_retry and retries >= view.spec.max_retry:
         message = f"{decision.message}, but that is retry {retries} of {view.spec.max_retry}"
-        return replace(begun, phase=Phase.FAILED, retries=retries, message=message)
-    if action is Action.RESTART_JOB:
-        memory = memory.restarted(version)
+        return replace(begun, phase=JobPhase.FAILED, retries=retries, message=message)
+    if action is JobAction.RESTART_JOB:
+        memory = memory.with_job_restart(version)
     for task in decision.tasks:
-        memory = memory.task_restarted(version, task)
-    for place in decision.places:
-        memory = memory.pod_restarted(version, place)
-    return replace(begun, phase=Phase.RESTARTING, retries=retries, memory=memory)
+        memory = memory.with_task_restart(version, task)
+    for place in decision.indices:
+        memory = memory.with_pod_restart(version, place)
+    return replace(begun, phase=JobPhase.RESTARTING, retries=retries, memory=memory)
 
 
-def _expiry(view: JobView) -> datetime | None:
+def _expiry(view: JobSnapshot) -> datetime | None:
     """When a finished job is to be deleted."""
     ttl, ended = view.spec.ttl_seconds_after_finished, view.job.status.state.last_transition_time
     return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
@@ -230,7 +238,7 @@ def _expiry(view: JobView) -> datetime | None:
 # --- as it is written ----------------------------------------------------------------------------
 
 
-def status_of(view: JobView, standing: Standing) -> Object:
+def build_status(view: JobSnapshot, standing: JobState) -> Object:
     """``status`` as it should be; ``None`` for what must not be there."""
     state, now = view.job.status.state, second_time(view.now)
     conditions = list(view.job.status.conditions)
@@ -238,7 +246,10 @@ def status_of(view: JobView, standing: Standing) -> Object:
     if standing.phase != state.phase:
         since = now
         conditions.append({"status": str(standing.phase), "lastTransitionTime": now})
-    total = {name: sum(c[fate] for c in view.fates.values()) for name, fate in _COUNTED.items()}
+    total = {
+        name: sum(c[fate] for c in view.phase_counts.values())
+        for name, fate in _COUNT_FIELDS.items()
+    }
     return {
         "state": {
             "phase": str(standing.phase),
@@ -246,14 +257,14 @@ def status_of(view: JobView, standing: Standing) -> Object:
             "message": standing.message or None,
             "lastTransitionTime": since,
         },
-        "minAvailable": view.spec.least,
+        "minAvailable": view.spec.minimum,
         **total,
         "taskStatusCount": {
             task: {"phase": {fate: n for fate, n in counts.items() if n}}
-            for task, counts in view.fates.items()
+            for task, counts in view.phase_counts.items()
         },
         "version": standing.version,
         "retryCount": standing.retries,
-        "controlledResources": standing.memory.write(),
+        "controlledResources": standing.memory.to_dict(),
         "conditions": conditions[-_HISTORY:],
     }

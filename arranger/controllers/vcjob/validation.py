@@ -12,9 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.gang_membership import duration
+from arranger.api.gang_membership import parse_duration
 from arranger.api.types.core import RawQuantity, Struct
-from arranger.api.types.volcano_job import Action, JobSpec, Policy, Task, Trigger, VolcanoJob
+from arranger.api.types.volcano_job import (
+    JobAction,
+    JobSpec,
+    LifecycleEvent,
+    LifecyclePolicy,
+    Task,
+    VolcanoJob,
+)
 
 #: Plugin → the flags that it takes.
 PLUGINS: Final = {
@@ -60,7 +67,7 @@ class _Template(Struct):
     metadata: _Meta | None = None
 
 
-def problem_of(job: VolcanoJob) -> str:
+def first_problem(job: VolcanoJob) -> str:
     """The first thing that is wrong, as a sentence for its owner; "" for a sound job."""
     return next(_problems(job), "")
 
@@ -71,8 +78,8 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
     for name, times in names.items():
         if times > 1:
             yield f"spec.tasks: {times} tasks are called {name}"
-    if spec.least > spec.replicas:
-        yield f"spec.minAvailable: {spec.least} is more than the {spec.replicas} pods there are"
+    if spec.minimum > spec.replicas:
+        yield f"spec.minAvailable: {spec.minimum} is more than the {spec.replicas} pods there are"
     if spec.min_success is not None and spec.min_success > spec.replicas:
         least = spec.min_success
         yield f"spec.minSuccess: {least} is more than the {spec.replicas} pods there are"
@@ -80,13 +87,13 @@ def _problems(job: VolcanoJob) -> Iterator[str]:
     yield from _policies("spec.policies", spec.policies)
     for task in spec.tasks:
         yield from _task(spec, task)
-    yield from _circle(spec)
+    yield from _dependency_cycle(spec)
 
 
 def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     where = f"spec.tasks[{task.name}]"
-    if task.least > task.replicas:
-        yield f"{where}.minAvailable: {task.least} is more than its {task.replicas} replicas"
+    if task.minimum > task.replicas:
+        yield f"{where}.minAvailable: {task.minimum} is more than its {task.replicas} replicas"
     try:
         msgspec.convert(task.template, _Template)
     except msgspec.ValidationError as error:
@@ -97,23 +104,23 @@ def _task(spec: JobSpec, task: Task) -> Iterator[str]:
     yield from _policies(f"{where}.policies", task.policies)
 
 
-def _policies(where: str, policies: list[Policy]) -> Iterator[str]:
+def _policies(where: str, policies: list[LifecyclePolicy]) -> Iterator[str]:
     for index, policy in enumerate(policies):
         at = f"{where}[{index}]"
-        if policy.exit_code is None and not policy.triggers:
+        if policy.exit_code is None and not policy.lifecycle_events:
             yield f"{at}: it says neither event nor exitCode"
-        if policy.exit_code is not None and policy.triggers:
+        if policy.exit_code is not None and policy.lifecycle_events:
             yield f"{at}: event and exitCode exclude each other"
         if policy.exit_code == 0:
             yield f"{at}.exitCode: 0 is success"
-        if policy.action is Action.RESTART_PARTITION:
+        if policy.action is JobAction.RESTART_PARTITION:
             yield f"{at}.action: RestartPartition is not supported"
         if policy.timeout:
             try:
-                duration(policy.timeout)
+                parse_duration(policy.timeout)
             except ValueError as error:
                 yield f"{at}.timeout: {error}"
-        elif Trigger.POD_PENDING in policy.triggers:
+        elif LifecycleEvent.POD_PENDING in policy.lifecycle_events:
             yield f"{at}: PodPending needs a timeout, because every pod is pending at first"
 
 
@@ -136,7 +143,7 @@ def _plugins(job: VolcanoJob) -> Iterator[str]:
         yield f"metadata.name: {job.metadata.name} cannot be the name of a Service (plugin svc)"
 
 
-def _circle(spec: JobSpec) -> Iterator[str]:
+def _dependency_cycle(spec: JobSpec) -> Iterator[str]:
     """Whether tasks wait for each other for ever."""
     waiting = {t.name: set(t.depends_on.name) if t.depends_on else set() for t in spec.tasks}
     while free := [name for name, others in waiting.items() if not others & waiting.keys()]:

@@ -10,8 +10,16 @@ from pydantic.alias_generators import to_camel
 
 from arranger.api.extenders import Extender, ExtenderTls
 
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
+_SECONDS_PER_UNIT: Final = {
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ns": 1e-9,
+}
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
 #: Seconds for a call where the file says nothing, or nought (``DefaultExtenderTimeout``).
 DEFAULT_TIMEOUT: Final = 5.0
 
@@ -30,7 +38,7 @@ class ManagedResource(_Section):
 
     @field_validator("name")
     @classmethod
-    def _extended(cls, name: str) -> str:
+    def _check_domain(cls, name: str) -> str:
         domain = name.split("/")[0]
         if domain == "kubernetes.io" or domain.endswith(".kubernetes.io"):
             raise ValueError(f"{name!r} is no extended resource")
@@ -47,7 +55,7 @@ class ExtenderTlsConfig(_Section):
     ca_file: str = ""
 
     @model_validator(mode="after")
-    def _pairs(self) -> ExtenderTlsConfig:
+    def _check_files(self) -> ExtenderTlsConfig:
         if bool(self.cert_file) != bool(self.key_file):
             raise ValueError("certFile and keyFile go together")
         if self.insecure and self.ca_file:
@@ -73,16 +81,16 @@ class ExtenderConfig(_Section):
 
     @field_validator("http_timeout", mode="before")
     @classmethod
-    def _duration(cls, said: object) -> object:
-        return seconds(said) if isinstance(said, str) else said
+    def _parse_timeout(cls, said: object) -> object:
+        return parse_duration(said) if isinstance(said, str) else said
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> ExtenderConfig:
+    def _check_weight(self) -> ExtenderConfig:
         if self.prioritize_verb and self.weight <= 0:
             raise ValueError("an extender that prioritizes must have a positive weight")
         return self
 
-    def extender(self) -> Extender:
+    def to_extender(self) -> Extender:
         """For the core and the edge."""
         return Extender(
             url=self.url_prefix,
@@ -93,7 +101,7 @@ class ExtenderConfig(_Section):
             weight=self.weight,
             timeout=self.http_timeout or DEFAULT_TIMEOUT,
             node_cache_capable=self.node_cache_capable,
-            managed=frozenset(resource.name for resource in self.managed_resources),
+            managed_resources=frozenset(resource.name for resource in self.managed_resources),
             ignorable=self.ignorable,
             tls=self._tls(),
         )
@@ -113,21 +121,21 @@ class ExtenderConfig(_Section):
         )
 
 
-def seconds(duration: str) -> float:
+def parse_duration(duration: str) -> float:
     """Seconds of a duration as Go writes it.
 
     Raises:
         ValueError: it is none.
     """
-    parts = _PART.findall(duration)
+    parts = _DURATION_PART.findall(duration)
     if not parts or "".join(n + unit for n, unit in parts) != duration:
         raise ValueError(f"{duration!r} is no duration such as 5s, 100ms or 1m30s")
-    return sum(float(n) * _UNITS[unit] for n, unit in parts)
+    return sum(float(n) * _SECONDS_PER_UNIT[unit] for n, unit in parts)
 
 
-def in_order(extenders: list[ExtenderConfig]) -> tuple[Extender, ...]:
+def ordered_extenders(extenders: list[ExtenderConfig]) -> tuple[Extender, ...]:
     """The extenders as they are asked: those that may fail without harm last (upstream)."""
-    return tuple(e.extender() for e in sorted(extenders, key=lambda e: e.ignorable))
+    return tuple(e.to_extender() for e in sorted(extenders, key=lambda e: e.ignorable))
 
 
 def check_extenders(extenders: list[ExtenderConfig]) -> None:

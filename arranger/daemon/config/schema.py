@@ -16,15 +16,15 @@ from pydantic.alias_generators import to_camel
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders, ignored_resources
 from arranger.engine.gang.holds import GangPolicy
-from arranger.engine.queue.scheduling_queue import QueueSettings
+from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
 from arranger.framework.interface import Plugin
-from arranger.framework.runtime.config_errors import nearest, wrong_fields
-from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.runtime.config_errors import config_errors, suggest
+from arranger.framework.runtime.profile import PluginWeight, Profile, ProfileError
 from arranger.framework.runtime.registry import ArgumentsError, PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.default_preemption import DefaultPreemption
 from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.preemption_policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
@@ -80,7 +80,7 @@ class LeaderElectionConfig(_Section):
     resource_namespace: str = "arranger-system"
 
     @model_validator(mode="after")
-    def _in_order(self) -> LeaderElectionConfig:
+    def _check_times(self) -> LeaderElectionConfig:
         if not self.lease_duration > self.renew_deadline > 1.2 * self.retry_period:
             raise ValueError(
                 "leaseDuration must exceed renewDeadline, and that 1.2 times retryPeriod"
@@ -96,7 +96,7 @@ class ServerConfig(_Section):
 
 
 class GangConfig(_Section):
-    """What holds for gangs that do not say otherwise; see :class:`GangPolicy`."""
+    """What holds for gangs that do not say otherwise; see :class:`GangSchedulingPolicy`."""
 
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
     on_timeout: Literal["Block", "Retry"] = "Block"
@@ -105,7 +105,7 @@ class GangConfig(_Section):
 
 
 class QueueConfig(_Section):
-    """How queues share the cluster; see :class:`QueueRules`."""
+    """How queues share the cluster; see :class:`QuotaConfig`."""
 
     over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
     card_unlimited_cpu_memory: bool = False
@@ -141,14 +141,14 @@ class Config(_Section):
     _file: Path | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
-    def _profiles_differ(self) -> Config:
+    def _check_profile_names(self) -> Config:
         names = [profile.scheduler_name for profile in self.profiles]
         if len(set(names)) != len(names):
             raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
         return self
 
     @model_validator(mode="after")
-    def _extenders_go_together(self) -> Config:
+    def _check_extenders(self) -> Config:
         check_extenders(self.extenders)
         return self
 
@@ -157,28 +157,28 @@ class Config(_Section):
         """What this was read from, for messages; None where it was not read from a file."""
         return self._file
 
-    def read_from(self, file: Path) -> Config:
+    def resolved_against(self, file: Path) -> Config:
         """The same, as it is meant in that file: its plugin files are relative to it."""
         files = [file.parent / each for each in self.plugin_files]
         copy = self.model_copy(update={"plugin_files": files})
         copy._file = file  # noqa: SLF001 — our own class
         return copy
 
-    def queue_settings(self) -> QueueSettings:
+    def queue_settings(self) -> SchedulingQueueConfig:
         """The queue's times."""
-        return QueueSettings(
+        return SchedulingQueueConfig(
             initial_backoff=self.pod_initial_backoff_seconds,
             max_backoff=max(self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds),
         )
 
-    def queue_rules(self) -> QueueRules:
+    def quota_config(self) -> QuotaConfig:
         """How queues share the cluster."""
         queues = self.queues
-        return QueueRules(
+        return QuotaConfig(
             respect_priority=queues.respect_priority,
-            preempt_inside=queues.preempt_within_queue,
-            by_owner=queues.pod_owner_reference_to_service_type,
-            cards_unlimit=queues.card_unlimited_cpu_memory,
+            preempt_within_queue=queues.preempt_within_queue,
+            service_type_by_owner=queues.pod_owner_reference_to_service_type,
+            exempt_card_pods=queues.card_unlimited_cpu_memory,
             over_commit=queues.over_commit_factor,
             reclaim_min_runtime=queues.reclaim_min_runtime_seconds,
             preempt_min_runtime=queues.preempt_min_runtime_seconds,
@@ -190,7 +190,7 @@ class Config(_Section):
         """What holds for gangs that do not say otherwise."""
         gangs = self.gangs
         return GangPolicy(
-            wait=gangs.wait_time_seconds,
+            wait_time=gangs.wait_time_seconds,
             on_timeout=gangs.on_timeout,
             on_partial_bind=gangs.on_partial_bind,
             starvation_after=gangs.starvation_after_seconds,
@@ -214,8 +214,8 @@ def load_config(path: Path | None) -> Config:
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {'; '.join(wrong_fields(Config, error))}") from error
-    return config.read_from(path)
+        raise ConfigError(f"{path}: {'; '.join(config_errors(Config, error))}") from error
+    return config.resolved_against(path)
 
 
 def build_profiles(config: Config) -> list[Profile]:
@@ -227,68 +227,68 @@ def build_profiles(config: Config) -> list[Profile]:
             wrong field.
     """
     registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
-    wrong: list[str] = []
+    errors: list[str] = []
     try:
         registry.add_entry_points()
     except PluginError as error:
-        wrong.append(str(error))
+        errors.append(str(error))
     for n, file in enumerate(config.plugin_files):
         try:
             registry.add_file(file)
         except PluginError as error:
-            wrong.append(f"pluginFiles.{n}: {error}")
+            errors.append(f"pluginFiles.{n}: {error}")
     # What did not load may define the names that nobody knows: that is one fault, not two.
-    building = _Building(config, registry, wrong, loaded=not wrong)
-    profiles = [building.profile(n) for n in range(len(config.profiles))]
+    builder = _ProfileBuilder(config, registry, errors, all_loaded=not errors)
+    profiles = [builder.build(n) for n in range(len(config.profiles))]
     built = [profile for profile in profiles if profile is not None]
     if len({type(profile.queue_sort) for profile in built}) > 1:
-        wrong.append("profiles: all must sort the queue with the same plugin")
-    if wrong:
+        errors.append("profiles: all must sort the queue with the same plugin")
+    if errors:
         source = f"{config.file}: " if config.file else ""
-        raise ConfigError(source + "; ".join(wrong))
+        raise ConfigError(source + "; ".join(errors))
     return built
 
 
-class _Building:
+class _ProfileBuilder:
     """Makes profiles, and collects what is wrong with them."""
 
     def __init__(
-        self, config: Config, registry: Registry, wrong: list[str], *, loaded: bool
+        self, config: Config, registry: Registry, errors: list[str], *, all_loaded: bool
     ) -> None:
         self._profiles = config.profiles
-        self._ours = [profile.scheduler_name for profile in config.profiles]
-        self._ignored = ignored_resources(config.extenders)
+        self._scheduler_names = [profile.scheduler_name for profile in config.profiles]
+        self._ignored_resources = ignored_resources(config.extenders)
         self._registry = registry
-        self._wrong = wrong
-        self._loaded = loaded
+        self._errors = errors
+        self._all_loaded = all_loaded
 
-    def profile(self, number: int) -> Profile | None:
+    def build(self, number: int) -> Profile | None:
         """One of them; None where it cannot be made, of which the reasons are added then."""
         config, where = self._profiles[number], f"profiles.{number}"
-        before = len(self._wrong)
+        before = len(self._errors)
         weights = self._weights(config, where)
         entries = {entry.name: n for n, entry in enumerate(config.plugin_config)}
         for name, n in entries.items():
             if name not in weights:
-                hint = nearest(name, weights)
-                self._wrong.append(f"{where}.pluginConfig.{n}.name: {name!r} is not enabled{hint}")
+                hint = suggest(name, weights)
+                self._errors.append(f"{where}.pluginConfig.{n}.name: {name!r} is not enabled{hint}")
         arguments = self._arguments(config, weights)
-        plugins: list[Weighted] = []
+        plugins: list[PluginWeight] = []
         known = self._registry.names()
         for name in filter(known.__contains__, weights):
             at = f"{where}.pluginConfig.{entries[name]}.args" if name in entries else where
             try:
                 made = self._registry.make(name, arguments.get(name))
             except ArgumentsError as error:
-                self._wrong.extend(f"{at}.{each}" for each in error.wrong)
+                self._errors.extend(f"{at}.{each}" for each in error.errors)
             else:
-                plugins.append(Weighted(made, weights[name]))
-        if len(self._wrong) > before or len(plugins) < len(weights):
+                plugins.append(PluginWeight(made, weights[name]))
+        if len(self._errors) > before or len(plugins) < len(weights):
             return None
         try:
             return Profile(config.scheduler_name, plugins)
         except ProfileError as error:
-            self._wrong.append(f"{where}.plugins: {error}")
+            self._errors.append(f"{where}.plugins: {error}")
             return None
 
     def _weights(self, config: ProfileConfig, where: str) -> dict[str, int]:
@@ -298,10 +298,10 @@ class _Building:
             weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
         for n, name in enumerate(config.plugins.disabled):
             if name != "*":
-                self._look_up(name, f"{where}.plugins.disabled.{n}")
+                self._check_plugin_name(name, f"{where}.plugins.disabled.{n}")
             weights.pop(name, None)
         for n, enabled in enumerate(config.plugins.enabled):
-            self._look_up(enabled.name, f"{where}.plugins.enabled.{n}.name")
+            self._check_plugin_name(enabled.name, f"{where}.plugins.enabled.{n}.name")
             weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
         return weights
 
@@ -313,18 +313,18 @@ class _Building:
         if DefaultPreemption.name in weights:
             # Nobody else's pods are evicted unless we are told so.
             given = arguments.get(DefaultPreemption.name, {})
-            arguments[DefaultPreemption.name] = {"victimSchedulers": self._ours, **given}
-        if self._ignored and NodeResourcesFit.name in weights:
+            arguments[DefaultPreemption.name] = {"victimSchedulers": self._scheduler_names, **given}
+        if self._ignored_resources and NodeResourcesFit.name in weights:
             given = arguments.get(NodeResourcesFit.name, {})
             named = given.get("ignoredResources", [])
             # What is no list is left for the plugin to refuse.
-            both = [*named, *self._ignored] if isinstance(named, list) else named
+            both = [*named, *self._ignored_resources] if isinstance(named, list) else named
             arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
         return arguments
 
-    def _look_up(self, name: str, where: str) -> None:
-        if self._loaded and name not in self._registry.names():
-            self._wrong.append(f"{where}: {self._registry.unknown(name)}")
+    def _check_plugin_name(self, name: str, where: str) -> None:
+        if self._all_loaded and name not in self._registry.names():
+            self._errors.append(f"{where}: {self._registry.unknown_message(name)}")
 
 
 __all__ = ["Config", "ConfigError", "Plugin", "build_profiles", "load_config"]

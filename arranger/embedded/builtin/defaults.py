@@ -11,9 +11,9 @@ from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 
-_CLASSES: Final = "scheduling.k8s.io/priorityclasses"
+_PRIORITY_CLASSES: Final = "scheduling.k8s.io/priorityclasses"
 #: Metadata that no update changes, whatever it says.
-_KEPT: Final = (
+_IMMUTABLE_METADATA: Final = (
     "uid",
     "creationTimestamp",
     "generation",
@@ -26,20 +26,24 @@ _KEPT: Final = (
 )
 
 
-def fill(resource: Resource, obj: Object, store: Store, now: str) -> None:
+def set_defaults(resource: Resource, obj: Object, store: Store, now: str) -> None:
     """Default an object that is to be created, in place.
 
     Raises:
         ApiError: 403 for a priority that admission does not allow.
     """
     obj["kind"], obj["apiVersion"] = resource.kind, resource.api_version
-    if resource.key == "/pods":
-        fallback = next((c for c in store.items(_CLASSES) if c.get("globalDefault")), None)
-        pods.set_defaults(obj, lambda name: store.get(_CLASSES, ("", name)), fallback)
+    if resource.storage_key == "/pods":
+        global_default = next(
+            (c for c in store.items(_PRIORITY_CLASSES) if c.get("globalDefault")), None
+        )
+        pods.set_defaults(
+            obj, lambda name: store.get(_PRIORITY_CLASSES, ("", name)), global_default
+        )
         if obj["spec"].get("schedulingGates"):
             obj["status"]["conditions"] = [pods.gated_condition(now)]
     elif resource.kind == "Namespace":
-        _label(obj)
+        _label_namespace(obj)
         obj["status"] = {"phase": "Active"}
     elif resource.kind == "Node":
         obj.setdefault("spec", {})
@@ -49,10 +53,10 @@ def fill(resource: Resource, obj: Object, store: Store, now: str) -> None:
     elif resource.schema is not None:
         if resource.status:
             obj.pop("status", None)
-        resource.schema.default(obj)
+        resource.schema.set_defaults(obj)
 
 
-def merge(resource: Resource, before: Object, given: Object, *, status: bool) -> Object:
+def apply_update(resource: Resource, before: Object, given: Object, *, status: bool) -> Object:
     """The object after an update: ``given``'s status alone, or everything but its status.
 
     ``given`` is the caller's to lose; ``before`` is left as it is.
@@ -61,17 +65,17 @@ def merge(resource: Resource, before: Object, given: Object, *, status: bool) ->
         ApiError: 403 for a priority that admission does not allow.
     """
     after = _new_status(before, given) if status else _all_but_status(resource, before, given)
-    if resource.key == "/pods":
+    if resource.storage_key == "/pods":
         if status:
             quality = before["status"]["qosClass"]
             after["status"] = {"qosClass": quality, **(after.get("status") or {})}
         else:
             _keep_pod_defaults(before, after)
     elif resource.kind == "Namespace" and not status:
-        _label(after)
+        _label_namespace(after)
     elif resource.schema is not None:
         after = deepcopy(after)
-        resource.schema.default(after)
+        resource.schema.set_defaults(after)
     return after
 
 
@@ -86,7 +90,7 @@ def _new_status(before: Object, given: Object) -> Object:
 def _all_but_status(resource: Resource, before: Object, given: Object) -> Object:
     after = {**given, "kind": resource.kind, "apiVersion": resource.api_version}
     meta = after["metadata"] = dict(given.get("metadata") or {})
-    for name in _KEPT:
+    for name in _IMMUTABLE_METADATA:
         meta.pop(name, None)
         if name in before["metadata"]:
             meta[name] = before["metadata"][name]
@@ -109,6 +113,6 @@ def _keep_pod_defaults(before: Object, after: Object) -> None:
         spec.pop("schedulingGates", None)
 
 
-def _label(namespace: Object) -> None:
+def _label_namespace(namespace: Object) -> None:
     meta = namespace["metadata"]
     meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta.get("name", "")

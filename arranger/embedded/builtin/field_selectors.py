@@ -16,9 +16,9 @@ from arranger.embedded.storage.selectors import (
 )
 
 Object = dict[str, Any]
-Selection = Callable[[Object], bool]
+Predicate = Callable[[Object], bool]
 
-_OF_PODS: Final = (
+_POD_FIELDS: Final = (
     "spec.nodeName",
     "spec.restartPolicy",
     "spec.schedulerName",
@@ -28,7 +28,7 @@ _OF_PODS: Final = (
     "status.podIP",
     "status.nominatedNodeName",
 )
-_OF_OBJECTS: Final = (
+_REFERENCE_FIELDS: Final = (
     "kind",
     "namespace",
     "name",
@@ -40,27 +40,27 @@ _OF_OBJECTS: Final = (
 #: By ``apiVersion/plural``: what may be selected, and the stored field that has it. The first of
 #: several that is not empty counts.
 _SELECTABLE: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "v1/pods": {field: (field,) for field in _OF_PODS},
+    "v1/pods": {field: (field,) for field in _POD_FIELDS},
     "v1/nodes": {"spec.unschedulable": ("spec.unschedulable",)},
     "v1/namespaces": {"status.phase": ("status.phase",)},
     "v1/events": {
-        **{f"involvedObject.{part}": (f"regarding.{part}",) for part in _OF_OBJECTS},
+        **{f"involvedObject.{part}": (f"regarding.{part}",) for part in _REFERENCE_FIELDS},
         "reason": ("reason",),
         "reportingComponent": ("reportingController",),
         "source": ("deprecatedSource.component", "reportingController"),
         "type": ("type",),
     },
     "events.k8s.io/v1/events": {
-        **{f"regarding.{part}": (f"regarding.{part}",) for part in _OF_OBJECTS},
+        **{f"regarding.{part}": (f"regarding.{part}",) for part in _REFERENCE_FIELDS},
         "reason": ("reason",),
         "reportingController": ("reportingController",),
         "type": ("type",),
     },
 }
-_OF_ALL: Final = {name: (name,) for name in ("metadata.name", "metadata.namespace")}
+_METADATA_FIELDS: Final = {name: (name,) for name in ("metadata.name", "metadata.namespace")}
 
 
-def selection(resource: Resource, query: Mapping[str, str]) -> Selection | None:
+def parse_selection(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """What ``labelSelector`` and ``fieldSelector`` ask for of stored objects; None for all.
 
     Raises:
@@ -75,19 +75,19 @@ def selection(resource: Resource, query: Mapping[str, str]) -> Selection | None:
     except SelectorError as error:
         raise bad_request(f"unable to parse requirement: {error}") from error
     own = _SELECTABLE.get(f"{resource.api_version}/{resource.plural}", {})
-    known: Mapping[str, tuple[str, ...]] = {**_OF_ALL, **own}
+    known: Mapping[str, tuple[str, ...]] = {**_METADATA_FIELDS, **own}
     for field in by_field.fields:
         if field not in known:
             raise bad_request(f'field label not supported: "{field}"')
 
-    def selected(obj: Object) -> bool:
+    def matches(obj: Object) -> bool:
         if labels and not by_label.matches(obj["metadata"].get("labels") or {}):
             return False
         if not fields:
             return True
         return by_field.matches({field: _first(obj, known[field]) for field in by_field.fields})
 
-    return selected
+    return matches
 
 
 def _first(obj: Object, places: tuple[str, ...]) -> str:

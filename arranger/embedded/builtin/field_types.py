@@ -14,12 +14,12 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from arranger.embedded.crd.prune import Fitted, WrongTypeError
+from arranger.embedded.crd.prune import PrunedObject, WrongTypeError
 
 Object = dict[str, Any]
 
 #: Where several groups have a kind of one name, the model's name has the group.
-_NAMED_BY_GROUP: Final[Mapping[tuple[str, str], str]] = {
+_MODEL_NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("v1", "Event"): "CoreV1Event",
     ("events.k8s.io/v1", "Event"): "EventsV1Event",
     ("resource.k8s.io/v1", "ResourceClaim"): "ResourceV1ResourceClaim",
@@ -39,8 +39,8 @@ _QUANTITIES: Final = frozenset(
     }
 )
 #: The path of such a field, or of an entry of it: resources have names with dots.
-_AMOUNT: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(sorted(_QUANTITIES))})(?:\.[^\[]*)?$")
-_SIMPLE: Final[Mapping[str, tuple[type, ...]]] = {
+_QUANTITY_PATH: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(sorted(_QUANTITIES))})(?:\.[^\[]*)?$")
+_SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "str": (str,),
     "int": (int,),
     "bool": (bool,),
@@ -57,49 +57,49 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-def fit(obj: Object, api_version: str, kind: str) -> Fitted:
+def prune(obj: Object, api_version: str, kind: str) -> PrunedObject:
     """Hold an object of a built-in kind against its fields.
 
     Raises:
         KeyError: there is no such kind.
         WrongTypeError: a field has a value of another type.
     """
-    model = _NAMED_BY_GROUP.get((api_version, kind))
+    model = _MODEL_NAMES.get((api_version, kind))
     if model is None:
         _, _, version = api_version.rpartition("/")
         model = f"{version[0].upper()}{version[1:]}{kind}"
-    return _fit(obj, model, "")
+    return _prune(obj, model, "")
 
 
-def fit_metadata(metadata: Object) -> Fitted:
+def prune_metadata(metadata: Object) -> PrunedObject:
     """Hold the metadata of an object of any kind against its fields.
 
     Raises:
         WrongTypeError: a field has a value of another type.
     """
-    return _fit(metadata, "V1ObjectMeta", "metadata")
+    return _prune(metadata, "V1ObjectMeta", "metadata")
 
 
-def _fit(obj: Object, model: str, path: str) -> Fitted:
+def _prune(obj: Object, model: str, path: str) -> PrunedObject:
     unknown: list[str] = []
-    return Fitted(_value(obj, model, path, unknown), unknown)
+    return PrunedObject(_prune_value(obj, model, path, unknown), unknown)
 
 
-def _value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
+def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
     """``value`` as its type would be decoded; finds of unknown fields are added to ``unknown``."""
     if kind == "object":
         return value
-    if kind in _SIMPLE:
-        return _scalar(value, kind, path)
+    if kind in _SCALARS:
+        return _check_scalar(value, kind, path)
     if kind.startswith("list["):
-        items = _checked(value, list, kind, path)
+        items = _check_type(value, list, kind, path)
         inner = kind[5:-1]
-        return [_value(v, inner, f"{path}[{n}]", unknown) for n, v in enumerate(items)]
-    entries = _checked(value, dict, kind, path)
+        return [_prune_value(v, inner, f"{path}[{n}]", unknown) for n, v in enumerate(items)]
+    entries = _check_type(value, dict, kind, path)
     if kind.startswith("dict("):
         inner = kind[5:-1].split(", ", 1)[1]
         return {
-            name: _value(child, inner, f"{path}.{name}", unknown)
+            name: _prune_value(child, inner, f"{path}.{name}", unknown)
             for name, child in entries.items()
             if child is not None
         }
@@ -109,17 +109,17 @@ def _value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
         if name not in fields:
             unknown.append(place)
         elif child is not None:
-            fitted[name] = _value(child, fields[name], place, unknown)
+            fitted[name] = _prune_value(child, fields[name], place, unknown)
     return fitted
 
 
-def _scalar(value: Any, kind: str, path: str) -> Any:
-    right = isinstance(value, _SIMPLE[kind]) and (kind == "bool" or not isinstance(value, bool))
+def _check_scalar(value: Any, kind: str, path: str) -> Any:
+    right = isinstance(value, _SCALARS[kind]) and (kind == "bool" or not isinstance(value, bool))
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "str" and number and _AMOUNT.search(path):
+    if kind == "str" and number and _QUANTITY_PATH.search(path):
         return str(value)
     if not right:
-        raise _wrong(value, kind, path)
+        raise _wrong_type(value, kind, path)
     if kind == "datetime":
         try:
             datetime.fromisoformat(value)
@@ -128,13 +128,13 @@ def _scalar(value: Any, kind: str, path: str) -> Any:
     return value
 
 
-def _checked(value: Any, wanted: type, kind: str, path: str) -> Any:
+def _check_type(value: Any, wanted: type, kind: str, path: str) -> Any:
     if not isinstance(value, wanted):
-        raise _wrong(value, kind, path)
+        raise _wrong_type(value, kind, path)
     return value
 
 
-def _wrong(value: Any, kind: str, path: str) -> WrongTypeError:
+def _wrong_type(value: Any, kind: str, path: str) -> WrongTypeError:
     actual = _JSON_TYPES.get(type(value), "null")
     return WrongTypeError(f"json: cannot unmarshal {actual} into field {path} of type {kind}")
 

@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
-from arranger.api.quantity import QuantityError, milli
+from arranger.api.quantity import QuantityError, milli_value
 from arranger.embedded.errors import ApiError, bad_request, conflict, invalid, not_found
 
 Object = dict[str, Any]
 Cause = tuple[str, str, str]
 
-BUILT_IN_CLASSES: Final = {
+SYSTEM_PRIORITY_CLASSES: Final = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,
 }
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def set_defaults(
-    pod: Object, classes: Callable[[str], Object | None], fallback: Object | None
+    pod: Object, classes: Callable[[str], Object | None], global_default: Object | None
 ) -> None:
     """Fill in a new pod, in place.
 
-    ``classes`` finds a PriorityClass, ``fallback`` is the global default one.
+    ``classes`` finds a PriorityClass, ``global_default`` is the global default one.
 
     Raises:
         ApiError: 403 for a priority that admission does not allow.
@@ -43,9 +43,9 @@ def set_defaults(
         spec.setdefault(field, value)
     for container in _containers(spec):
         _container_defaults(container)
-    _priority(pod, classes, fallback)
+    _admit_priority(pod, classes, global_default)
     tolerations = spec.get("tolerations") or []
-    for key in _TAINTS:
+    for key in _TOLERATED_TAINTS:
         if not any(t.get("key") in (key, None, "") for t in tolerations):
             tolerations.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -70,13 +70,16 @@ def gated_condition(now: str) -> Object:
 
 def quality_of_service(spec: Object) -> str:
     """BestEffort, Burstable or Guaranteed."""
-    asked: list[Object] = [c.get("resources") or {} for c in _containers(spec)]
+    resources_of: list[Object] = [c.get("resources") or {} for c in _containers(spec)]
     relevant = ("cpu", "memory")
     if not any(
-        r.get(part, {}).get(n) for r in asked for part in ("requests", "limits") for n in relevant
+        r.get(part, {}).get(n)
+        for r in resources_of
+        for part in ("requests", "limits")
+        for n in relevant
     ):
         return "BestEffort"
-    for resources in asked:
+    for resources in resources_of:
         limits, requests = resources.get("limits", {}), resources.get("requests", {})
         if any(n not in limits or limits[n] != requests.get(n) for n in relevant):
             return "Burstable"
@@ -194,20 +197,20 @@ def _container_defaults(container: Object) -> None:
         port.setdefault("protocol", "TCP")
 
 
-def _priority(
-    pod: Object, classes: Callable[[str], Object | None], fallback: Object | None
+def _admit_priority(
+    pod: Object, classes: Callable[[str], Object | None], global_default: Object | None
 ) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName", "")
     chosen: Object | None
-    if name in BUILT_IN_CLASSES:
-        chosen = {"value": BUILT_IN_CLASSES[name]}
+    if name in SYSTEM_PRIORITY_CLASSES:
+        chosen = {"value": SYSTEM_PRIORITY_CLASSES[name]}
     elif name:
         chosen = classes(name)
         if chosen is None:
             raise _forbidden(pod, f"no PriorityClass with name {name} was found")
     else:
-        chosen = fallback
+        chosen = global_default
         if chosen is not None:
             spec["priorityClassName"] = chosen["metadata"]["name"]
     value = chosen["value"] if chosen else 0
@@ -256,7 +259,7 @@ def _container_violations(container: Object, where: str, seen: set[str]) -> Iter
 
 def _quantity(raw: Any) -> int:
     try:
-        return milli(raw)
+        return milli_value(raw)
     except QuantityError as error:
         raise bad_request(f"quantities must match the regular expression: {error}") from error
 

@@ -19,12 +19,12 @@ _SUBDOMAIN: Final = re.compile(
 _LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
 _NOTE_LIMIT: Final = 1024
 #: Built-in kinds that count generations.
-GENERATIONAL: Final = frozenset(
+KINDS_WITH_GENERATION: Final = frozenset(
     {"Pod", "PodDisruptionBudget", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"}
 )
 
 
-def refuse_if(resource: Resource, obj: Object, causes: list[Cause]) -> None:
+def raise_if_invalid(resource: Resource, obj: Object, causes: list[Cause]) -> None:
     """Raise what the causes amount to.
 
     Raises:
@@ -35,34 +35,34 @@ def refuse_if(resource: Resource, obj: Object, causes: list[Cause]) -> None:
         raise invalid(resource.kind, resource.group, name, causes)
 
 
-def check_new(resource: Resource, obj: Object) -> None:
+def validate_create(resource: Resource, obj: Object) -> None:
     """Check an object that is to be created.
 
     Raises:
         ApiError: 400 or 422.
     """
-    refuse_if(resource, obj, [*_metadata(obj), *_special(resource, obj)])
+    raise_if_invalid(resource, obj, [*_metadata_violations(obj), *_kind_violations(resource, obj)])
 
 
-def check_update(resource: Resource, before: Object, after: Object) -> None:
+def validate_update(resource: Resource, before: Object, after: Object) -> None:
     """Check an update of anything but the status.
 
     Raises:
         ApiError: 422.
     """
-    causes = [*_metadata(after), *_changed_metadata(before, after)]
-    if resource.key == "/pods":
+    causes = [*_metadata_violations(after), *_metadata_update_violations(before, after)]
+    if resource.storage_key == "/pods":
         if field := pods.forbidden_change(before, after):
             why = "Forbidden: pod updates may not change fields other than those allowed"
             causes.append(("FieldValueForbidden", field, why))
     elif resource.api_version == "events.k8s.io/v1":
-        causes += _event_update(before, after)
+        causes += _event_update_violations(before, after)
     else:
-        causes += _special(resource, after)
-    refuse_if(resource, after, causes)
+        causes += _kind_violations(resource, after)
+    raise_if_invalid(resource, after, causes)
 
 
-def _metadata(obj: Object) -> Iterator[Cause]:
+def _metadata_violations(obj: Object) -> Iterator[Cause]:
     meta = obj["metadata"]
     name = meta.get("name", "")
     if not name:
@@ -78,7 +78,7 @@ def _metadata(obj: Object) -> Iterator[Cause]:
             yield "FieldValueInvalid", "metadata.labels", f'Invalid value: "{value}"'
 
 
-def _changed_metadata(before: Object, after: Object) -> Iterator[Cause]:
+def _metadata_update_violations(before: Object, after: Object) -> Iterator[Cause]:
     if before["metadata"].get("deletionTimestamp"):
         old = set(before["metadata"].get("finalizers") or ())
         if set(after["metadata"].get("finalizers") or ()) - old:
@@ -86,12 +86,12 @@ def _changed_metadata(before: Object, after: Object) -> Iterator[Cause]:
             yield "FieldValueForbidden", "metadata.finalizers", why
 
 
-def _special(resource: Resource, obj: Object) -> Iterator[Cause]:
-    if resource.key == "/pods":
+def _kind_violations(resource: Resource, obj: Object) -> Iterator[Cause]:
+    if resource.storage_key == "/pods":
         yield from pods.violations(obj)
     elif resource.kind == "CustomResourceDefinition":
         spec = obj.get("spec") or {}
-        yield from _definition(spec)
+        yield from _definition_violations(spec)
         wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
         if obj["metadata"].get("name") != wanted:
             why = f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}'
@@ -102,12 +102,12 @@ def _special(resource: Resource, obj: Object) -> Iterator[Cause]:
             why = f"Invalid value: {seconds}: must be greater than 0"
             yield "FieldValueInvalid", "spec.leaseDurationSeconds", why
     elif resource.api_version == "events.k8s.io/v1":
-        yield from _event(obj)
+        yield from _event_violations(obj)
     elif resource.kind == "Event":
-        yield from _core_event(obj)
+        yield from _core_event_violations(obj)
 
 
-def _definition(spec: Object) -> Iterator[Cause]:
+def _definition_violations(spec: Object) -> Iterator[Cause]:
     names = spec.get("names") or {}
     for field, value in (
         ("group", spec.get("group")),
@@ -123,7 +123,7 @@ def _definition(spec: Object) -> Iterator[Cause]:
             yield "FieldValueRequired", f"spec.versions[{n}].schema", "Required value"
 
 
-def _event(event: Object) -> Iterator[Cause]:
+def _event_violations(event: Object) -> Iterator[Cause]:
     for field in ("eventTime", "reportingController", "reportingInstance", "action", "reason"):
         if not event.get(field):
             yield "FieldValueRequired", field, "Required value"
@@ -139,7 +139,7 @@ def _event(event: Object) -> Iterator[Cause]:
             yield "FieldValueInvalid", field, "Invalid value: can have at most 128 characters"
 
 
-def _core_event(event: Object) -> Iterator[Cause]:
+def _core_event_violations(event: Object) -> Iterator[Cause]:
     """Events of the older form are held to less, and to hardly anything without a time."""
     namespace = event["metadata"].get("namespace", "")
     about = (event.get("involvedObject") or {}).get("namespace", "")
@@ -158,7 +158,7 @@ def _core_event(event: Object) -> Iterator[Cause]:
         yield "FieldValueInvalid", "message", "Invalid value: can have at most 1024 characters"
 
 
-def _event_update(before: Object, after: Object) -> Iterator[Cause]:
+def _event_update_violations(before: Object, after: Object) -> Iterator[Cause]:
     for name in sorted({*before, *after} - {"series", "metadata"}):
         if before.get(name) != after.get(name):
             field = "message" if name == "note" else name
@@ -167,4 +167,10 @@ def _event_update(before: Object, after: Object) -> Iterator[Cause]:
         yield "FieldValueInvalid", "series.count", "Invalid value: should be at least 2"
 
 
-__all__ = ["GENERATIONAL", "ApiError", "check_new", "check_update", "refuse_if"]
+__all__ = [
+    "KINDS_WITH_GENERATION",
+    "ApiError",
+    "raise_if_invalid",
+    "validate_create",
+    "validate_update",
+]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from lark import Token, Tree
 
-from arranger.embedded.crd.cel_library import escaped
+from arranger.embedded.crd.cel_library import escape_identifier
 
 Object = dict[str, Any]
 Scope = Mapping[str, Object | None]
@@ -27,7 +27,7 @@ _TYPE_NAMES: Final = frozenset(
 )
 
 
-def undeclared(tree: Any, scope: Scope, functions: Collection[str]) -> Iterator[str]:
+def undeclared_references(tree: Any, scope: Scope, functions: Collection[str]) -> Iterator[str]:
     """What a rule speaks of that is not there.
 
     Args:
@@ -37,7 +37,7 @@ def undeclared(tree: Any, scope: Scope, functions: Collection[str]) -> Iterator[
     yield from _Checker(functions).check(tree, scope)
 
 
-def mentions(tree: Any, name: str) -> bool:
+def references_variable(tree: Any, name: str) -> bool:
     """Whether a rule looks at a variable."""
     return any(str(ident.children[0]) == name for ident in tree.find_data("ident"))
 
@@ -55,58 +55,58 @@ class _Checker:
                 if name not in scope and name not in _TYPE_NAMES:
                     yield f"undeclared reference to '{name}'"
             case "ident_arg":
-                yield from self._function(tree.children[0])
-                yield from self._all(tree.children[1:], scope)
+                yield from self._check_function(tree.children[0])
+                yield from self._check_all(tree.children[1:], scope)
             case "member_dot":
                 yield from self.check(tree.children[0], scope)
                 owner, name = _schema_of(tree.children[0], scope), str(tree.children[1])
                 if owner is not None and name not in (fields := _fields(owner)):
                     yield f"undefined field '{name}'" if fields else f"no field '{name}' here"
             case "member_dot_arg":
-                yield from self._call(tree, scope)
+                yield from self._check_call(tree, scope)
             case _:
-                yield from self._all(tree.children, scope)
+                yield from self._check_all(tree.children, scope)
 
-    def _call(self, tree: Any, scope: Scope) -> Iterator[str]:
+    def _check_call(self, tree: Any, scope: Scope) -> Iterator[str]:
         target, name, *arguments = tree.children
         yield from self.check(target, scope)
         given = list(arguments[0].children) if arguments else []
         if str(name) not in _MACROS or not given:
-            yield from self._function(name)
-            yield from self._all(given, scope)
+            yield from self._check_function(name)
+            yield from self._check_all(given, scope)
             return
-        variable = _plain(given[0])
+        variable = _identifier(given[0])
         if variable is None:
             yield f"{name}() needs a name as its first argument"
             return
-        inner = {**scope, variable: _item(_schema_of(target, scope))}
-        yield from self._all(given[1:], inner)
+        inner = {**scope, variable: _item_schema(_schema_of(target, scope))}
+        yield from self._check_all(given[1:], inner)
 
-    def _function(self, name: Any) -> Iterator[str]:
+    def _check_function(self, name: Any) -> Iterator[str]:
         if str(name) not in self._functions and str(name) not in ("has", "dyn"):
             yield f"undeclared reference to '{name}'"
 
-    def _all(self, trees: list[Any], scope: Scope) -> Iterator[str]:
+    def _check_all(self, trees: list[Any], scope: Scope) -> Iterator[str]:
         for tree in trees:
             yield from self.check(tree, scope)
 
 
-def _only(tree: Any) -> Any:
+def _unwrap(tree: Any) -> Any:
     """The innermost expression that is the whole of this one."""
     while isinstance(tree, Tree) and len(tree.children) == 1 and tree.data not in ("ident",):
         tree = tree.children[0]
     return tree
 
 
-def _plain(tree: Any) -> str | None:
+def _identifier(tree: Any) -> str | None:
     """The name that an expression is, if it is nothing else."""
-    inner = _only(tree)
+    inner = _unwrap(tree)
     return str(inner.children[0]) if isinstance(inner, Tree) and inner.data == "ident" else None
 
 
 def _schema_of(tree: Any, scope: Scope) -> Object | None:
     """The schema of what an expression yields; None where it is not known."""
-    inner = _only(tree)
+    inner = _unwrap(tree)
     if not isinstance(inner, Tree):
         return None
     match inner.data:
@@ -116,7 +116,7 @@ def _schema_of(tree: Any, scope: Scope) -> Object | None:
             owner = _schema_of(inner.children[0], scope)
             return None if owner is None else _fields(owner).get(str(inner.children[1]))
         case "member_index":
-            return _item(_schema_of(inner.children[0], scope), values=True)
+            return _item_schema(_schema_of(inner.children[0], scope), values=True)
     return None
 
 
@@ -127,7 +127,9 @@ def _fields(schema: Object) -> Mapping[str, Object | None]:
         return _Any(None)
     if more and not known:
         return _Any(more if isinstance(more, dict) else None)
-    fields: dict[str, Object | None] = {escaped(name): child for name, child in known.items()}
+    fields: dict[str, Object | None] = {
+        escape_identifier(name): child for name, child in known.items()
+    }
     if schema.get("x-kubernetes-embedded-resource"):
         fields.update(dict.fromkeys(_ROOT_FIELDS))
     return fields
@@ -147,7 +149,7 @@ class _Any(dict[str, "Object | None"]):
         return self._schema
 
 
-def _item(schema: Object | None, *, values: bool = False) -> Object | None:
+def _item_schema(schema: Object | None, *, values: bool = False) -> Object | None:
     """The schema of what macros iterate over: items of a list, keys of a map."""
     if schema is None:
         return None

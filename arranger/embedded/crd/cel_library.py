@@ -33,27 +33,27 @@ _ESCAPES: Final = (
     ("/", "__slash__"),
 )
 #: Of the metadata only these can be seen.
-_METADATA: Final = ("name", "generateName")
+_VISIBLE_METADATA: Final = ("name", "generateName")
 
 
-def escaped(name: str) -> str:
+def escape_identifier(name: str) -> str:
     """The name by which rules know a property."""
     if name in _KEYWORDS:
         return f"__{name}__"
     return re.sub(r"__|[.\-/]", lambda found: dict(_ESCAPES)[found[0]], name)
 
 
-def typed(schema: Object, value: Any, *, root: bool = False) -> Any:
+def to_cel(schema: Object, value: Any, *, root: bool = False) -> Any:
     """A JSON value as CEL has it; of an object, what its schema names."""
     if value is None:
         return None
     if "type" not in schema:
         return json_to_cel(value)
     if isinstance(value, dict):
-        return _typed_object(schema, value, root)
+        return _object_to_cel(schema, value, root)
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return celtypes.ListType([typed(items, item) for item in value])
+        return celtypes.ListType([to_cel(items, item) for item in value])
     match schema.get("type"), schema.get("format"):
         case "number", _:
             return celtypes.DoubleType(value)
@@ -70,20 +70,20 @@ def typed(schema: Object, value: Any, *, root: bool = False) -> Any:
     return json_to_cel(value)
 
 
-def _typed_object(schema: Object, value: Object, root: bool) -> Any:
+def _object_to_cel(schema: Object, value: Object, root: bool) -> Any:
     known, more = schema.get("properties") or {}, schema.get("additionalProperties")
     if more and not known:
         inner = more if isinstance(more, dict) else {}
         return celtypes.MapType(
-            {celtypes.StringType(name): typed(inner, child) for name, child in value.items()}
+            {celtypes.StringType(name): to_cel(inner, child) for name, child in value.items()}
         )
     if root or schema.get("x-kubernetes-embedded-resource"):
         text = {"type": "string"}
-        metadata = {"type": "object", "properties": dict.fromkeys(_METADATA, text)}
+        metadata = {"type": "object", "properties": dict.fromkeys(_VISIBLE_METADATA, text)}
         known = {**known, "apiVersion": text, "kind": text, "metadata": metadata}
     return celtypes.MapType(
         {
-            celtypes.StringType(escaped(name)): typed(known[name], child)
+            celtypes.StringType(escape_identifier(name)): to_cel(known[name], child)
             for name, child in value.items()
             if name in known
         }
@@ -126,15 +126,15 @@ def _last_index_of(within: Any, what: Any) -> Any:
     return celtypes.IntType(found[-1] if found else -1)
 
 
-def _text(of: Callable[..., str]) -> Callable[..., Any]:
+def _returning_string(of: Callable[..., str]) -> Callable[..., Any]:
     return lambda *given: celtypes.StringType(of(*given))
 
 
-def _texts(found: list[str]) -> Any:
+def _string_list(found: list[str]) -> Any:
     return celtypes.ListType([celtypes.StringType(text) for text in found])
 
 
-def _found(text: str, pattern: str) -> str:
+def _first_match(text: str, pattern: str) -> str:
     match = re.search(pattern, text)
     return match[0] if match else ""
 
@@ -151,14 +151,14 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "max": lambda items: max(items),
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
-    "find": _text(_found),
-    "findAll": lambda text, pattern: _texts([m[0] for m in re.finditer(pattern, text)]),
-    "charAt": _text(lambda text, at: text[at : at + 1]),
-    "join": _text(lambda items, between="": between.join(items)),
-    "lowerAscii": _text(lambda text: text.lower()),
-    "upperAscii": _text(lambda text: text.upper()),
-    "replace": _text(lambda text, old, new: text.replace(old, new)),
-    "split": lambda text, at: _texts(text.split(at)),
-    "substring": _text(lambda text, start, end=None: text[start:end]),
-    "trim": _text(lambda text: text.strip()),
+    "find": _returning_string(_first_match),
+    "findAll": lambda text, pattern: _string_list([m[0] for m in re.finditer(pattern, text)]),
+    "charAt": _returning_string(lambda text, at: text[at : at + 1]),
+    "join": _returning_string(lambda items, between="": between.join(items)),
+    "lowerAscii": _returning_string(lambda text: text.lower()),
+    "upperAscii": _returning_string(lambda text: text.upper()),
+    "replace": _returning_string(lambda text, old, new: text.replace(old, new)),
+    "split": lambda text, at: _string_list(text.split(at)),
+    "substring": _returning_string(lambda text, start, end=None: text[start:end]),
+    "trim": _returning_string(lambda text: text.strip()),
 }

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from arranger.embedded.crd.validation import (
     NO_FIELD,
-    UNKNOWN,
+    NO_OLD_VALUE,
     FieldError,
-    correlated,
+    correlate_items,
     join,
-    shown,
+    to_json,
 )
 
 Object = dict[str, Any]
@@ -38,37 +38,40 @@ class SchemaError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """One rule on one value.
 
     Attributes:
         program: evaluates it.
-        message: said when it fails; ``says`` evaluates to a better one, if it can.
-        below: the field to blame, relative to the value.
-        compares: whether it looks at the former value; ``optional``, even where there is none.
+        message: said when it fails; ``message_program`` evaluates to a better one, if it can.
+        field_path: the field to blame, relative to the value.
+        uses_old_self: whether it looks at the former value; ``optional_old_self``, even where there
+            is none.
     """
 
     text: str
     program: Any
     message: str
-    says: Any
+    message_program: Any
     reason: str
-    below: str
-    compares: bool
-    optional: bool
+    field_path: str
+    uses_old_self: bool
+    optional_old_self: bool
 
     def applies(self, old: Any, *, unchanged: bool) -> bool:
         """Whether the rule is evaluated; one that compares nothing lets stand what is old."""
-        if self.compares:
-            return self.optional or old is not UNKNOWN
+        if self.uses_old_self:
+            return self.optional_old_self or old is not NO_OLD_VALUE
         return not unchanged
 
-    def violation(self, schema: Object, value: Any, seen: Object, path: str) -> FieldError | None:
-        """What is wrong with ``value``; ``seen`` are the rule's variables."""
+    def violation(
+        self, schema: Object, value: Any, variables: Object, path: str
+    ) -> FieldError | None:
+        """What is wrong with ``value``; ``variables`` are the rule's variables."""
         from celpy.evaluation import CELEvalError
 
         try:
-            if bool(self.program.evaluate(seen)):
+            if bool(self.program.evaluate(variables)):
                 return None
         except CELEvalError as error:
             kind = schema.get("type", "object")
@@ -76,24 +79,24 @@ class Rule:
             return FieldError(
                 path or NO_FIELD, "FieldValueInvalid", why + (self.message or self.text)
             )
-        message = self._said(seen) or self.message or f"failed rule: {self.text}"
-        scalar = "" if isinstance(value, dict | list) else f"{shown(value)}: "
+        message = self._evaluated_message(variables) or self.message or f"failed rule: {self.text}"
+        scalar = "" if isinstance(value, dict | list) else f"{to_json(value)}: "
         texts = {
             "FieldValueInvalid": f"Invalid value: {scalar}{message}",
             "FieldValueForbidden": f"Forbidden: {message}",
             "FieldValueRequired": f"Required value: {message}",
-            "FieldValueDuplicate": f"Duplicate value: {shown(value)}",
+            "FieldValueDuplicate": f"Duplicate value: {to_json(value)}",
         }
-        place = f"{path}{self.below}".removeprefix(".")
+        place = f"{path}{self.field_path}".removeprefix(".")
         return FieldError(place or NO_FIELD, self.reason, texts[self.reason])
 
-    def _said(self, seen: Object) -> str:
+    def _evaluated_message(self, variables: Object) -> str:
         from celpy.evaluation import CELEvalError
 
-        if self.says is None:
+        if self.message_program is None:
             return ""
         try:
-            text = self.says.evaluate(seen)
+            text = self.message_program.evaluate(variables)
         except CELEvalError:
             return ""
         return text.strip() if isinstance(text, str) and "\n" not in text else ""
@@ -109,7 +112,7 @@ class RuleTree:
 
     schema: Object
     root: bool
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[ValidationRule] = field(default_factory=list)
     properties: dict[str, RuleTree] = field(default_factory=dict)
     values: RuleTree | None = None
     items: RuleTree | None = None
@@ -118,37 +121,37 @@ class RuleTree:
         """What rules are broken; ``old`` is the former value, or UNKNOWN."""
         if value is None:
             return
-        yield from self._own(value, old, path)
+        yield from self._own_violations(value, old, path)
         if isinstance(value, dict):
             before = old if isinstance(old, dict) else {}
             for name, tree in self.properties.items():
                 if name in value:
                     yield from tree.violations(
-                        value[name], before.get(name, UNKNOWN), join(path, name)
+                        value[name], before.get(name, NO_OLD_VALUE), join(path, name)
                     )
             if self.values is not None:
                 for name, child in value.items():
                     yield from self.values.violations(
-                        child, before.get(name, UNKNOWN), f"{path}[{name}]"
+                        child, before.get(name, NO_OLD_VALUE), f"{path}[{name}]"
                     )
         elif isinstance(value, list) and self.items is not None:
-            befores = correlated(self.schema, value, old)
+            befores = correlate_items(self.schema, value, old)
             for n, (item, was) in enumerate(zip(value, befores, strict=True)):
                 yield from self.items.violations(item, was, f"{path}[{n}]")
 
-    def _own(self, value: Any, old: Any, path: str) -> Iterator[FieldError]:
-        unchanged = old is not UNKNOWN and old == value
+    def _own_violations(self, value: Any, old: Any, path: str) -> Iterator[FieldError]:
+        unchanged = old is not NO_OLD_VALUE and old == value
         rules = [rule for rule in self.rules if rule.applies(old, unchanged=unchanged)]
         if not rules:
             return
-        from arranger.embedded.crd.cel_library import OldSelf, typed
+        from arranger.embedded.crd.cel_library import OldSelf, to_cel
 
-        known = old is not UNKNOWN
-        seen: Object = {"self": typed(self.schema, value, root=self.root)}
-        former = typed(self.schema, old, root=self.root) if known else None
+        known = old is not NO_OLD_VALUE
+        variables: Object = {"self": to_cel(self.schema, value, root=self.root)}
+        former = to_cel(self.schema, old, root=self.root) if known else None
         for rule in rules:
-            seen["oldSelf"] = OldSelf(former, known) if rule.optional else former
-            if (error := rule.violation(self.schema, value, seen, path)) is not None:
+            variables["oldSelf"] = OldSelf(former, known) if rule.optional_old_self else former
+            if (error := rule.violation(self.schema, value, variables, path)) is not None:
                 yield error
 
 
@@ -167,7 +170,7 @@ def compile_rules(
     tree = RuleTree(schema, root)
     for n, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         place = f"{path}.x-kubernetes-validations[{n}]"
-        tree.rules.append(_compiled(rule, schema, place, root=root, single=single))
+        tree.rules.append(_compile_rule(rule, schema, place, root=root, single=single))
     for name, child in (schema.get("properties") or {}).items():
         below = compile_rules(child, f"{path}.properties[{name}]", root=False, single=single)
         if below is not None:
@@ -180,10 +183,12 @@ def compile_rules(
     return tree if tree.rules or tree.properties or tree.values or tree.items else None
 
 
-def _compiled(given: Object, schema: Object, place: str, *, root: bool, single: bool) -> Rule:
+def _compile_rule(
+    given: Object, schema: Object, place: str, *, root: bool, single: bool
+) -> ValidationRule:
     from celpy.evaluation import base_functions
 
-    from arranger.embedded.crd.cel_checks import mentions, undeclared
+    from arranger.embedded.crd.cel_checks import references_variable, undeclared_references
     from arranger.embedded.crd.cel_library import FUNCTIONS
 
     text, message = given.get("rule", "").strip(), given.get("message", "")
@@ -195,7 +200,7 @@ def _compiled(given: Object, schema: Object, place: str, *, root: bool, single: 
         why = "Required value: message must be specified if rule contains line breaks"
         raise SchemaError(f"{place}.message", "FieldValueRequired", why)
     if "\n" in message:
-        why = f"Invalid value: {shown(message)}: must not contain line breaks"
+        why = f"Invalid value: {to_json(message)}: must not contain line breaks"
         raise SchemaError(f"{place}.message", "FieldValueInvalid", why)
     reason = given.get("reason", "FieldValueInvalid")
     if reason not in _REASONS:
@@ -205,22 +210,22 @@ def _compiled(given: Object, schema: Object, place: str, *, root: bool, single: 
     known = {**schema, "x-kubernetes-embedded-resource": True} if root else schema
     scope = dict.fromkeys(("self", "oldSelf"), known)
     program, tree = _program(text, f"{place}.rule")
-    for why in undeclared(tree, scope, {*base_functions, *FUNCTIONS}):
+    for why in undeclared_references(tree, scope, {*base_functions, *FUNCTIONS}):
         raise _does_not_compile(text, f"{place}.rule", why)
     says = None
     if expression := given.get("messageExpression", "").strip():
         says, _ = _program(expression, f"{place}.messageExpression")
-    compares, optional = mentions(tree, "oldSelf"), bool(given.get("optionalOldSelf"))
+    compares, optional = references_variable(tree, "oldSelf"), bool(given.get("optionalOldSelf"))
     if optional and not compares:
         why = "Invalid value: true: may not be set if oldSelf is not used in rule"
         raise SchemaError(f"{place}.optionalOldSelf", "FieldValueInvalid", why)
     if compares and not single:
         why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
         raise SchemaError(
-            f"{place}.rule", "FieldValueInvalid", f"Invalid value: {shown(text)}: {why}"
+            f"{place}.rule", "FieldValueInvalid", f"Invalid value: {to_json(text)}: {why}"
         )
     below = _below(schema, given.get("fieldPath", ""), f"{place}.fieldPath")
-    return Rule(text, program, message, says, reason, below, compares, optional)
+    return ValidationRule(text, program, message, says, reason, below, compares, optional)
 
 
 def _program(text: str, place: str) -> tuple[Any, Any]:
@@ -239,14 +244,14 @@ def _program(text: str, place: str) -> tuple[Any, Any]:
 
 
 def _does_not_compile(text: str, place: str, why: str) -> SchemaError:
-    message = f"Invalid value: {shown(text)}: compilation failed: ERROR: {why}"
+    message = f"Invalid value: {to_json(text)}: compilation failed: ERROR: {why}"
     return SchemaError(place, "FieldValueInvalid", message)
 
 
 def _below(schema: Object, path: str, place: str) -> str:
     """A rule's ``fieldPath`` as errors have it."""
     refused = SchemaError(
-        place, "FieldValueInvalid", f"Invalid value: {shown(path)}: must be a valid path"
+        place, "FieldValueInvalid", f"Invalid value: {to_json(path)}: must be a valid path"
     )
     below, rest, at = "", path, schema
     while rest:

@@ -15,7 +15,7 @@ _CONDITIONS: Final = (
 )
 
 
-def status(definition: Object, now: str) -> Object:
+def accepted_status(definition: Object, now: str) -> Object:
     """The status of a definition; here every one is accepted at once."""
     spec = definition["spec"]
     conditions = [
@@ -26,7 +26,7 @@ def status(definition: Object, now: str) -> Object:
     return {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}
 
 
-def schemas(definition: Object) -> dict[str, CustomSchema]:
+def version_schemas(definition: Object) -> dict[str, CustomSchema]:
     """The schema of each version of a definition.
 
     Raises:

@@ -13,7 +13,7 @@ class WrongTypeError(ValueError):
 
 
 @dataclass(slots=True)
-class Fitted:
+class PrunedObject:
     """A copy of an object without nulls and unknown fields, and the paths of the latter."""
 
     obj: Object

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from arranger.embedded.crd.cel_rules import RuleTree, SchemaError, compile_rules
-from arranger.embedded.crd.prune import Fitted
-from arranger.embedded.crd.validation import NO_FIELD, UNKNOWN, FieldError, join, violations
+from arranger.embedded.crd.prune import PrunedObject
+from arranger.embedded.crd.validation import NO_FIELD, NO_OLD_VALUE, FieldError, join, violations
 
 Object = dict[str, Any]
 
 #: Fields of every object, which no schema describes.
-_HEAD: Final = ("apiVersion", "kind", "metadata")
+_TYPE_AND_METADATA: Final = ("apiVersion", "kind", "metadata")
 _ANYTHING: Final[Object] = {"x-kubernetes-preserve-unknown-fields": True}
 _NOT_CHECKED: Final = (
     "Invalid value: null: some validation rules were not checked because the object was invalid;"
@@ -38,25 +38,27 @@ class CustomSchema:
         Raises:
             SchemaError: it has a rule that cannot be checked.
         """
-        return _parsed(msgspec.json.encode(schema))
+        return _parse_cached(msgspec.json.encode(schema))
 
-    def prune(self, obj: Object) -> Fitted:
+    def prune(self, obj: Object) -> PrunedObject:
         """A copy without nulls and without the fields that nobody knows, which are told.
 
         ``metadata`` is not looked at.
         """
         unknown: list[str] = []
         pruned = _prune(self.root, _body(obj), "", unknown)
-        return Fitted({**{k: obj[k] for k in _HEAD if k in obj}, **pruned}, unknown)
+        return PrunedObject(
+            {**{k: obj[k] for k in _TYPE_AND_METADATA if k in obj}, **pruned}, unknown
+        )
 
-    def default(self, obj: Object) -> None:
+    def set_defaults(self, obj: Object) -> None:
         """Fill in defaults, in place."""
-        _default(self.root, obj)
+        _set_defaults(self.root, obj)
 
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Every violation; ``old`` is what an update replaces."""
         # The metadata are not the schema's affair, so they must not make an old object a new one.
-        before = UNKNOWN if old is None else {**old, "metadata": obj["metadata"]}
+        before = NO_OLD_VALUE if old is None else {**old, "metadata": obj["metadata"]}
         errors = list(violations(self.root, obj, before, ""))
         if self.rules is None:
             return errors
@@ -66,13 +68,13 @@ class CustomSchema:
 
 
 @lru_cache(maxsize=256)
-def _parsed(encoded: bytes) -> CustomSchema:
+def _parse_cached(encoded: bytes) -> CustomSchema:
     schema = msgspec.json.decode(encoded)
     return CustomSchema(schema, compile_rules(schema))
 
 
 def _body(obj: Object) -> Object:
-    return {k: v for k, v in obj.items() if k not in _HEAD}
+    return {k: v for k, v in obj.items() if k not in _TYPE_AND_METADATA}
 
 
 def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
@@ -85,7 +87,7 @@ def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     more = schema.get("additionalProperties")
     keep = schema.get("x-kubernetes-preserve-unknown-fields") or more is True
     if schema.get("x-kubernetes-embedded-resource"):
-        known = {**dict.fromkeys(_HEAD, _ANYTHING), **known}
+        known = {**dict.fromkeys(_TYPE_AND_METADATA, _ANYTHING), **known}
     pruned: Object = {}
     for name, child in value.items():
         inner = known.get(name, more if isinstance(more, dict) else None)
@@ -98,20 +100,20 @@ def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     return pruned
 
 
-def _default(schema: Object, value: Any) -> None:
+def _set_defaults(schema: Object, value: Any) -> None:
     if isinstance(value, dict):
         for name, child in (schema.get("properties") or {}).items():
             if name not in value and "default" in child:
                 value[name] = deepcopy(child["default"])
             if name in value:
-                _default(child, value[name])
+                _set_defaults(child, value[name])
         more = schema.get("additionalProperties")
         if isinstance(more, dict):
             for child_value in value.values():
-                _default(more, child_value)
+                _set_defaults(more, child_value)
     elif isinstance(value, list):
         for item in value:
-            _default(schema.get("items") or {}, item)
+            _set_defaults(schema.get("items") or {}, item)
 
 
 __all__ = ["CustomSchema", "FieldError", "SchemaError"]

@@ -14,7 +14,7 @@ from arranger.embedded.crd.formats import has_format, in_range
 Object = dict[str, Any]
 
 #: Stands for a former value that there is none of, or that cannot be told which it was.
-UNKNOWN: Final = object()
+NO_OLD_VALUE: Final = object()
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "object": dict,
     "array": list,
@@ -52,7 +52,7 @@ def violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[Fiel
 
     The API server lets stand what an update does not change, so that a schema can be tightened.
     """
-    if old is not UNKNOWN and value == old:
+    if old is not NO_OLD_VALUE and value == old:
         return
     if value is None and schema.get("nullable"):
         return
@@ -60,18 +60,18 @@ def violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[Fiel
     if wrong_type is not None:
         yield wrong_type
         return
-    yield from _own(schema, value, path)
-    yield from _combined(schema, value, path)
-    yield from _children(schema, value, old, path)
+    yield from _value_violations(schema, value, path)
+    yield from _logic_violations(schema, value, path)
+    yield from _child_violations(schema, value, old, path)
 
 
-def correlated(schema: Object, items: list[Any], old: Any) -> list[Any]:
+def correlate_items(schema: Object, items: list[Any], old: Any) -> list[Any]:
     """For each item what it was before: known in lists that are maps only, by their keys."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not keys or not isinstance(old, list):
-        return [UNKNOWN] * len(items)
+        return [NO_OLD_VALUE] * len(items)
     before = {_map_key(item, keys): item for item in old}
-    return [before.get(_map_key(item, keys), UNKNOWN) for item in items]
+    return [before.get(_map_key(item, keys), NO_OLD_VALUE) for item in items]
 
 
 def join(path: str, name: str) -> str:
@@ -79,7 +79,7 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def shown(value: Any) -> str:
+def to_json(value: Any) -> str:
     """A value as messages have it."""
     return msgspec.json.encode(value).decode()
 
@@ -95,28 +95,30 @@ def _type_error(schema: Object, value: Any, path: str) -> FieldError | None:
     if wanted and not _has_type(value, wanted):
         return _wrong_type(path, value, wanted)
     if isinstance(value, str) and not has_format(value, format_ := schema.get("format", "")):
-        why = f'Invalid value: {shown(value)}: {path} in body must be of type {format_}: "{value}"'
+        why = (
+            f'Invalid value: {to_json(value)}: {path} in body must be of type {format_}: "{value}"'
+        )
         return FieldError(path, "FieldValueTypeInvalid", why)
     return None
 
 
-def _own(schema: Object, value: Any, path: str) -> Iterator[FieldError]:
+def _value_violations(schema: Object, value: Any, path: str) -> Iterator[FieldError]:
     if "enum" in schema and value not in schema["enum"]:
         supported = ", ".join(f'"{v}"' for v in schema["enum"])
-        why = f"Unsupported value: {shown(value)}: supported values: {supported}"
+        why = f"Unsupported value: {to_json(value)}: supported values: {supported}"
         yield FieldError(path, "FieldValueNotSupported", why)
     match value:
         case bool():
             pass
         case int() | float():
-            yield from _number(schema, value, path)
+            yield from _number_violations(schema, value, path)
         case str():
-            yield from _string(schema, value, path)
+            yield from _string_violations(schema, value, path)
         case list():
-            yield from _size(schema, len(value), path, "Items")
-            yield from _repeated(schema, value, path)
+            yield from _size_violations(schema, len(value), path, "Items")
+            yield from _duplicates(schema, value, path)
         case dict():
-            yield from _size(schema, len(value), path, "Properties")
+            yield from _size_violations(schema, len(value), path, "Properties")
             required = [*(schema.get("required") or ())]
             if schema.get("x-kubernetes-embedded-resource"):
                 required += ["apiVersion", "kind"]
@@ -125,7 +127,7 @@ def _own(schema: Object, value: Any, path: str) -> Iterator[FieldError]:
                     yield FieldError(join(path, name), "FieldValueRequired", "Required value")
 
 
-def _number(schema: Object, value: float, path: str) -> Iterator[FieldError]:
+def _number_violations(schema: Object, value: float, path: str) -> Iterator[FieldError]:
     if not in_range(value, format_ := schema.get("format", "")):
         what = f"must be of type {schema.get('type')} with format {format_} in {path}"
         why = f'Invalid value: "": Checked value {what}'
@@ -142,7 +144,7 @@ def _number(schema: Object, value: float, path: str) -> Iterator[FieldError]:
         yield _invalid(path, value, f"should be a multiple of {factor}")
 
 
-def _string(schema: Object, value: str, path: str) -> Iterator[FieldError]:
+def _string_violations(schema: Object, value: str, path: str) -> Iterator[FieldError]:
     if len(value) > (most := schema.get("maxLength", len(value))):
         yield FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
     if len(value) < (least := schema.get("minLength", 0)):
@@ -151,7 +153,7 @@ def _string(schema: Object, value: str, path: str) -> Iterator[FieldError]:
         yield _invalid(path, value, f"should match '{schema['pattern']}'")
 
 
-def _size(schema: Object, size: int, path: str, what: str) -> Iterator[FieldError]:
+def _size_violations(schema: Object, size: int, path: str, what: str) -> Iterator[FieldError]:
     if size > (most := schema.get(f"max{what}", size)):
         # The API server calls properties items here.
         why = f"Too many: {size}: must have at most {most} items"
@@ -160,7 +162,7 @@ def _size(schema: Object, size: int, path: str, what: str) -> Iterator[FieldErro
         yield _invalid(path, size, f"should have at least {least} {what.lower()}")
 
 
-def _repeated(schema: Object, items: list[Any], path: str) -> Iterator[FieldError]:
+def _duplicates(schema: Object, items: list[Any], path: str) -> Iterator[FieldError]:
     """Items that a set, or a list that is a map, has twice; each is told once."""
     keys = schema.get("x-kubernetes-list-map-keys") or []
     kind = schema.get("x-kubernetes-list-type")
@@ -168,11 +170,11 @@ def _repeated(schema: Object, items: list[Any], path: str) -> Iterator[FieldErro
         return
     seen: dict[str, int] = {}
     for n, item in enumerate(items):
-        shown_item = shown(item)
+        shown_item = to_json(item)
         if kind == "map":
             if not isinstance(item, dict):
                 continue
-            shown_item = shown({key: item[key] for key in keys if key in item})
+            shown_item = to_json({key: item[key] for key in keys if key in item})
         seen[shown_item] = seen.get(shown_item, 0) + 1
         if seen[shown_item] == 2:
             why = f"Duplicate value: {shown_item}"
@@ -182,24 +184,24 @@ def _repeated(schema: Object, items: list[Any], path: str) -> Iterator[FieldErro
 # --- below and beside ---------------------------------------------------------------------------
 
 
-def _children(schema: Object, value: Any, old: Any, path: str) -> Iterator[FieldError]:
+def _child_violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         known = schema.get("properties") or {}
         more = schema.get("additionalProperties")
         for name, child in value.items():
             inner = known.get(name, more if isinstance(more, dict) else None)
             if inner is not None:
-                before = old.get(name, UNKNOWN) if isinstance(old, dict) else UNKNOWN
+                before = old.get(name, NO_OLD_VALUE) if isinstance(old, dict) else NO_OLD_VALUE
                 yield from violations(inner, child, before, join(path, name))
     elif isinstance(value, list) and isinstance(items := schema.get("items"), dict):
-        befores = correlated(schema, value, old)
+        befores = correlate_items(schema, value, old)
         for n, (item, before) in enumerate(zip(value, befores, strict=True)):
             yield from violations(items, item, before, f"{path}[{n}]")
 
 
-def _combined(schema: Object, value: Any, path: str) -> Iterator[FieldError]:
+def _logic_violations(schema: Object, value: Any, path: str) -> Iterator[FieldError]:
     def failures(of: Object) -> list[FieldError]:
-        return list(violations(of, value, UNKNOWN, path))
+        return list(violations(of, value, NO_OLD_VALUE, path))
 
     def refused(what: str) -> FieldError:
         return FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": "{path}" {what}')
@@ -245,9 +247,9 @@ def _wrong_type(path: str, value: Any, wanted: str) -> FieldError:
 
 
 def _invalid(path: str, value: Any, what: str) -> FieldError:
-    why = f"Invalid value: {shown(value)}: {path} in body {what}"
+    why = f"Invalid value: {to_json(value)}: {path} in body {what}"
     return FieldError(path, "FieldValueInvalid", why)
 
 
 def _map_key(item: Any, keys: list[str]) -> str:
-    return shown([item.get(key) for key in keys]) if isinstance(item, dict) else shown(item)
+    return to_json([item.get(key) for key in keys]) if isinstance(item, dict) else to_json(item)

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from arranger.embedded.builtin import field_types
-from arranger.embedded.builtin.validation import refuse_if
-from arranger.embedded.crd.prune import Fitted, WrongTypeError
+from arranger.embedded.builtin.validation import raise_if_invalid
+from arranger.embedded.crd.prune import PrunedObject, WrongTypeError
 from arranger.embedded.errors import ApiError, bad_request, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.routing import Target
@@ -30,7 +30,7 @@ def decode(body: bytes) -> Any:
         raise bad_request(f"the body of the request is not JSON: {error}") from error
 
 
-def read(body: bytes, content_type: str) -> Object:
+def decode_object(body: bytes, content_type: str) -> Object:
     """The object that was sent.
 
     Raises:
@@ -46,7 +46,7 @@ def read(body: bytes, content_type: str) -> Object:
     return obj
 
 
-def fit(resource: Resource, obj: Object) -> Fitted:
+def prune(resource: Resource, obj: Object) -> PrunedObject:
     """A copy of the object as it would be decoded into its kind's type.
 
     What is null, an empty map of labels, or nobody knows is not there.
@@ -55,12 +55,12 @@ def fit(resource: Resource, obj: Object) -> Fitted:
         WrongTypeError: a field has a value of another type.
     """
     if resource.schema is None:
-        fitted = field_types.fit(obj, resource.api_version, resource.kind)
+        fitted = field_types.prune(obj, resource.api_version, resource.kind)
     else:
         meta = obj.get("metadata")
         if not isinstance(meta, dict | None):
             raise WrongTypeError("json: cannot unmarshal metadata into an object")
-        head = field_types.fit_metadata(meta or {})
+        head = field_types.prune_metadata(meta or {})
         fitted = resource.schema.prune(obj)
         fitted.obj["metadata"] = head.obj
         fitted.unknown[:0] = head.unknown
@@ -71,7 +71,7 @@ def fit(resource: Resource, obj: Object) -> Fitted:
     return fitted
 
 
-def take(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
+def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
     """The object that a client wants written, and the warnings it is to get.
 
     Raises:
@@ -79,16 +79,16 @@ def take(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Obj
     """
     what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
     try:
-        fitted = fit(resource, obj)
+        fitted = prune(resource, obj)
     except WrongTypeError as error:
         raise bad_request(f"{what}: {error}") from error
-    strict, headers = _judged(fitted.unknown, query)
+    strict, headers = _field_validation(fitted.unknown, query)
     if strict:
         raise bad_request(f"{what}: {strict}")
     return fitted.obj, headers
 
 
-def take_patched(
+def parse_patched_for(
     resource: Resource, obj: Object, query: Mapping[str, str]
 ) -> tuple[Object, Headers]:
     """The same for what a patch has made of an object.
@@ -97,16 +97,16 @@ def take_patched(
         ApiError: 422, it does not fit its kind, or the client asks for no known strictness.
     """
     try:
-        fitted = fit(resource, obj)
+        fitted = prune(resource, obj)
     except WrongTypeError as error:
         raise _bad_patch(str(error)) from error
-    strict, headers = _judged(fitted.unknown, query)
+    strict, headers = _field_validation(fitted.unknown, query)
     if strict:
         raise _bad_patch(strict)
     return fitted.obj, headers
 
 
-def fit_path(target: Target, obj: Object) -> None:
+def check_path(target: Target, obj: Object) -> None:
     """The object must be what its path says it is.
 
     Raises:
@@ -120,7 +120,7 @@ def fit_path(target: Target, obj: Object) -> None:
             raise bad_request("Object 'Kind' is missing, or the API version does not match")
         if obj["kind"] != resource.kind:
             why = f'Invalid value: "{obj["kind"]}": must be {resource.kind}'
-            refuse_if(resource, obj, [("FieldValueInvalid", "kind", why)])
+            raise_if_invalid(resource, obj, [("FieldValueInvalid", "kind", why)])
     elif obj.get("kind", resource.kind) != resource.kind:
         why = f"{obj['kind']} in version {obj.get('apiVersion')!r} cannot be handled as a"
         raise bad_request(f"{why} {resource.kind}")
@@ -137,7 +137,7 @@ def fit_path(target: Target, obj: Object) -> None:
         raise bad_request("the name of the object does not match the name on the URL")
 
 
-def _judged(unknown: list[str], query: Mapping[str, str]) -> tuple[str, Headers]:
+def _field_validation(unknown: list[str], query: Mapping[str, str]) -> tuple[str, Headers]:
     """Why unknown fields are refused, "" where they are not, and the warnings about them."""
     texts = [f'unknown field "{path}"' for path in unknown]
     match asked := query.get("fieldValidation", ""):

@@ -26,12 +26,12 @@ def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, A
                 f"the {label} in the precondition ({wanted[field]}) does not match the {label} in "
                 f"record ({meta[field]}). The object might have been deleted and then recreated"
             )
-            raise conflict(resource.qualified, meta["name"], why)
+            raise conflict(resource.qualified_name, meta["name"], why)
 
 
-def grace_of(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
+def grace_period(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
     """Seconds that a pod is given; 0 for everything else, and for pods no kubelet looks after."""
-    if resource.key != "/pods":
+    if resource.storage_key != "/pods":
         return 0
     unbound = not obj["spec"].get("nodeName")
     if unbound or obj["status"].get("phase") in ("Succeeded", "Failed"):
@@ -57,17 +57,17 @@ class Deleter:
         self,
         store: Store,
         *,
-        stamp: Callable[[int], str],
+        timestamp: Callable[[int], str],
         resource_of: Callable[[str], Resource],
-        removed: Callable[[Resource, Object], None],
+        on_removed: Callable[[Resource, Object], None],
     ) -> None:
         self._store = store
-        self._stamp = stamp
-        self._removed = removed
+        self._timestamp = timestamp
+        self._on_removed = on_removed
         self.garbage = GarbageCollector(
             store,
             delete=lambda name, obj, options: self.delete(resource_of(name), obj, options),
-            release=lambda name, obj: self.release(resource_of(name), obj),
+            finish_deletion=lambda name, obj: self.finish_deletion(resource_of(name), obj),
         )
 
     def delete(
@@ -80,23 +80,23 @@ class Deleter:
         """
         check_preconditions(resource, obj, options)
         meta = obj["metadata"]
-        grace, policy = grace_of(resource, obj, options), _policy(meta, options)
+        grace, policy = grace_period(resource, obj, options), _propagation_policy(meta, options)
         if policy == "Orphan":
-            self.garbage.orphan(meta["uid"])
+            self.garbage.orphan_dependents(meta["uid"])
         finalizers = [f for f in meta.get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
         if policy == "Foreground":
             finalizers.append(FOREGROUND)
         marked = bool(meta.get("deletionTimestamp"))
-        if not grace and not finalizers and (marked or resource.key != "/pods"):
+        if not grace and not finalizers and (marked or resource.storage_key != "/pods"):
             return self.remove(resource, obj), True
         if marked:
             same = finalizers == (meta.get("finalizers") or [])
             if same and grace >= meta["deletionGracePeriodSeconds"]:
                 return obj, False
             grace = min(grace, meta["deletionGracePeriodSeconds"])
-        going = self._mark(resource, obj, grace, finalizers)
+        going = self._mark_for_deletion(resource, obj, grace, finalizers)
         if policy == "Foreground":
-            self.garbage.started(going)
+            self.garbage.on_foreground_deletion(going)
         elif not grace and not finalizers:
             return self.remove(resource, going), True
         return going, False
@@ -105,24 +105,26 @@ class Deleter:
         """Take an object out of the store, and with it what only it owned."""
         meta = obj["metadata"]
         key: Key = (meta.get("namespace", ""), meta["name"])
-        last = self._store.remove(resource.key, key)
-        self._removed(resource, last)
-        self.garbage.gone(last)
+        last = self._store.remove(resource.storage_key, key)
+        self._on_removed(resource, last)
+        self.garbage.on_deleted(last)
         return last
 
-    def release(self, resource: Resource, obj: Object) -> Object | None:
+    def finish_deletion(self, resource: Resource, obj: Object) -> Object | None:
         """Remove an object that is marked and that nothing holds any more; None if it is held."""
         meta = obj["metadata"]
         if not meta.get("deletionTimestamp") or meta.get("finalizers"):
             return None
-        if resource.key == "/pods" and meta.get("deletionGracePeriodSeconds"):
+        if resource.storage_key == "/pods" and meta.get("deletionGracePeriodSeconds"):
             return None
         return self.remove(resource, obj)
 
-    def _mark(self, resource: Resource, obj: Object, grace: int, finalizers: list[str]) -> Object:
+    def _mark_for_deletion(
+        self, resource: Resource, obj: Object, grace: int, finalizers: list[str]
+    ) -> Object:
         meta = {
             **obj["metadata"],
-            "deletionTimestamp": self._stamp(grace),
+            "deletionTimestamp": self._timestamp(grace),
             "deletionGracePeriodSeconds": grace,
         }
         if not finalizers:
@@ -131,10 +133,10 @@ class Deleter:
             meta["finalizers"] = finalizers
         if "generation" in meta and "deletionTimestamp" not in obj["metadata"]:
             meta["generation"] += 1
-        return self._store.put(resource.key, {**obj, "metadata": meta})
+        return self._store.put(resource.storage_key, {**obj, "metadata": meta})
 
 
-def _policy(
+def _propagation_policy(
     meta: Object, options: Mapping[str, Any]
 ) -> Literal["Orphan", "Foreground", "Background"]:
     """What is to become of the dependents: as asked, or else as the finalizers have it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from arranger.embedded.errors import ApiError, bad_request, not_found
-from arranger.embedded.storage.selectors import label_selector_from
+from arranger.embedded.storage.selectors import label_selector_of
 
 Object = dict[str, Any]
 
@@ -24,29 +24,27 @@ def evict(
     if pod is None:
         raise not_found("pods", name)
     options: Object = dict(eviction.get("deleteOptions") or {})
-    waiting = pod["status"].get("phase") == "Pending" or not pod["spec"].get("nodeName")
-    if waiting or pod["status"].get("phase") in ("Succeeded", "Failed"):
+    pending = pod["status"].get("phase") == "Pending" or not pod["spec"].get("nodeName")
+    if pending or pod["status"].get("phase") in ("Succeeded", "Failed"):
         return options, None
     labels = pod["metadata"].get("labels") or {}
-    guarding = [
-        b for b in budgets if label_selector_from(b["spec"].get("selector")).matches(labels)
-    ]
-    if len(guarding) > 1:
+    matching = [b for b in budgets if label_selector_of(b["spec"].get("selector")).matches(labels)]
+    if len(matching) > 1:
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource"
         raise ApiError(500, "", f"{why} does not support.")
-    if not guarding:
+    if not matching:
         return options, None
-    (budget,) = guarding
+    (budget,) = matching
     status = budget.get("status") or {}
-    left = status.get("disruptionsAllowed", 0)
-    if left <= 0:
-        raise _refused(budget)
+    disruptions_allowed = status.get("disruptionsAllowed", 0)
+    if disruptions_allowed <= 0:
+        raise _budget_exhausted(budget)
     disrupted = {**(status.get("disruptedPods") or {}), name: now}
-    charged = {**status, "disruptionsAllowed": left - 1, "disruptedPods": disrupted}
+    charged = {**status, "disruptionsAllowed": disruptions_allowed - 1, "disruptedPods": disrupted}
     return options, {**budget, "metadata": dict(budget["metadata"]), "status": charged}
 
 
-def _refused(budget: Object) -> ApiError:
+def _budget_exhausted(budget: Object) -> ApiError:
     name = budget["metadata"]["name"]
     status = budget.get("status") or {}
     cause = {

@@ -32,71 +32,71 @@ class GarbageCollector:
         store: Store,
         *,
         delete: Callable[[str, Object, Mapping[str, Any]], object],
-        release: Callable[[str, Object], object],
+        finish_deletion: Callable[[str, Object], object],
     ) -> None:
         self._store = store
         self._delete = delete
-        self._release = release
+        self._finish_deletion = finish_deletion
 
-    def orphan(self, uid: str) -> None:
+    def orphan_dependents(self, uid: str) -> None:
         """Part an owner from its dependents, so that they stay."""
         for resource, dependent in self._store.owned_by(uid):
-            self._keep(resource, dependent, lambda owner: owner["uid"] != uid)
+            self._filter_owner_references(resource, dependent, lambda owner: owner["uid"] != uid)
 
-    def started(self, owner: Object) -> None:
+    def on_foreground_deletion(self, owner: Object) -> None:
         """An owner begins to wait: its dependents are to go, and then itself."""
         uid = owner["metadata"]["uid"]
         for _, dependent in self._store.owned_by(uid):
-            self.examine(dependent["metadata"]["uid"])
-        self._settle(uid)
+            self.attempt_to_delete(dependent["metadata"]["uid"])
+        self._process_deleting_dependents(uid)
 
-    def gone(self, last: Object) -> None:
+    def on_deleted(self, last: Object) -> None:
         """An object has gone; its dependents may have to follow, and its owners may now."""
         meta = last["metadata"]
         for _, dependent in self._store.owned_by(meta["uid"]):
-            self.examine(dependent["metadata"]["uid"])
+            self.attempt_to_delete(dependent["metadata"]["uid"])
         for owner in meta.get("ownerReferences") or ():
-            self._settle(owner["uid"])
+            self._process_deleting_dependents(owner["uid"])
 
-    def changed(self, before: Object, after: Object) -> None:
+    def on_updated(self, before: Object, after: Object) -> None:
         """An object has been written; its owners may be others now, or let go by it."""
         old = before["metadata"].get("ownerReferences") or []
         if old != (after["metadata"].get("ownerReferences") or []):
-            self.examine(after["metadata"]["uid"])
+            self.attempt_to_delete(after["metadata"]["uid"])
             for owner in old:
-                self._settle(owner["uid"])
+                self._process_deleting_dependents(owner["uid"])
 
-    def examine(self, uid: str) -> None:
+    def attempt_to_delete(self, uid: str) -> None:
         """Delete a dependent that no owner keeps, and forget owners that are gone or going."""
-        found = self._store.find(uid)
+        found = self._store.find_by_uid(uid)
         if found is None:
             return
         resource, obj = found
         owners = obj["metadata"].get("ownerReferences") or []
-        solid = [owner for owner in owners if self._keeps(owner["uid"])]
+        solid = [owner for owner in owners if self._is_solid(owner["uid"])]
         if len(solid) == len(owners) or obj["metadata"].get("deletionTimestamp"):
             return
         if solid:
-            self._keep(resource, obj, lambda owner: owner in solid)
+            self._filter_owner_references(resource, obj, lambda owner: owner in solid)
             for owner in owners:
-                self._settle(owner["uid"])
+                self._process_deleting_dependents(owner["uid"])
             return
-        waiting = any(self._store.find(owner["uid"]) for owner in owners)
+        waiting = any(self._store.find_by_uid(owner["uid"]) for owner in owners)
         dependents = self._store.owned_by(uid)
-        if waiting and any(_waits(dependent) for _, dependent in dependents):
+        if waiting and any(_is_deleting_dependents(dependent) for _, dependent in dependents):
             # Owners that own each other would wait for ever.
-            obj = self._unblock(resource, obj)
+            obj = self._unblock_owner_references(resource, obj)
         policy = {"propagationPolicy": "Foreground"} if waiting and dependents else {}
         self._delete(resource, obj, policy)
 
-    def _keeps(self, uid: str) -> bool:
-        found = self._store.find(uid)
-        return found is not None and not _waits(found[1])
+    def _is_solid(self, uid: str) -> bool:
+        found = self._store.find_by_uid(uid)
+        return found is not None and not _is_deleting_dependents(found[1])
 
-    def _settle(self, uid: str) -> None:
+    def _process_deleting_dependents(self, uid: str) -> None:
         """Let an owner go that waits for nothing any more."""
-        found = self._store.find(uid)
-        if found is None or not _waits(found[1]):
+        found = self._store.find_by_uid(uid)
+        if found is None or not _is_deleting_dependents(found[1]):
             return
         resource, owner = found
         for _, dependent in self._store.owned_by(uid):
@@ -107,16 +107,18 @@ class GarbageCollector:
         left = [name for name in meta.pop("finalizers") if name != FOREGROUND]
         if left:
             meta["finalizers"] = left
-        self._release(resource, self._store.put(resource, {**owner, "metadata": meta}))
+        self._finish_deletion(resource, self._store.put(resource, {**owner, "metadata": meta}))
 
-    def _keep(self, resource: str, obj: Object, kept: Callable[[Object], bool]) -> None:
+    def _filter_owner_references(
+        self, resource: str, obj: Object, keeps: Callable[[Object], bool]
+    ) -> None:
         meta = dict(obj["metadata"])
-        left = [owner for owner in meta.pop("ownerReferences") if kept(owner)]
+        left = [owner for owner in meta.pop("ownerReferences") if keeps(owner)]
         if left:
             meta["ownerReferences"] = left
         self._store.put(resource, {**obj, "metadata": meta})
 
-    def _unblock(self, resource: str, obj: Object) -> Object:
+    def _unblock_owner_references(self, resource: str, obj: Object) -> Object:
         owners = [
             {**owner, "blockOwnerDeletion": False} for owner in obj["metadata"]["ownerReferences"]
         ]
@@ -124,6 +126,6 @@ class GarbageCollector:
         return self._store.put(resource, {**obj, "metadata": meta})
 
 
-def _waits(obj: Object) -> bool:
+def _is_deleting_dependents(obj: Object) -> bool:
     meta = obj["metadata"]
     return bool(meta.get("deletionTimestamp")) and FOREGROUND in (meta.get("finalizers") or ())

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from arranger.embedded.builtin.field_selectors import selection
+from arranger.embedded.builtin.field_selectors import parse_selection
 from arranger.embedded.errors import ApiError, bad_request, expired, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Store
@@ -24,17 +24,17 @@ def list_objects(
     Raises:
         ApiError: the query makes no sense, or asks for a version that is gone or to come.
     """
-    selected = selection(resource, query)
+    selected = parse_selection(resource, query)
     limit = _number(query.get("limit", "0"), "limit")
-    version, start = _where(store, query)
-    items = _items_at(store, resource.key, version, namespace)
+    version, start = _position(store, query)
+    items = _items_at(store, resource.storage_key, version, namespace)
     items = [item for item in items if _key(item) > start]
     matching = items if selected is None else [item for item in items if selected(item)]
     meta: Object = {"resourceVersion": str(version)}
     if limit and len(matching) > limit:
         left = len(matching) - limit
         matching = matching[:limit]
-        meta["continue"] = _token(version, _key(matching[-1]))
+        meta["continue"] = _continue_token(version, _key(matching[-1]))
         if selected is None:
             meta["remainingItemCount"] = left
     return {
@@ -45,7 +45,7 @@ def list_objects(
     }
 
 
-def _where(store: Store, query: Mapping[str, str]) -> tuple[int, str]:
+def _position(store: Store, query: Mapping[str, str]) -> tuple[int, str]:
     """The version to show, and the key after which to begin."""
     if token := query.get("continue"):
         try:
@@ -63,7 +63,7 @@ def _where(store: Store, query: Mapping[str, str]) -> tuple[int, str]:
         return store.version, ""
     version = _number(asked, "resourceVersion")
     if version > store.version:
-        raise _to_come(version, store.version)
+        raise _too_large_version(version, store.version)
     if match == "Exact":
         if version < store.compacted:
             raise expired(f"The resourceVersion for the provided list is too old: {version}")
@@ -83,7 +83,7 @@ def _check_match(asked: str, match: str) -> None:
         raise invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
 
 
-def _to_come(version: int, current: int) -> ApiError:
+def _too_large_version(version: int, current: int) -> ApiError:
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(
@@ -100,7 +100,7 @@ def _items_at(store: Store, resource: str, version: int, namespace: str) -> list
     if version == store.version:
         return store.items(resource, namespace)
     state = {_key(item): item for item in store.items(resource)}
-    for change in reversed([c for c in store.since(version) if c.resource == resource]):
+    for change in reversed([c for c in store.changes_since(version) if c.resource == resource]):
         if change.before is None:
             state.pop(_key(change.after), None)
         else:
@@ -114,7 +114,7 @@ def _key(obj: Object) -> str:
     return f"{meta.get('namespace', '')}/{meta['name']}"
 
 
-def _token(version: int, key: str) -> str:
+def _continue_token(version: int, key: str) -> str:
     return base64.urlsafe_b64encode(json.dumps({"v": version, "k": key}).encode()).decode()
 
 

@@ -16,7 +16,7 @@ import jsonpatch
 Object = dict[str, Any]
 
 #: The type of apply patches, which alone may create what they patch.
-APPLY: Final = "application/apply-patch+yaml"
+APPLY_MEDIA_TYPE: Final = "application/apply-patch+yaml"
 #: The key that items of a list are matched by, by the list's field name.
 _MERGE_KEYS: Final[Mapping[str, str]] = {
     "containers": "name",
@@ -62,9 +62,9 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
         case "application/json-patch+json":
             return _json_patch(current, patch)
         case "application/strategic-merge-patch+json" | "application/apply-patch+yaml" if built_in:
-            return _strategic(current, _object(patch))
+            return _strategic_merge(current, _check_object(patch))
         case "application/merge-patch+json" | "application/apply-patch+yaml":
-            merged: Object = _merge(current, _object(patch))
+            merged: Object = _json_merge(current, _check_object(patch))
             return merged
         case _:
             raise PatchError(
@@ -78,7 +78,7 @@ def _is_built_in(group: str) -> bool:
     return group in _BUILT_IN or (group.endswith(".k8s.io") and group.count(".") <= 2)
 
 
-def _object(patch: object) -> Object:
+def _check_object(patch: object) -> Object:
     if not isinstance(patch, dict):
         raise PatchError(400, "BadRequest", "the patch is not a JSON object")
     return patch
@@ -99,7 +99,7 @@ def _json_patch(current: Object, patch: object) -> Object:
     return patched
 
 
-def _merge(current: Any, patch: Any) -> Any:
+def _json_merge(current: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
         return deepcopy(patch)
     merged = dict(current) if isinstance(current, dict) else {}
@@ -107,11 +107,11 @@ def _merge(current: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = _merge(merged.get(key), value)
+            merged[key] = _json_merge(merged.get(key), value)
     return merged
 
 
-def _strategic(current: Any, patch: Object) -> Object:
+def _strategic_merge(current: Any, patch: Object) -> Object:
     directive = patch.get("$patch")
     if directive == "replace":
         return {k: deepcopy(v) for k, v in patch.items() if k != "$patch"}
@@ -129,7 +129,7 @@ def _strategic(current: Any, patch: Object) -> Object:
         elif value is None:
             merged.pop(key, None)
         elif isinstance(value, dict):
-            merged[key] = _strategic(merged.get(key), value)
+            merged[key] = _strategic_merge(merged.get(key), value)
         elif isinstance(value, list):
             merged[key] = _merge_list(key, merged.get(key) or [], value)
         else:
@@ -155,9 +155,9 @@ def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
             if place is not None:
                 del merged[place]
         elif place is None:
-            merged.append(_strategic({}, item))
+            merged.append(_strategic_merge({}, item))
         else:
-            merged[place] = _strategic(merged[place], item)
+            merged[place] = _strategic_merge(merged[place], item)
     return merged
 
 

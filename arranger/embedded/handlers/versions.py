@@ -10,38 +10,38 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class VersionView:
     """How objects are shown that are stored in another form; both hold the same.
 
     Attributes:
-        key: the name in the store of the resource that the objects are stored as.
+        storage_key: the name in the store of the resource that the objects are stored as.
         shown_as, stored_as: ``apiVersion`` of the two forms.
-        names: fields that are shown by another name than they are stored by.
+        stored_names: fields that are shown by another name than they are stored by.
     """
 
-    key: str
-    shown_as: str
-    stored_as: str
-    names: Mapping[str, str]
+    storage_key: str
+    api_version: str
+    storage_api_version: str
+    stored_names: Mapping[str, str]
 
-    def show(self, stored: Object) -> Object:
+    def from_storage(self, stored: Object) -> Object:
         """The object in the view's words; fields that keep their name are shared."""
-        renamed = {stored_name: name for name, stored_name in self.names.items()}
+        renamed = {stored_name: name for name, stored_name in self.stored_names.items()}
         return {
             **{renamed.get(name, name): value for name, value in stored.items()},
-            "apiVersion": self.shown_as,
+            "apiVersion": self.api_version,
         }
 
-    def store(self, shown: Object) -> Object:
+    def to_storage(self, shown: Object) -> Object:
         """The object as it is stored."""
         return {
-            **{self.names.get(name, name): value for name, value in shown.items()},
-            "apiVersion": self.stored_as,
+            **{self.stored_names.get(name, name): value for name, value in shown.items()},
+            "apiVersion": self.storage_api_version,
         }
 
 
 #: ``v1`` events: the older form of ``events.k8s.io/v1`` ones.
-CORE_EVENTS: Final = View(
+CORE_EVENTS: Final = VersionView(
     "events.k8s.io/events",
     "v1",
     "events.k8s.io/v1",

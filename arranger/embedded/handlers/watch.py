@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.embedded.builtin.field_selectors import Selection, selection
+from arranger.embedded.builtin.field_selectors import Predicate, parse_selection
 from arranger.embedded.errors import ApiError, expired, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Change, Store
@@ -18,10 +18,10 @@ Object = dict[str, Any]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: Seconds between bookmarks; the first comes within them, as the real server's.
-BOOKMARK_EVERY: Final = 60.0
+BOOKMARK_INTERVAL: Final = 60.0
 DEFAULT_TIMEOUT: Final = 1800.0
 #: Events a reader may lag behind before it is cut off.
-BUFFER: Final = 100_000
+MAX_BUFFERED_EVENTS: Final = 100_000
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -43,30 +43,30 @@ class Watch:
         namespace: str,
         query: Mapping[str, str],
         *,
-        show: Callable[[Object], Object] | None = None,
+        render: Callable[[Object], Object] | None = None,
     ) -> None:
         self._store = store
         self._resource = resource
         self._namespace = namespace
-        self._show = show
-        self._selected: Selection | None = selection(resource, query)
+        self._render = render
+        self._predicate: Predicate | None = parse_selection(resource, query)
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._timeout = float(query.get("timeoutSeconds") or DEFAULT_TIMEOUT)
-        self._initial = _wants_initial_events(query)
-        self._from = _start(query)
+        self._sends_initial_events = _wants_initial_events(query)
+        self._start_version = _parse_start_version(query)
         self._buffer: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._fill()
+        self._buffer_initial_events()
         if not self._ended:
-            self._leave = store.subscribe(self._on_change, resource.key)
+            self._unsubscribe = store.subscribe(self._on_change, resource.storage_key)
 
     def close(self) -> None:
         """End the watch; its reader sees a clean end."""
         if not self._ended:
             self._ended = True
-            self._leave()
+            self._unsubscribe()
             self._arrived.set()
         for timer in self._timers.values():
             timer.cancel()
@@ -76,7 +76,7 @@ class Watch:
         loop = asyncio.get_running_loop()
         self._timers["end"] = loop.call_later(self._timeout, self.close)
         if self._bookmarks:
-            self._until_next_bookmark(loop)
+            self._schedule_bookmark(loop)
         try:
             while True:
                 while self._buffer:
@@ -90,47 +90,49 @@ class Watch:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _until_next_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
         """All watches have theirs at the same moment: a loop wakes once for them all."""
-        at = (loop.time() // BOOKMARK_EVERY + 1) * BOOKMARK_EVERY
-        self._timers["bookmark"] = loop.call_at(at, self._bookmark, loop)
+        at = (loop.time() // BOOKMARK_INTERVAL + 1) * BOOKMARK_INTERVAL
+        self._timers["bookmark"] = loop.call_at(at, self._push_bookmark, loop)
 
-    def _bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._push("BOOKMARK", self._mark({}))
-        self._until_next_bookmark(loop)
+    def _push_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._push("BOOKMARK", self._bookmark_object({}))
+        self._schedule_bookmark(loop)
 
-    def _fill(self) -> None:
+    def _buffer_initial_events(self) -> None:
         """Buffer what happened before now and belongs to this watch."""
         store = self._store
-        if self._from is None:
-            for obj in store.items(self._resource.key, self._namespace):
-                if self._selected is None or self._selected(obj):
+        if self._start_version is None:
+            for obj in store.items(self._resource.storage_key, self._namespace):
+                if self._predicate is None or self._predicate(obj):
                     self._push("ADDED", obj)
-            if self._initial:
-                self._push("BOOKMARK", self._mark({INITIAL_EVENTS_END: "true"}))
-        elif self._from < (oldest := store.oldest(self._resource.key)):
-            error = expired(f"too old resource version: {self._from} ({oldest})")
+            if self._sends_initial_events:
+                self._push("BOOKMARK", self._bookmark_object({INITIAL_EVENTS_END: "true"}))
+        elif self._start_version < (
+            oldest := store.oldest_watchable_version(self._resource.storage_key)
+        ):
+            error = expired(f"too old resource version: {self._start_version} ({oldest})")
             self._buffer.append(_encode({"type": "ERROR", "object": error.status()}))
             self._ended = True
         else:
-            for change in store.since(self._from):
-                if change.resource == self._resource.key:
-                    self._take(change)
+            for change in store.changes_since(self._start_version):
+                if change.resource == self._resource.storage_key:
+                    self._push_change(change)
 
     def _on_change(self, change: Change) -> None:
-        self._take(change)
-        if len(self._buffer) > BUFFER:
+        self._push_change(change)
+        if len(self._buffer) > MAX_BUFFERED_EVENTS:
             self.close()
 
-    def _take(self, change: Change) -> None:
+    def _push_change(self, change: Change) -> None:
         after, before = change.after, change.before
         if self._namespace and after["metadata"].get("namespace") != self._namespace:
             return
-        if self._selected is None:
+        if self._predicate is None:
             self._push(change.type, after)
             return
-        was = before is not None and self._selected(before)
-        now = change.type != "DELETED" and self._selected(after)
+        was = before is not None and self._predicate(before)
+        now = change.type != "DELETED" and self._predicate(after)
         if was and now:
             self._push("MODIFIED", after)
         elif now:
@@ -141,16 +143,16 @@ class Watch:
             self._push("DELETED", {**before, "metadata": meta})
 
     def _push(self, kind: str, obj: Object) -> None:
-        if self._show is not None:
-            shown = _encode(self._show(obj))
+        if self._render is not None:
+            shown = _encode(self._render(obj))
         elif kind == "BOOKMARK":
             shown = _encode(obj)
         else:
-            shown = self._store.json(self._resource.key, obj)
+            shown = self._store.json(self._resource.storage_key, obj)
         self._buffer.append(b'{"type":"%b","object":%b}' % (kind.encode(), shown))
         self._arrived.set()
 
-    def _mark(self, annotations: Mapping[str, str]) -> Object:
+    def _bookmark_object(self, annotations: Mapping[str, str]) -> Object:
         meta: Object = {"resourceVersion": str(self._store.version), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = dict(annotations)
@@ -161,7 +163,7 @@ class Watch:
         }
 
 
-def _start(query: Mapping[str, str]) -> int | None:
+def _parse_start_version(query: Mapping[str, str]) -> int | None:
     """The version to go on from; None to begin with what there is."""
     asked = query.get("resourceVersion", "")
     if asked in ("", "0") or _wants_initial_events(query):

@@ -8,7 +8,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from arranger.embedded.builtin import defaults
-from arranger.embedded.builtin.validation import GENERATIONAL, check_new, check_update, refuse_if
+from arranger.embedded.builtin.validation import (
+    KINDS_WITH_GENERATION,
+    raise_if_invalid,
+    validate_create,
+    validate_update,
+)
 from arranger.embedded.crd import definitions
 from arranger.embedded.errors import (
     ApiError,
@@ -26,12 +31,12 @@ from arranger.embedded.storage.store import Store
 Object = dict[str, Any]
 
 #: Letters of generated names: no vowels, so that no words come about.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_NAME_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _OTHER_UID: Final = "Precondition failed: UID in precondition does not match"
 _DEFINITION: Final = "CustomResourceDefinition"
 
 
-class Writer:
+class ObjectWriter:
     """Writes objects to one store.
 
     Objects come in as ``bodies`` hands them out: the writer's to change, without nulls.
@@ -43,16 +48,16 @@ class Writer:
         registry: Registry,
         deleter: Deleter,
         *,
-        stamp: Callable[[int], str],
+        timestamp: Callable[[int], str],
         rng: random.Random,
     ) -> None:
         self._store = store
         self._registry = registry
         self._deleter = deleter
-        self._stamp = stamp
+        self._timestamp = timestamp
         self._rng = rng
 
-    def create(self, target: Target, obj: Object, *, dry: bool) -> Object:
+    def create(self, target: Target, obj: Object, *, dry_run: bool) -> Object:
         """Create an object; returns it as it is then.
 
         Raises:
@@ -62,58 +67,62 @@ class Writer:
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"] + "".join(self._rng.choices(_LETTERS, k=5))
+            meta["name"] = meta["generateName"] + "".join(
+                self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5)
+            )
         if target.namespace:
             meta["namespace"] = target.namespace
             if self._store.get("/namespaces", ("", target.namespace)) is None:
                 raise not_found("namespaces", target.namespace)
-        defaults.fill(resource, obj, self._store, self._stamp(0))
+        defaults.set_defaults(resource, obj, self._store, self._timestamp(0))
         self._check_schema(resource, obj, None)
-        check_new(resource, obj)
-        if self._store.get(resource.key, (target.namespace, meta["name"])) is not None:
+        validate_create(resource, obj)
+        if self._store.get(resource.storage_key, (target.namespace, meta["name"])) is not None:
             raise already_exists(resource.plural, resource.group, meta["name"])
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             meta.pop(name, None)
         meta["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        meta["creationTimestamp"] = self._stamp(0)
-        if resource.kind in GENERATIONAL or resource.custom:
+        meta["creationTimestamp"] = self._timestamp(0)
+        if resource.kind in KINDS_WITH_GENERATION or resource.custom:
             meta["generation"] = 1
-        schemas = definitions.schemas(obj) if resource.kind == _DEFINITION else {}
+        schemas = definitions.version_schemas(obj) if resource.kind == _DEFINITION else {}
         if schemas:
-            obj["status"] = definitions.status(obj, self._stamp(0))
-        if dry:
+            obj["status"] = definitions.accepted_status(obj, self._timestamp(0))
+        if dry_run:
             return obj
         if schemas:
-            self._store.begin(f"{obj['spec']['group']}/{obj['spec']['names']['plural']}")
+            self._store.start_resource(f"{obj['spec']['group']}/{obj['spec']['names']['plural']}")
             self._registry.define(obj, schemas)
-        stored = self._store.put(resource.key, resource.stored(obj))
-        self._deleter.garbage.examine(meta["uid"])
-        return resource.shown(stored)
+        stored = self._store.put(resource.storage_key, resource.to_storage(obj))
+        self._deleter.garbage.attempt_to_delete(meta["uid"])
+        return resource.from_storage(stored)
 
-    def replace(self, target: Target, given: Object, *, dry: bool) -> tuple[Object, bool]:
+    def replace(self, target: Target, given: Object, *, dry_run: bool) -> tuple[Object, bool]:
         """Put an object in the place of another; the object, and whether it is new.
 
         Raises:
             ApiError: it is refused.
         """
         resource = target.resource
-        before = self._store.get(resource.key, (target.namespace, target.name))
+        before = self._store.get(resource.storage_key, (target.namespace, target.name))
         if before is None:
             if resource.kind == "Lease":
                 # The version of an earlier life is no obstacle, its uid is.
                 meta = {k: v for k, v in given["metadata"].items() if k != "resourceVersion"}
                 if meta.get("uid"):
-                    raise conflict(resource.qualified, target.name, _OTHER_UID)
-                return self.create(target, {**given, "metadata": meta}, dry=dry), True
-            raise not_found(resource.qualified, target.name)
+                    raise conflict(resource.qualified_name, target.name, _OTHER_UID)
+                return self.create(target, {**given, "metadata": meta}, dry_run=dry_run), True
+            raise not_found(resource.qualified_name, target.name)
         meta = given["metadata"]
         if not meta.get("resourceVersion") and (resource.custom or resource.kind == "Lease"):
             why = "Invalid value: 0: must be specified for an update"
-            refuse_if(resource, given, [("FieldValueInvalid", "metadata.resourceVersion", why)])
+            raise_if_invalid(
+                resource, given, [("FieldValueInvalid", "metadata.resourceVersion", why)]
+            )
         _check_version(resource, before, meta)
-        return self._update(target, resource.shown(before), given, dry), False
+        return self._update(target, resource.from_storage(before), given, dry_run), False
 
-    def patch(self, target: Target, before: Object, patched: Object, *, dry: bool) -> Object:
+    def patch(self, target: Target, before: Object, patched: Object, *, dry_run: bool) -> Object:
         """Write what a patch has made of an object.
 
         Raises:
@@ -124,37 +133,39 @@ class Writer:
             raise bad_request("the name of the object does not match the name on the URL")
         if meta.get("uid") != before["metadata"]["uid"]:
             why = f'Invalid value: "{meta.get("uid", "")}": field is immutable'
-            refuse_if(resource, patched, [("FieldValueInvalid", "metadata.uid", why)])
+            raise_if_invalid(resource, patched, [("FieldValueInvalid", "metadata.uid", why)])
         _check_version(resource, before, meta)
-        return self._update(target, before, patched, dry)
+        return self._update(target, before, patched, dry_run)
 
-    def _update(self, target: Target, before: Object, given: Object, dry: bool) -> Object:
+    def _update(self, target: Target, before: Object, given: Object, dry_run: bool) -> Object:
         resource, status = target.resource, target.subresource == "status"
-        after = defaults.merge(resource, before, given, status=status)
+        after = defaults.apply_update(resource, before, given, status=status)
         self._check_schema(resource, after, before)
         if not status:
-            check_update(resource, before, after)
-            if "generation" in before["metadata"] and _spec(before) != _spec(after):
+            validate_update(resource, before, after)
+            if "generation" in before["metadata"] and _without_metadata_and_status(
+                before
+            ) != _without_metadata_and_status(after):
                 after["metadata"]["generation"] += 1
         if after == before:
             return before
         redefined = resource.kind == _DEFINITION and not status
-        schemas = definitions.schemas(after) if redefined else {}
-        if dry:
+        schemas = definitions.version_schemas(after) if redefined else {}
+        if dry_run:
             return after
         if schemas:
             self._registry.undefine(before)
             self._registry.define(after, schemas)
-        if (last := self._deleter.release(resource, after)) is not None:
-            return resource.shown(last)
-        stored = self._store.put(resource.key, resource.stored(after))
-        self._deleter.garbage.changed(before, stored)
-        return resource.shown(stored)
+        if (last := self._deleter.finish_deletion(resource, after)) is not None:
+            return resource.from_storage(last)
+        stored = self._store.put(resource.storage_key, resource.to_storage(after))
+        self._deleter.garbage.on_updated(before, stored)
+        return resource.from_storage(stored)
 
     def _check_schema(self, resource: Resource, obj: Object, before: Object | None) -> None:
         if resource.schema is not None:
             wrong = resource.schema.validate(obj, before)
-            refuse_if(resource, obj, [(e.type, e.field, e.message) for e in wrong])
+            raise_if_invalid(resource, obj, [(e.type, e.field, e.message) for e in wrong])
 
 
 def _check_version(resource: Resource, before: Object, meta: Object) -> None:
@@ -162,11 +173,11 @@ def _check_version(resource: Resource, before: Object, meta: Object) -> None:
     if version and not version.isdigit():
         raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version and version != before["metadata"]["resourceVersion"]:
-        raise modified(resource.qualified, name)
+        raise modified(resource.qualified_name, name)
     if meta.get("uid") and meta["uid"] != before["metadata"]["uid"]:
-        raise conflict(resource.qualified, name, _OTHER_UID)
+        raise conflict(resource.qualified_name, name, _OTHER_UID)
 
 
-def _spec(obj: Object) -> Object:
+def _without_metadata_and_status(obj: Object) -> Object:
     """What generations count the changes of."""
     return {k: v for k, v in obj.items() if k not in ("metadata", "status")}

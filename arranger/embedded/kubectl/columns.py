@@ -27,11 +27,11 @@ class Column:
 def columns_of(resource: Resource) -> list[Column]:
     """The columns of a kind; of one that has none of its own, name and age."""
     if resource.custom and resource.columns:
-        return [_NAME, *(_custom(column) for column in resource.columns)]
+        return [_NAME, *(_json_path_column(column) for column in resource.columns)]
     return [*_COLUMNS.get(resource.kind, (_NAME, _AGE))]
 
 
-def age(stamp: str | None, now: datetime) -> str:
+def human_duration(stamp: str | None, now: datetime) -> str:
     """Time since ``stamp``, as kubectl writes it: ``5s``, ``2m3s``, ``4h``, ``3d``."""
     if not stamp:
         return "<unknown>"
@@ -63,12 +63,12 @@ def age(stamp: str | None, now: datetime) -> str:
 
 #: The steps of a JSONPath: a field, a place in a list, or whoever has a field of this value.
 _STEP: Final = re.compile(r"""[^.\[\]]+|\[\d+\]|\[\?\(@\.\w+ *== *["'][^"']*["']\)\]""")
-_WHOSE: Final = re.compile(r"""\[\?\(@\.(\w+) *== *["']([^"']*)["']\)\]""")
+_FILTER_STEP: Final = re.compile(r"""\[\?\(@\.(\w+) *== *["']([^"']*)["']\)\]""")
 
 
-def _at(obj: Any, path: list[str]) -> Any:
+def _lookup(obj: Any, path: list[str]) -> Any:
     for part in path:
-        if isinstance(obj, list) and (whose := _WHOSE.fullmatch(part)):
+        if isinstance(obj, list) and (whose := _FILTER_STEP.fullmatch(part)):
             name, value = whose.groups()
             obj = next((each for each in obj if each.get(name) == value), None)
         elif isinstance(obj, list) and part.isdigit():
@@ -82,7 +82,7 @@ def _field(path: str, default: Any = "") -> Cell:
     parts = path.split(".")
 
     def cell(obj: Object, _: datetime) -> Any:
-        value = _at(obj, parts)
+        value = _lookup(obj, parts)
         return default if value in (None, "") else value
 
     return cell
@@ -93,19 +93,21 @@ def _age_of(*paths: str) -> Cell:
     places = [path.split(".") for path in paths]
 
     def cell(obj: Object, now: datetime) -> str:
-        return age(next((at for place in places if (at := _at(obj, place))), None), now)
+        return human_duration(
+            next((at for place in places if (at := _lookup(obj, place))), None), now
+        )
 
     return cell
 
 
-def _custom(column: Object) -> Column:
+def _json_path_column(column: Object) -> Column:
     steps = _STEP.findall(column["jsonPath"])
-    path = [step if _WHOSE.fullmatch(step) else step.strip("[]") for step in steps]
+    path = [step if _FILTER_STEP.fullmatch(step) else step.strip("[]") for step in steps]
     dated = column["type"] == "date"
 
     def cell(obj: Object, now: datetime) -> Any:
-        value = _at(obj, path)
-        return age(value, now) if dated else value
+        value = _lookup(obj, path)
+        return human_duration(value, now) if dated else value
 
     return Column(column["name"], cell, column["type"], column.get("priority", 0))
 
@@ -161,26 +163,26 @@ def _address(kind: str) -> Cell:
 
 
 #: What the newer form of events calls what only the older one should have.
-_OLD: Final = "deprecated"
+_DEPRECATED_PREFIX: Final = "deprecated"
 
 
-def _about(event: Object, _: datetime) -> str:
+def _involved_object(event: Object, _: datetime) -> str:
     about = event.get("involvedObject") or event.get("regarding") or {}
     return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
 
 
-def _either(*paths: str) -> Cell:
+def _first_of(*paths: str) -> Cell:
     """The first of several fields that is there."""
     places = [path.split(".") for path in paths]
 
     def cell(obj: Object, _: datetime) -> Any:
-        return next((value for place in places if (value := _at(obj, place))), "")
+        return next((value for place in places if (value := _lookup(obj, place))), "")
 
     return cell
 
 
 def _source(event: Object, _: datetime) -> str:
-    source = event.get("source") or event.get(f"{_OLD}Source") or {}
+    source = event.get("source") or event.get(f"{_DEPRECATED_PREFIX}Source") or {}
     component = source.get("component") or event.get("reportingComponent")
     parts = (
         component or event.get("reportingController"),
@@ -189,7 +191,7 @@ def _source(event: Object, _: datetime) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _times(event: Object, _: datetime) -> int:
+def _event_count(event: Object, _: datetime) -> int:
     series = event.get("series") or {}
     counts = (series.get("count"), event.get("count"), event.get("deprecatedCount"))
     return next((int(count) for count in counts if count), 1)
@@ -199,7 +201,7 @@ def _times(event: Object, _: datetime) -> int:
 
 
 def _ready_replicas(obj: Object, _: datetime) -> str:
-    wanted, ready = _at(obj, ["spec", "replicas"]), _at(obj, ["status", "readyReplicas"])
+    wanted, ready = _lookup(obj, ["spec", "replicas"]), _lookup(obj, ["status", "readyReplicas"])
     return f"{ready or 0}/{wanted or 0}"
 
 
@@ -240,24 +242,26 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
             _age_of(
                 "series.lastObservedTime",
                 "lastTimestamp",
-                f"{_OLD}LastTimestamp",
+                f"{_DEPRECATED_PREFIX}LastTimestamp",
                 "firstTimestamp",
-                f"{_OLD}FirstTimestamp",
+                f"{_DEPRECATED_PREFIX}FirstTimestamp",
                 "eventTime",
             ),
         ),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
-        Column("Object", _about),
-        Column("Subobject", _either("involvedObject.fieldPath", "regarding.fieldPath"), priority=1),
+        Column("Object", _involved_object),
+        Column(
+            "Subobject", _first_of("involvedObject.fieldPath", "regarding.fieldPath"), priority=1
+        ),
         Column("Source", _source, priority=1),
-        Column("Message", _either("message", "note")),
+        Column("Message", _first_of("message", "note")),
         Column(
             "First Seen",
-            _age_of("firstTimestamp", f"{_OLD}FirstTimestamp", "eventTime"),
+            _age_of("firstTimestamp", f"{_DEPRECATED_PREFIX}FirstTimestamp", "eventTime"),
             priority=1,
         ),
-        Column("Count", _times, priority=1),
+        Column("Count", _event_count, priority=1),
         Column("Name", _field("metadata.name"), priority=1),
     ),
     "Lease": (_NAME, Column("Holder", _field("spec.holderIdentity")), _AGE),

@@ -7,7 +7,7 @@ from typing import Final
 _JSON: Final = ("application/json", "*/*", "application/*")
 
 
-def preferred(accept: str, kind: str, group: str, version: str) -> bool:
+def prefers(accept: str, kind: str, group: str, version: str) -> bool:
     """Whether the client would rather have this kind than the objects themselves.
 
     The API server takes the first form that it can serve; plain JSON is the objects themselves.

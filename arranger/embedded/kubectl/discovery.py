@@ -6,28 +6,34 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from arranger.embedded.kubectl import openapi
-from arranger.embedded.kubectl.content_negotiation import preferred
+from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import VERBS, Registry, Resource
 
 Object = dict[str, Any]
 
-_ALL_IN_ONE: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
+_AGGREGATED: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
 #: What only the answer itself tells a client of several forms that it asked for.
-_ALL_IN_ONE_MEDIA: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED_MEDIA_TYPE: Final = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+)
 _VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "embedded"}
 
 
-def answer(registry: Registry, path: str, accept: str) -> tuple[Object | str, str] | None:
+def respond(registry: Registry, path: str, accept: str) -> tuple[Object | str, str] | None:
     """The answer to a discovery path and its media type, "" for the usual; None when it is none."""
     parts = [part for part in path.split("/") if part]
-    if parts in (["api"], ["apis"]) and preferred(accept, *_ALL_IN_ONE):
+    if parts in (["api"], ["apis"]) and prefers(accept, *_AGGREGATED):
         groups = [""] if parts == ["api"] else _groups(registry)
-        return _all_in_one(registry, groups), _ALL_IN_ONE_MEDIA
-    plain = openapi.answer(registry, path) if parts[:1] == ["openapi"] else _plain(registry, parts)
+        return _aggregated(registry, groups), _AGGREGATED_MEDIA_TYPE
+    plain = (
+        openapi.respond(registry, path)
+        if parts[:1] == ["openapi"]
+        else _unaggregated(registry, parts)
+    )
     return None if plain is None else (plain, "")
 
 
-def _plain(registry: Registry, parts: list[str]) -> Object | str | None:
+def _unaggregated(registry: Registry, parts: list[str]) -> Object | str | None:
     match parts:
         case ["version"]:
             return _VERSION
@@ -36,14 +42,14 @@ def _plain(registry: Registry, parts: list[str]) -> Object | str | None:
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["api", "v1"]:
-            return _resources(registry, "", "v1")
+            return _api_resource_list(registry, "", "v1")
         case ["apis"]:
-            listed = [_group(registry, group) for group in _groups(registry)]
+            listed = [_api_group(registry, group) for group in _groups(registry)]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
         case ["apis", group] if group in _groups(registry):
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, group)}
+            return {"kind": "APIGroup", "apiVersion": "v1", **_api_group(registry, group)}
         case ["apis", group, version] if version in _versions(registry, group):
-            return _resources(registry, group, version)
+            return _api_resource_list(registry, group, version)
         case _:
             return None
 
@@ -56,7 +62,7 @@ def _versions(registry: Registry, group: str) -> list[str]:
     return list(dict.fromkeys(r.version for r in registry if r.group == group))
 
 
-def _group(registry: Registry, group: str) -> Object:
+def _api_group(registry: Registry, group: str) -> Object:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
         for version in _versions(registry, group)
@@ -77,7 +83,7 @@ def _subresources(resource: Resource) -> Iterable[tuple[str, str, list[str]]]:
     """Name, kind and verbs of each subresource."""
     if resource.status:
         yield "status", resource.kind, ["get", "patch", "update"]
-    if resource.key == "/pods":
+    if resource.storage_key == "/pods":
         yield "binding", "Binding", ["create"]
         yield "eviction", "Eviction", ["create"]
 
@@ -85,10 +91,10 @@ def _subresources(resource: Resource) -> Iterable[tuple[str, str, list[str]]]:
 # --- path by path -------------------------------------------------------------------------------
 
 
-def _resources(registry: Registry, group: str, version: str) -> Object:
+def _api_resource_list(registry: Registry, group: str, version: str) -> Object:
     listed: list[Object] = []
     for resource in _served(registry, group, version):
-        listed.append(_described(resource))
+        listed.append(_api_resource(resource))
         for name, kind, verbs in _subresources(resource):
             described = {
                 "name": f"{resource.plural}/{name}",
@@ -108,7 +114,7 @@ def _resources(registry: Registry, group: str, version: str) -> Object:
     }
 
 
-def _described(resource: Resource) -> Object:
+def _api_resource(resource: Resource) -> Object:
     described: Object = {
         "name": resource.plural,
         "singularName": resource.kind.lower(),
@@ -116,8 +122,8 @@ def _described(resource: Resource) -> Object:
         "kind": resource.kind,
         "verbs": _verbs(resource),
     }
-    if resource.short:
-        described["shortNames"] = list(resource.short)
+    if resource.short_names:
+        described["shortNames"] = list(resource.short_names)
     if resource.categories:
         described["categories"] = list(resource.categories)
     return described
@@ -126,14 +132,16 @@ def _described(resource: Resource) -> Object:
 # --- all in one answer --------------------------------------------------------------------------
 
 
-def _all_in_one(registry: Registry, groups: list[str]) -> Object:
+def _aggregated(registry: Registry, groups: list[str]) -> Object:
     items = [
         {
             "metadata": {"name": group} if group else {},
             "versions": [
                 {
                     "version": version,
-                    "resources": [_discovered(r) for r in _served(registry, group, version)],
+                    "resources": [
+                        _aggregated_resource(r) for r in _served(registry, group, version)
+                    ],
                     "freshness": "Current",
                 }
                 for version in _versions(registry, group)
@@ -145,7 +153,7 @@ def _all_in_one(registry: Registry, groups: list[str]) -> Object:
     return {**head, "metadata": {}, "items": items}
 
 
-def _discovered(resource: Resource) -> Object:
+def _aggregated_resource(resource: Resource) -> Object:
     def kind_of(kind: str) -> Object:
         where = {"group": resource.group, "version": resource.version}
         if kind == "Eviction":
@@ -159,8 +167,8 @@ def _discovered(resource: Resource) -> Object:
         "singularResource": resource.kind.lower(),
         "verbs": _verbs(resource),
     }
-    if resource.short:
-        found["shortNames"] = list(resource.short)
+    if resource.short_names:
+        found["shortNames"] = list(resource.short_names)
     if resource.categories:
         found["categories"] = list(resource.categories)
     if below := [

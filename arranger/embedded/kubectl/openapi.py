@@ -20,7 +20,7 @@ _PARAMETERS: Final = [
 ]
 
 
-def answer(registry: Registry, path: str) -> Object | None:
+def respond(registry: Registry, path: str) -> Object | None:
     """The answer to a path of the OpenAPI documents; None when it is none."""
     served: dict[str, list[Resource]] = {}
     for resource in registry:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from arranger.embedded.kubectl.columns import columns_of
-from arranger.embedded.kubectl.content_negotiation import preferred
+from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import Resource
 
 Object = dict[str, Any]
@@ -15,10 +15,10 @@ Object = dict[str, Any]
 
 def wants_table(accept: str) -> bool:
     """Whether the client prefers rows to objects."""
-    return preferred(accept, "Table", "meta.k8s.io", "v1")
+    return prefers(accept, "Table", "meta.k8s.io", "v1")
 
 
-class Tables:
+class TablePrinter:
     """Makes ``meta.k8s.io/v1`` Tables of objects, lists and events of one kind.
 
     Args:
@@ -33,17 +33,17 @@ class Tables:
         self._now = now
         self._include = query.get("includeObject", "Metadata")
         self._columns = columns_of(resource)
-        self._headed = False
+        self._header_sent = False
 
-    def of(self, found: Object) -> Object:
+    def table_of(self, found: Object) -> Object:
         """An object or a list, as the resource shows them, as a table."""
         is_list = found["kind"] == f"{self._resource.kind}List" and "items" in found
         return self._table(found, found["items"] if is_list else [found], headed=True)
 
-    def of_stored(self, obj: Object) -> Object:
+    def event_table(self, obj: Object) -> Object:
         """The object of an event; of several the first tells the columns, for all."""
-        headed, self._headed = not self._headed, True
-        shown = self._resource.shown(obj)
+        headed, self._header_sent = not self._header_sent, True
+        shown = self._resource.from_storage(obj)
         return self._table(shown, [shown], headed=headed)
 
     def _table(self, found: Object, objects: list[Object], *, headed: bool) -> Object:
@@ -53,11 +53,11 @@ class Tables:
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": {name: meta[name] for name in kept if name in meta},
-            "columnDefinitions": self._head() if headed else None,
-            "rows": [{"cells": self._cells(o), "object": self._included(o)} for o in objects],
+            "columnDefinitions": self._column_definitions() if headed else None,
+            "rows": [{"cells": self._cells(o), "object": self._row_object(o)} for o in objects],
         }
 
-    def _head(self) -> list[Object]:
+    def _column_definitions(self) -> list[Object]:
         return [
             {
                 "name": column.name,
@@ -75,7 +75,7 @@ class Tables:
         now = self._now()
         return [column.cell(obj, now) for column in self._columns]
 
-    def _included(self, obj: Object) -> Object | None:
+    def _row_object(self, obj: Object) -> Object | None:
         if self._include == "None":
             return None
         if self._include == "Object":

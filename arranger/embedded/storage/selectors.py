@@ -13,7 +13,7 @@ _KEY: Final = r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _VALUE: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _EQUAL: Final = re.compile(rf"({_KEY})\s*(==|=|!=)\s*({_VALUE})", re.ASCII)
 _SET: Final = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)", re.ASCII)
-_BARE: Final = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
+_EXISTENCE: Final = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
 
 
 class SelectorError(ValueError):
@@ -92,7 +92,7 @@ def parse_field_selector(text: str) -> FieldSelector:
     return FieldSelector(tuple(terms))
 
 
-def label_selector_from(selector: Mapping[str, Any] | None) -> LabelSelector:
+def label_selector_of(selector: Mapping[str, Any] | None) -> LabelSelector:
     """From ``matchLabels`` and ``matchExpressions``; None matches nothing, empty everything.
 
     Raises:
@@ -134,6 +134,6 @@ def _label_term(term: str) -> _Requirement:
     if found := _SET.fullmatch(term):
         values = frozenset(value.strip() for value in found[4].split(","))
         return _Requirement(found[1], "in" if found[3] == "in" else "notin", values)
-    if found := _BARE.fullmatch(term):
+    if found := _EXISTENCE.fullmatch(term):
         return _Requirement(found[2], "!" if found[1] else "exists")
     raise SelectorError(f"couldn't parse the selector '{term}'")

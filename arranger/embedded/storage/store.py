@@ -20,7 +20,7 @@ Key = tuple[str, str]  # namespace ("" for cluster scope), name
 Listener = Callable[["Change"], None]
 
 #: Writes that watches can be resumed across.
-WINDOW: Final = 100_000
+HISTORY_LIMIT: Final = 100_000
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -56,16 +56,16 @@ class Store:
         compacted: the latest version that cannot be watched from any more.
     """
 
-    def __init__(self, *, window: int = WINDOW) -> None:
+    def __init__(self, *, history_limit: int = HISTORY_LIMIT) -> None:
         self.version = 1
         self.compacted = 0
-        self._window = window
+        self._history_limit = history_limit
         self._tables: dict[str, _Table] = {}
         self._log: deque[Change] = deque()
-        self._began: dict[str, int] = {}
+        self._served_since: dict[str, int] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._by_uid: dict[str, tuple[str, Key]] = {}
-        self._owned: dict[str, dict[tuple[str, Key], None]] = {}
+        self._dependents: dict[str, dict[tuple[str, Key], None]] = {}
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -90,14 +90,14 @@ class Store:
         """Resources that have objects."""
         return [resource for resource, table in self._tables.items() if table.objects]
 
-    def find(self, uid: str) -> tuple[str, Object] | None:
+    def find_by_uid(self, uid: str) -> tuple[str, Object] | None:
         """Resource and object of a uid, or None."""
         place = self._by_uid.get(uid)
         return None if place is None else (place[0], self._tables[place[0]].objects[place[1]])
 
     def owned_by(self, uid: str) -> list[tuple[str, Object]]:
         """Resource and object of everything that names the uid as an owner."""
-        return [(r, self._tables[r].objects[key]) for r, key in self._owned.get(uid, ())]
+        return [(r, self._tables[r].objects[key]) for r, key in self._dependents.get(uid, ())]
 
     def json(self, resource: str, obj: Object) -> bytes:
         """A stored object as JSON; made once while this is its latest version."""
@@ -151,7 +151,7 @@ class Store:
 
     # --- history ---------------------------------------------------------------------------
 
-    def since(self, version: int) -> Iterator[Change]:
+    def changes_since(self, version: int) -> Iterator[Change]:
         """The writes after ``version``, oldest first; the caller checks ``compacted``."""
         # Versions are consecutive, so the place of one in the log is known.
         skipped = max(0, version + 1 - self._log[0].version) if self._log else 0
@@ -162,13 +162,13 @@ class Store:
         self._log.clear()
         self.compacted = self.version
 
-    def begin(self, resource: str) -> None:
+    def start_resource(self, resource: str) -> None:
         """From now on the resource exists; nothing can be watched from before."""
-        self._began[resource] = self.version
+        self._served_since[resource] = self.version
 
-    def oldest(self, resource: str) -> int:
+    def oldest_watchable_version(self, resource: str) -> int:
         """The oldest version that a watch of the resource can go on from."""
-        return max(self.compacted, self._began.get(resource, 0))
+        return max(self.compacted, self._served_since.get(resource, 0))
 
     def subscribe(self, listener: Listener, resource: str = "") -> Callable[[], None]:
         """Have ``listener`` called on every write to a resource; returns what ends that.
@@ -190,7 +190,7 @@ class Store:
     ) -> None:
         change = Change(self.version, kind, resource, before, after)
         self._log.append(change)
-        if len(self._log) > self._window:
+        if len(self._log) > self._history_limit:
             self.compacted = self._log.popleft().version
         for listeners in (self._listeners.get(resource), self._listeners.get("")):
             for listener in tuple(listeners or ()):
@@ -200,16 +200,16 @@ class Store:
         meta = obj["metadata"]
         self._by_uid[meta.get("uid", "")] = (resource, key)
         for owner in meta.get("ownerReferences") or ():
-            self._owned.setdefault(owner["uid"], {})[resource, key] = None
+            self._dependents.setdefault(owner["uid"], {})[resource, key] = None
 
     def _unindex(self, resource: str, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
         self._by_uid.pop(meta.get("uid", ""), None)
         for owner in meta.get("ownerReferences") or ():
-            dependents = self._owned.get(owner["uid"], {})
+            dependents = self._dependents.get(owner["uid"], {})
             dependents.pop((resource, key), None)
             if not dependents:
-                self._owned.pop(owner["uid"], None)
+                self._dependents.pop(owner["uid"], None)
 
 
 def _key(obj: Object) -> Key:

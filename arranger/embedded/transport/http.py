@@ -10,10 +10,10 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from arranger.embedded.fault_injection import LostError, Taps
+from arranger.embedded.fault_injection import ConnectionLostError, FaultInjector
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.request_matchers import Call
-from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.request_matchers import ClientRequest
+from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
 from arranger.embedded.transport.in_process import open_watch
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    taps: Taps | None = None,
+    taps: FaultInjector | None = None,
 ) -> AsyncIterator[str]:
     """Serve while the context lasts; yields the URL. ``port=0`` picks a free one.
 
@@ -37,7 +37,7 @@ async def serve(
     Raises:
         OSError: the address cannot be bound.
     """
-    server = _Server(cluster, taps)
+    server = _HttpServer(cluster, taps)
     app = web.Application(client_max_size=_BODY_LIMIT)
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -51,14 +51,14 @@ async def serve(
         await runner.cleanup()
 
 
-class _Server:
+class _HttpServer:
     """Between aiohttp and the cluster.
 
     Attributes:
         watches: those that are open.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, taps: Taps | None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, taps: FaultInjector | None) -> None:
         self._cluster = cluster
         self._taps = taps
         self.watches: set[Watch] = set()
@@ -69,7 +69,7 @@ class _Server:
         body = await request.read()
         now = asyncio.get_running_loop().time()
         user = request.headers.get("User-Agent", "")
-        call = Call(now, request.method, request.path, query, body, user)
+        call = ClientRequest(now, request.method, request.path, query, body, user)
         accept = request.headers.get("Accept", "application/json")
         try:
             if request.method == "GET" and query.get("watch") in ("1", "true"):
@@ -86,15 +86,17 @@ class _Server:
                 accept,
             )
             return _response(await self._carry(call, lambda: self._cluster.handle(asked)))
-        except LostError:
+        except ConnectionLostError:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
 
-    async def _carry(self, call: Call, act: Callable[[], T]) -> T | Answer:
+    async def _carry(self, call: ClientRequest, act: Callable[[], T]) -> T | ApiResponse:
         return act() if self._taps is None else await self._taps.carry(call, act)
 
-    async def _stream(self, request: web.Request, call: Call, watch: Watch) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.Request, call: ClientRequest, watch: Watch
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         self.watches.add(watch)
         try:
@@ -113,7 +115,7 @@ class _Server:
         return response
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ApiResponse) -> web.Response:
     if isinstance(answer.body, str):
         return web.Response(status=answer.status, text=answer.body, headers=answer.headers)
     return web.Response(

@@ -10,26 +10,26 @@ from typing import TypeVar
 import msgspec
 
 from arranger.embedded.errors import ApiError
-from arranger.embedded.fault_injection import LostError, Taps
+from arranger.embedded.fault_injection import ConnectionLostError, FaultInjector
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.request_matchers import Call
-from arranger.embedded.server import Answer, EmbeddedCluster, Request
+from arranger.embedded.request_matchers import ClientRequest
+from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
 from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 T = TypeVar("T")
 
 
 def open_watch(
-    cluster: EmbeddedCluster, call: Call, accept: str = "application/json"
-) -> Watch | Answer:
+    cluster: EmbeddedCluster, call: ClientRequest, accept: str = "application/json"
+) -> Watch | ApiResponse:
     """The watch a call asks for, or its refusal."""
     try:
         return cluster.watch(call.path, call.query, accept)
     except ApiError as error:
-        return Answer(error.code, error.status(), error.headers)
+        return ApiResponse(error.code, error.status(), error.headers)
 
 
-class DirectStream:
+class InProcessStream:
     """An open watch, or the answer that refused it."""
 
     def __init__(self, status: int, body: bytes, lines: AsyncIterator[bytes] | None = None) -> None:
@@ -40,14 +40,14 @@ class DirectStream:
 
     def lines(self) -> AsyncIterator[bytes]:
         """Each event as a line."""
-        return _none() if self._lines is None else self._lines
+        return _no_lines() if self._lines is None else self._lines
 
     async def body(self) -> bytes:
         """The refusal."""
         return self._body
 
 
-class DirectTransport:
+class InProcessTransport:
     """Calls the server's own functions; every answer is decoded from bytes as over a socket.
 
     Args:
@@ -59,7 +59,7 @@ class DirectTransport:
     """
 
     def __init__(
-        self, cluster: EmbeddedCluster, *, taps: Taps | None = None, user: str = ""
+        self, cluster: EmbeddedCluster, *, taps: FaultInjector | None = None, user: str = ""
     ) -> None:
         self.cluster = cluster
         self._taps = taps
@@ -99,18 +99,18 @@ class DirectTransport:
             opened = open_watch(self.cluster, call)
         else:
             opened = await self._carry(call, lambda: open_watch(self.cluster, call), timeout)
-        if isinstance(opened, Answer):
+        if isinstance(opened, ApiResponse):
             answer = _response(opened)
-            refused = DirectStream(answer.status, answer.body)
+            refused = InProcessStream(answer.status, answer.body)
             refused.headers = answer.headers
             yield refused
             return
         self._watches.add(opened)
         lines = opened.lines()
         if self._taps is not None:
-            lines = _heard(self._taps.lines(call, lines), inactivity)
+            lines = _client_lines(self._taps.lines(call, lines), inactivity)
         try:
-            yield DirectStream(200, b"", lines)
+            yield InProcessStream(200, b"", lines)
         finally:
             self._watches.discard(opened)
             opened.close()
@@ -120,27 +120,29 @@ class DirectTransport:
         for watch in list(self._watches):
             watch.close()
 
-    def _call(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Call:
+    def _call(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> ClientRequest:
         now = asyncio.get_running_loop().time()
-        return Call(now, method, path, query, body, self._user)
+        return ClientRequest(now, method, path, query, body, self._user)
 
-    async def _carry(self, call: Call, act: Callable[[], T], timeout: float) -> T | Answer:
+    async def _carry(
+        self, call: ClientRequest, act: Callable[[], T], timeout: float
+    ) -> T | ApiResponse:
         assert self._taps is not None
         try:
             async with asyncio.timeout(timeout):
                 return await self._taps.carry(call, act)
         except TimeoutError as error:
             raise TransportError("no answer in time") from error
-        except LostError as error:
+        except ConnectionLostError as error:
             raise (TransportError if error.sent else RefusedConnectionError)(str(error)) from error
 
 
-async def _none() -> AsyncIterator[bytes]:
+async def _no_lines() -> AsyncIterator[bytes]:
     return
     yield  # what makes it an iterator
 
 
-async def _heard(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterator[bytes]:
+async def _client_lines(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterator[bytes]:
     """What a client makes of the bytes of a watch, as the Transport protocol has it."""
     async with aclosing(chunks):  # type: ignore[type-var]
         while True:
@@ -149,14 +151,14 @@ async def _heard(chunks: AsyncIterator[bytes], inactivity: float) -> AsyncIterat
                     chunk = await anext(chunks, b"")
             except TimeoutError as error:
                 raise TransportError("nothing came for too long") from error
-            except LostError as error:
+            except ConnectionLostError as error:
                 raise TransportError(str(error)) from error
             if not chunk.endswith(b"\n"):
                 return
             yield chunk[:-1]
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: ApiResponse) -> Response:
     body = answer.body
     encoded = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
     return Response(answer.status, encoded, answer.headers)

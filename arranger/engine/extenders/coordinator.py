@@ -15,64 +15,67 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.api.effects import (
-    Advice,
-    Consult,
-    ConsultVictims,
+    ExtenderDecision,
+    ExtenderPreemptionDecision,
+    ExtenderQuery,
     NodeVictims,
     Outcome,
-    Question,
+    QueryExtenderPreemption,
+    QueryExtenders,
     Refused,
-    VictimAdvice,
 )
 from arranger.api.extenders import Extender
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
-from arranger.engine.context import Desk
-from arranger.engine.entity import Entity, Part
-from arranger.engine.pod.extender_result import Counsel, no_counsel
-from arranger.engine.pod.schedule_result import Unplaced
-from arranger.engine.queued_pod import Member
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.pod.extender_result import ExtenderResult, empty_extender_result
+from arranger.engine.pod.schedule_result import Unschedulable
+from arranger.engine.queued_pod import QueuedPod
 
 #: Seconds beyond the extenders' own time-outs after which an answer is not waited for any more.
-PATIENCE: Final = 30.0
+TIMEOUT_MARGIN: Final = 30.0
 #: Seconds after which an entity that waits for its turn is taken up anew; a turn comes before.
-LONGEST_TURN: Final = 300.0
+MAX_WAIT: Final = 300.0
 #: Turns given before others get theirs: each costs a judgement of all nodes.
-TURNS: Final = 64
+MAX_STARTS_PER_RUN: Final = 64
 
 
 @dataclass(slots=True, eq=False)
-class Round:
+class ExtenderCall:
     """The questions about one entity that are out together, and their answers.
 
     Attributes:
-        ticket: the entity's, as long as it waits for this round.
+        heap_version: the entity's, as long as it waits for this round.
         deadline: when it has waited long enough, in the engine's clock.
-        happenings: how many events there had been when the questions were asked.
-        counsels: kind of pod → the answer about it.
-        unplaced: for questions about victims, what will become of the pod without an answer.
+        event_count: how many events there had been when the questions were asked.
+        results: kind of pod → the answer about it.
+        unschedulable: for questions about victims, what will become of the pod without an answer.
         victims: the answer to these.
         refused: why a question was not answered.
     """
 
-    entity: Entity
+    entity: QueuedEntity
     deadline: float
-    happenings: int
-    ticket: int = 0
-    waiting: dict[int, tuple[Hashable, Question]] = field(default_factory=dict)
-    counsels: dict[Hashable, Counsel] = field(default_factory=dict)
-    answers: dict[Hashable, tuple[Consult, Advice]] = field(default_factory=dict)
-    unplaced: Unplaced | None = None
-    victims: VictimAdvice | None = None
+    event_count: int
+    heap_version: int = 0
+    pending: dict[int, tuple[Hashable, ExtenderQuery]] = field(default_factory=dict)
+    results: dict[Hashable, ExtenderResult] = field(default_factory=dict)
+    answers: dict[Hashable, tuple[QueryExtenders, ExtenderDecision]] = field(default_factory=dict)
+    unschedulable: Unschedulable | None = None
+    victims: ExtenderPreemptionDecision | None = None
     refused: Refused | None = None
 
     @property
-    def counts(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the entity still waits for it."""
-        return self.entity.part is Part.CONSULTING and self.entity.ticket == self.ticket
+        return (
+            self.entity.state is QueueState.WAITING_FOR_EXTENDERS
+            and self.entity.heap_version == self.heap_version
+        )
 
 
-class Consulting:
+class ExtenderCoordinator:
     """The questions that are out, and who waits for them or for a turn to ask.
 
     Args:
@@ -81,162 +84,174 @@ class Consulting:
             its node, as kube-scheduler does; a stateful extender may need that.
     """
 
-    def __init__(self, desk: Desk, parallel: int = 1) -> None:
-        self._desk = desk
+    def __init__(self, context: EngineContext, parallel: int = 1) -> None:
+        self._context = context
         self._parallel = parallel
-        self._rounds: dict[int, Round] = {}
+        self._calls: dict[int, ExtenderCall] = {}
         #: Identity of a question → its round.
-        self._asked: dict[int, Round] = {}
-        self._answered: deque[Round] = deque()
+        self._call_of: dict[int, ExtenderCall] = {}
+        self._finished: deque[ExtenderCall] = deque()
         #: (place in the queue's order, ticket, entity) of those that wait for a turn.
-        self._line: list[tuple[tuple[Any, ...], int, Entity]] = []
+        self._waiting: list[tuple[tuple[Any, ...], int, QueuedEntity]] = []
 
     # --- asking ----------------------------------------------------------------------------
 
-    def takes(self, entity: Entity, now: float) -> bool:
+    def starts_for(self, entity: QueuedEntity, now: float) -> bool:
         """Whether extenders are to be asked about an entity first; if so, it is taken care of."""
-        if not self._desk.extenders or not self._subjects(entity):
+        if not self._context.extenders or not self._interested(entity):
             return False
-        if self._line or len(self._rounds) >= self._parallel:
-            self._desk.queue.set_aside(entity, now + LONGEST_TURN)
-            heapq.heappush(self._line, (self._desk.queue.rank(entity), entity.ticket, entity))
+        if self._waiting or len(self._calls) >= self._parallel:
+            self._context.queue.park(entity, now + MAX_WAIT)
+            heapq.heappush(
+                self._waiting, (self._context.queue.sort_key(entity), entity.heap_version, entity)
+            )
         else:
-            self._ask(entity, now)
+            self._start(entity, now)
         return True
 
-    def ask_about_victims(self, entity: Entity, unplaced: Unplaced, now: float) -> None:
+    def start_preemption_call(
+        self, entity: QueuedEntity, unschedulable: Unschedulable, now: float
+    ) -> None:
         """Let extenders choose among the options of preemption; the pod is kept aside."""
-        member = entity.lead
-        extenders = self.minding_victims(member.pod)
-        pods = {pod.uid: pod for option in unplaced.options for pod in option.victims}
-        question = ConsultVictims(
+        member = entity.representative
+        extenders = self.interested_in_preemption(member.pod)
+        pods = {pod.uid: pod for option in unschedulable.options for pod in option.victims}
+        question = QueryExtenderPreemption(
             pod_events.pod_ref(member.pod.pod),
             extenders,
             {
                 option.node: NodeVictims(
-                    tuple(pod.uid for pod in option.victims), option.violations
+                    tuple(pod.uid for pod in option.victims), option.pdb_violations
                 )
-                for option in unplaced.options
+                for option in unschedulable.options
             },
             {uid: pod_events.pod_ref(pod.pod) for uid, pod in pods.items()},
         )
-        round_ = self._round(entity, extenders, now)
-        round_.unplaced = unplaced
-        self._send(round_, member.kind, question)
-        self._set_aside(round_)
+        call = self._new_call(entity, extenders, now)
+        call.unschedulable = unschedulable
+        self._send(call, member.equivalence_key, question)
+        self._park(call)
 
-    def minding_victims(self, pod: PodInfo) -> tuple[Extender, ...]:
+    def interested_in_preemption(self, pod: PodInfo) -> tuple[Extender, ...]:
         """The extenders that have a say about whom a pod may have evicted."""
-        return tuple(e for e in self._desk.extenders if e.preempt_verb and e.minds(pod.pod))
+        return tuple(
+            e for e in self._context.extenders if e.preempt_verb and e.is_interested(pod.pod)
+        )
 
-    def _subjects(self, entity: Entity) -> dict[Hashable, tuple[Member, tuple[Extender, ...]]]:
+    def _interested(
+        self, entity: QueuedEntity
+    ) -> dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]]:
         """One member of each kind that extenders mind, and those that do."""
-        found: dict[Hashable, tuple[Member, tuple[Extender, ...]]] = {}
+        found: dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]] = {}
         seen: set[Hashable] = set()
         for member in entity.ready():
-            if member.kind in seen:
+            if member.equivalence_key in seen:
                 continue
-            seen.add(member.kind)
+            seen.add(member.equivalence_key)
             pod = member.pod.pod
-            minding = tuple(e for e in self._desk.extenders if e.judges_nodes and e.minds(pod))
-            if minding:
-                found[member.kind] = member, minding
+            interested = tuple(
+                e for e in self._context.extenders if e.filters_or_scores and e.is_interested(pod)
+            )
+            if interested:
+                found[member.equivalence_key] = member, interested
         return found
 
-    def _ask(self, entity: Entity, now: float) -> None:
-        subjects = self._subjects(entity)
-        asked = tuple(e for _, minding in subjects.values() for e in minding)
-        round_ = self._round(entity, asked, now)
-        for kind, (member, minding) in subjects.items():
-            nodes = self._desk.cycle.shortlist(member)
+    def _start(self, entity: QueuedEntity, now: float) -> None:
+        interested = self._interested(entity)
+        asked = tuple(e for _, minding in interested.values() for e in minding)
+        call = self._new_call(entity, asked, now)
+        for kind, (member, minding) in interested.items():
+            nodes = self._context.cycle.feasible_nodes(member)
             if nodes:
                 self._send(
-                    round_, kind, Consult(pod_events.pod_ref(member.pod.pod), minding, nodes)
+                    call, kind, QueryExtenders(pod_events.pod_ref(member.pod.pod), minding, nodes)
                 )
             else:
-                round_.counsels[kind] = no_counsel(self._desk.cluster.table)
-        self._set_aside(round_)
-        if not round_.waiting:
-            self._answered.append(round_)
+                call.results[kind] = empty_extender_result(self._context.cluster.table)
+        self._park(call)
+        if not call.pending:
+            self._finished.append(call)
 
-    def _round(self, entity: Entity, extenders: tuple[Extender, ...], now: float) -> Round:
+    def _new_call(
+        self, entity: QueuedEntity, extenders: tuple[Extender, ...], now: float
+    ) -> ExtenderCall:
         # Filters are asked one after the other, and then all that prioritise at once.
-        limit = PATIENCE + 2 * sum(e.timeout for e in extenders)
-        return Round(entity, now + limit, self._desk.happenings)
+        limit = TIMEOUT_MARGIN + 2 * sum(e.timeout for e in extenders)
+        return ExtenderCall(entity, now + limit, self._context.event_count)
 
-    def _send(self, round_: Round, kind: Hashable, question: Question) -> None:
-        round_.waiting[id(question)] = kind, question
-        self._asked[id(question)] = round_
-        self._rounds[id(round_)] = round_
-        self._desk.outbox.append(question)
+    def _send(self, call: ExtenderCall, kind: Hashable, question: ExtenderQuery) -> None:
+        call.pending[id(question)] = kind, question
+        self._call_of[id(question)] = call
+        self._calls[id(call)] = call
+        self._context.outbox.append(question)
 
-    def _set_aside(self, round_: Round) -> None:
-        self._desk.queue.set_aside(round_.entity, round_.deadline)
-        round_.ticket = round_.entity.ticket
+    def _park(self, call: ExtenderCall) -> None:
+        self._context.queue.park(call.entity, call.deadline)
+        call.heap_version = call.entity.heap_version
 
     # --- answers ---------------------------------------------------------------------------
 
     def awaits(self, effect: object) -> bool:
         """Whether an effect is a question that is out."""
-        return id(effect) in self._asked
+        return id(effect) in self._call_of
 
-    def settle(self, effect: object, outcome: Outcome) -> None:
+    def on_outcome(self, effect: object, outcome: Outcome) -> None:
         """A question has been answered, or will not be."""
-        round_ = self._asked.pop(id(effect))
-        kind, question = round_.waiting.pop(id(effect))
+        call = self._call_of.pop(id(effect))
+        kind, question = call.pending.pop(id(effect))
         match outcome:
-            case Advice() if isinstance(question, Consult):
-                round_.answers[kind] = question, outcome
-            case VictimAdvice():
-                round_.victims = outcome
+            case ExtenderDecision() if isinstance(question, QueryExtenders):
+                call.answers[kind] = question, outcome
+            case ExtenderPreemptionDecision():
+                call.victims = outcome
             case Refused():
-                round_.refused = outcome
+                call.refused = outcome
             case _:
                 raise AssertionError(f"{outcome} is no answer to {question}")
-        if not round_.waiting:
-            self._close(round_)
-            self._answered.append(round_)
+        if not call.pending:
+            self._close(call)
+            self._finished.append(call)
 
-    def advance(self, now: float) -> Iterator[Round]:
+    def advance(self, now: float) -> Iterator[ExtenderCall]:
         """End the rounds that have lasted too long.
 
         Yields the rounds that have ended and still count; their entities are out of the queue.
         """
-        for round_ in [r for r in self._rounds.values() if r.deadline <= now]:
-            round_.refused = Refused(0, "Timeout", "extenders did not answer in time")
-            self._close(round_)
-            self._answered.append(round_)
-        while self._answered:
-            round_ = self._answered.popleft()
-            if round_.counts:
-                self._desk.queue.remove(round_.entity)
-                table = self._desk.cluster.table
-                for kind, (question, advice) in round_.answers.items():
-                    round_.counsels[kind] = Counsel(table, question.nodes, advice)
-                yield round_
+        for call in [r for r in self._calls.values() if r.deadline <= now]:
+            call.refused = Refused(0, "Timeout", "extenders did not answer in time")
+            self._close(call)
+            self._finished.append(call)
+        while self._finished:
+            call = self._finished.popleft()
+            if call.is_current:
+                self._context.queue.remove(call.entity)
+                table = self._context.cluster.table
+                for kind, (question, advice) in call.answers.items():
+                    call.results[kind] = ExtenderResult(table, question.nodes, advice)
+                yield call
 
-    def give_turns(self, now: float) -> None:
+    def start_waiting(self, now: float) -> None:
         """Ask about those that are first in line, as many as there are turns."""
-        for _ in range(TURNS):
-            if not self._has_turn:
+        for _ in range(MAX_STARTS_PER_RUN):
+            if not self._can_start:
                 break
-            _, ticket, entity = heapq.heappop(self._line)
-            if entity.part is Part.CONSULTING and entity.ticket == ticket:
-                self._desk.queue.remove(entity)
-                self._ask(entity, now)
+            _, ticket, entity = heapq.heappop(self._waiting)
+            if entity.state is QueueState.WAITING_FOR_EXTENDERS and entity.heap_version == ticket:
+                self._context.queue.remove(entity)
+                self._start(entity, now)
 
     @property
     def ready(self) -> bool:
-        """Whether :meth:`advance` or :meth:`give_turns` has something to do."""
-        return bool(self._answered) or self._has_turn
+        """Whether :meth:`next_state` or :meth:`give_turns` has something to do."""
+        return bool(self._finished) or self._can_start
 
     @property
-    def _has_turn(self) -> bool:
-        return bool(self._line) and len(self._rounds) < self._parallel
+    def _can_start(self) -> bool:
+        return bool(self._waiting) and len(self._calls) < self._parallel
 
     def next_timer(self) -> float | None:
-        """When :meth:`advance` will have something to break off."""
-        return min((round_.deadline for round_ in self._rounds.values()), default=None)
+        """When :meth:`next_state` will have something to break off."""
+        return min((call.deadline for call in self._calls.values()), default=None)
 
     def check_consistent(self) -> None:
         """Check the questions against the queue.
@@ -244,19 +259,19 @@ class Consulting:
         Raises:
             AssertionError: an entity is set aside, and nothing will bring it back.
         """
-        queue = self._desk.queue
-        rounds = [*self._rounds.values(), *self._answered]
-        awaited = {(r.entity.key, r.ticket) for r in rounds}
-        awaited |= {(entity.key, ticket) for _, ticket, entity in self._line}
+        queue = self._context.queue
+        rounds = [*self._calls.values(), *self._finished]
+        awaited = {(r.entity.key, r.heap_version) for r in rounds}
+        awaited |= {(entity.key, ticket) for _, ticket, entity in self._waiting}
         for entity in queue.entities():
-            if entity.part is Part.CONSULTING:
-                assert (entity.key, entity.ticket) in awaited, f"{entity} waits for nobody"
-        assert set(map(id, self._asked.values())) == set(self._rounds), "questions without a round"
+            if entity.state is QueueState.WAITING_FOR_EXTENDERS:
+                assert (entity.key, entity.heap_version) in awaited, f"{entity} waits for nobody"
+        assert set(map(id, self._call_of.values())) == set(self._calls), "questions without a round"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _close(self, round_: Round) -> None:
-        for number in round_.waiting:
-            del self._asked[number]
-        round_.waiting.clear()
-        del self._rounds[id(round_)]
+    def _close(self, call: ExtenderCall) -> None:
+        for number in call.pending:
+            del self._call_of[number]
+        call.pending.clear()
+        del self._calls[id(call)]

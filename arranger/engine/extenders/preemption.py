@@ -4,52 +4,63 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from arranger.api.effects import NodeVictims, VictimAdvice
+from arranger.api.effects import ExtenderPreemptionDecision, NodeVictims
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import Desk
-from arranger.engine.pod.schedule_result import Unplaced
-from arranger.engine.queued_pod import Member
-from arranger.preemption.evicting_plugin import evicts
-from arranger.preemption.importance import Candidate, in_order
+from arranger.engine.context import EngineContext
+from arranger.engine.pod.schedule_result import Unschedulable
+from arranger.engine.queued_pod import QueuedPod
+from arranger.preemption.evicting_plugin import evicting_plugin
+from arranger.preemption.importance import Candidate, by_importance
 
 NO_CANDIDATE = "no candidate node for preemption"
 
 
-def choose(desk: Desk, member: Member, unplaced: Unplaced, advice: VictimAdvice) -> Unplaced:
+def select_candidate(
+    context: EngineContext,
+    member: QueuedPod,
+    unschedulable: Unschedulable,
+    decision: ExtenderPreemptionDecision,
+) -> Unschedulable:
     """The cheapest of what extenders agree to that makes room, as things are now."""
     found = [
         candidate
-        for node, victims in advice.victims.items()
-        if (candidate := _candidate(desk, member, node, victims)) is not None
+        for node, victims in decision.victims.items()
+        if (candidate := _candidate(context, member, node, victims)) is not None
     ]
     for candidate in sorted(found, key=lambda c: (*c.cost(), c.row)):
-        if desk.cycle.fits_without(member, candidate.row, candidate.victims):
-            node = desk.cluster.table.name(candidate.row)
-            return replace(unplaced, nominated=node, victims=candidate.victims, options=())
-    return replace(without_victims(unplaced, NO_CANDIDATE), nominated="")
+        if context.cycle.fits_after_evicting(member, candidate.row, candidate.victims):
+            node = context.cluster.table.name(candidate.row)
+            return replace(
+                unschedulable, nominated_node=node, victims=candidate.victims, options=()
+            )
+    return replace(without_victims(unschedulable, NO_CANDIDATE), nominated_node="")
 
 
-def without_victims(unplaced: Unplaced, why: str) -> Unplaced:
+def without_victims(unschedulable: Unschedulable, why: str) -> Unschedulable:
     """Nobody is evicted, for that reason, and nothing changes about a nomination."""
-    message = f"{unplaced.message} preemption: {why}"
-    return replace(unplaced, message=message, nominated=None, victims=(), options=())
+    message = f"{unschedulable.message} preemption: {why}"
+    return replace(unschedulable, message=message, nominated_node=None, victims=(), options=())
 
 
-def _candidate(desk: Desk, member: Member, node: str, said: NodeVictims) -> Candidate | None:
+def _candidate(
+    context: EngineContext, member: QueuedPod, node: str, proposed: NodeVictims
+) -> Candidate | None:
     """What an extender agreed to, unless it is out of date or we do not agree."""
-    cluster, cycle = desk.cluster, desk.cycle
-    plugin, row = evicts(member.profile), cluster.table.index.get(node)
+    cluster, cycle = context.cluster, context.cycle
+    plugin, row = evicting_plugin(member.profile), cluster.table.index.get(node)
     if plugin is None or row is None:
         return None
-    alone: list[PodInfo] = []
-    for uid in said.uids:
+    named: list[PodInfo] = []
+    for uid in proposed.uids:
         pod = cluster.pod(uid)
         if pod is None or cluster.node_of(uid) != node:
             return None
-        alone.append(pod)
-    victims = in_order(cycle.company(alone), cycle.weight)
+        named.append(pod)
+    victims = by_importance(cycle.expand_to_gang(named), cycle.importance)
     if not victims or not cycle.allows(victims):
         return None
-    if not all(cycle.may_take(member.pod, pod) and plugin.may_leave(pod) for pod in victims):
+    if not all(
+        cycle.can_preempt(member.pod, pod) and plugin.is_preemptable(pod) for pod in victims
+    ):
         return None
-    return Candidate(row, tuple(victims), said.violations, cycle.weight)
+    return Candidate(row, tuple(victims), proposed.violations, cycle.importance)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from arranger.api.gang_membership import Topology
-from arranger.engine.entity import Entity
-from arranger.engine.queued_pod import Member
+from arranger.engine.entity import QueuedEntity
+from arranger.engine.queued_pod import QueuedPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,28 +15,28 @@ class GangPolicy:
     """What holds for all gangs that do not say otherwise.
 
     Attributes:
-        wait: seconds that a group may hold nodes while it is incomplete.
+        wait_time: seconds that a group may hold nodes while it is incomplete.
         on_timeout: whether it is tried again when that time is over, or only after its owner acts.
         on_partial_bind: what becomes of a group that cannot be completed after part of its
             minimum has been bound: it goes on waiting, or its bound members are deleted.
         starvation_after: seconds of waiting for room after which nodes are kept for a group.
     """
 
-    wait: float = 600.0
+    wait_time: float = 600.0
     on_timeout: Literal["Block", "Retry"] = "Block"
     on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
     starvation_after: float = 600.0
 
 
 @dataclass(slots=True)
-class Hold:
+class GangHold:
     """What an incomplete group keeps: ``members`` with a node, since when, and until when.
 
     ``topology`` is the domain that was asked for when the nodes were chosen.
     """
 
-    entity: Entity
+    entity: QueuedEntity
     since: float
     deadline: float
     topology: Topology | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, QueuedPod] = field(default_factory=dict)

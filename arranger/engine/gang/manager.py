@@ -1,9 +1,9 @@
 """The life of gang groups: who is placed with whom, what is held, and when patience ends.
 
 Seeds 000 and 002. A group's entity in the queue has its members without a node. What a group holds
-while it is incomplete is its :class:`Hold`: the placed members of a NonStrict gang, and any that a
-Permit plugin makes wait. The clock of WaitTime runs while there is a hold, or while part of the
-minimum is bound; a Strict gang that fits nowhere holds nothing and may wait for ever.
+while it is incomplete is its :class:`GangHold`: the placed members of a NonStrict gang, and any
+that a Permit plugin makes wait. The clock of WaitTime runs while there is a hold, or while part of
+the minimum is bound; a Strict gang that fits nowhere holds nothing and may wait for ever.
 """
 
 from __future__ import annotations
@@ -12,73 +12,73 @@ from collections.abc import Iterable
 
 from arranger.api.effects import AnnotatePod, DeletePod
 from arranger.engine import pod_events
-from arranger.engine.entity import GANG, Entity
-from arranger.engine.gang.holds import Hold
-from arranger.engine.gang.notifier import QUIET, GangUnits
-from arranger.engine.gang.scheduling_cycle import GangDecision, topology_of
+from arranger.engine.entity import GANG, QueuedEntity
+from arranger.engine.gang.holds import GangHold
+from arranger.engine.gang.notifier import ARRIVAL_QUIET_PERIOD, GangUnits
+from arranger.engine.gang.scheduling_cycle import GangScheduleResult, topology_constraint
 from arranger.engine.phases import Phase
-from arranger.engine.queued_pod import Member
+from arranger.engine.queued_pod import QueuedPod
 from arranger.gangs import messages
-from arranger.gangs.gang import Standing
+from arranger.gangs.gang import MemberState
 from arranger.gangs.group import GangGroup
 
 
-class GangWork(GangUnits):
+class GangManager(GangUnits):
     """Places gang groups, and keeps or gives back what they hold."""
 
     # --- what happens to gangs -------------------------------------------------------------
 
-    def changed(self, names: Iterable[str], now: float) -> None:
+    def on_gangs_changed(self, names: Iterable[str], now: float) -> None:
         """Gangs have other settings, other partners or new standing: sort their members anew."""
         names = set(names)
-        concerned = sorted({key for name in names for key in self._names.get(name, ())})
+        concerned = sorted({key for name in names for key in self._groups_of_gang.get(name, ())})
         partners = {g.name for key in concerned for g in self._entities[key].gang_group.gangs}
         members = self._members_of(names | partners)
         for key in concerned:
             hold = self._holds.get(key)
             if hold is None:
                 continue
-            if not self._goes_on(hold):
+            if not self._still_valid(hold):
                 members += self._release_all(hold, now)
                 continue
-            members += self._release_strangers(hold, now)
+            members += self._release_moved(hold, now)
             if hold.members:
-                self._review(hold, now)
-            elif not hold.entity.gang_group.partial:
-                self._end(hold)  # those bound, whose time it was, have lost their nodes
+                self._release_if_short(hold, now)
+            elif not hold.entity.gang_group.partially_bound:
+                self._end_hold(hold)  # those bound, whose time it was, have lost their nodes
             if key in self._holds:
-                self._proceed(hold, now)
-        entities: dict[int, Entity] = {}
+                self._bind_if_complete(hold, now)
+        entities: dict[int, QueuedEntity] = {}
         for member in members:
             if member.phase is Phase.QUEUED:
-                entity = self.home(member, now)
+                entity = self.entity_for(member, now)
                 entities[id(entity)] = entity
         for entity in entities.values():
             self.enqueue(entity, now)
-        self._unmark(members)
+        self._clear_timeout_mark(members)
         for key in concerned:
             if not self._entities[key].members and self._is_stale(self._entities[key]):
-                self._forget(key)
+                self._forget_group(key)
 
-    def catch_up(self, now: float) -> None:
+    def process_changes(self, now: float) -> None:
         """Let the gangs know of whose pods some are being evicted, or could not be."""
-        while self._stirred:
-            names, self._stirred = self._stirred, set()
-            self.changed(names, now)
+        while self._changed_gangs:
+            names, self._changed_gangs = self._changed_gangs, set()
+            self.on_gangs_changed(names, now)
 
-    def left(self, member: Member, now: float) -> None:
+    def on_pod_removed(self, member: QueuedPod, now: float) -> None:
         """A member of a gang is gone, or is not ours any more."""
-        self._leave(member, now)
+        self._leave_entity(member, now)
         for hold in list(self._holds.values()):
             if hold.members.pop(member.uid, None) is not None:
-                self._review(hold, now)
+                self._release_if_short(hold, now)
         gang = self._registry.gang_of(member.uid)
         entity = None if gang is None else self._entities.get(self._registry.group_of(gang).name)
         if entity is not None and not entity.members:
-            entity.quiet_from = now + QUIET
-            self._notice(entity, entity.quiet_from)  # those that are held may miss it
+            entity.notify_after = now + ARRIVAL_QUIET_PERIOD
+            self._schedule_notice(entity, entity.notify_after)  # those that are held may miss it
 
-    def is_half_bound(self, uid: str) -> bool:
+    def is_partially_bound(self, uid: str) -> bool:
         """Whether part of a pod's gang group is being bound, or is bound, and never all it needs.
 
         Who else could use the room of such a pod is not let into it any sooner than he must be:
@@ -88,152 +88,164 @@ class GangWork(GangUnits):
         if gang is None:
             return False
         gangs = self._registry.group_of(gang).gangs
-        begun = any(g.count(at) for g in gangs for at in (Standing.PLACED, Standing.BOUND))
+        begun = any(g.count(at) for g in gangs for at in (MemberState.BINDING, MemberState.BOUND))
         return begun and not all(g.satisfied for g in gangs)
 
     # --- placing ---------------------------------------------------------------------------
 
-    def attempt(self, entity: Entity, now: float) -> None:
+    def attempt(self, entity: QueuedEntity, now: float) -> None:
         """Try to place the group; everything that follows from the answer is done here."""
         group = entity.gang_group
         hold = self._holds.get(group.name)
-        if hold is not None and self._drop_lost(hold, now):
+        if hold is not None and self._requeue_lost(hold, now):
             return
         held = list(hold.members.values()) if hold else []
-        self.rounds.tried(group, now)
-        decision = self._cycle.decide(entity, held)
+        self.attempt_status.record_attempt(group, now)
+        decision = self._cycle.schedule(entity, held)
         for member, _ in decision.placed:
-            entity.leave(member)
-            member.move(Phase.RESERVED)
-            member.tries = entity.attempts
-            self._desk.count(member, "scheduled")
+            entity.remove_member(member)
+            member.transition(Phase.RESERVED)
+            member.attempts = entity.attempts
+            self._desk.record_attempt(member, "scheduled")
         waits = any(permit for _, permit in decision.placed)
-        if decision.complete and not waits and not any(m.uid in self._desk.waiting for m in held):
-            self._go([*held, *(member for member, _ in decision.placed)], hold, now)
+        if (
+            decision.complete
+            and not waits
+            and not any(m.uid in self._desk.waiting_pods for m in held)
+        ):
+            self._bind_all([*held, *(member for member, _ in decision.placed)], hold, now)
         elif decision.placed:
-            self._keep(entity, decision, now)
+            self._hold_placed(entity, decision, now)
         elif not decision.complete and self._is_urgent(group):
-            self._hold(entity, now)  # nothing to keep but the time
+            self._get_or_create_hold(entity, now)  # nothing to keep but the time
         if decision.complete:
             entity.starving_since = None
-        if decision.broken:
-            self._broken(entity, decision, now)
+        if decision.error:
+            self._on_error(entity, decision, now)
         elif entity.key in self._desk.queue:
             pass  # a Binding could not even begin, and its pod is to be tried again in its own way
-        elif entity.count_ready():
-            self._failed(entity, decision, now)
+        elif entity.ready_count():
+            self._on_infeasible(entity, decision, now)
         else:
             entity.reason = ""
             entity.attempts = 0
             if entity.members:
                 self.enqueue(entity, now)  # PreEnqueue holds the rest back
-        self._keeper.check(self._entities, now)
+        self._starvation_guard.release_if_idle(self._entities, now)
 
-    def _go(self, members: Iterable[Member], hold: Hold | None, now: float) -> None:
+    def _bind_all(self, members: Iterable[QueuedPod], hold: GangHold | None, now: float) -> None:
         """The group is complete: bind all that it has."""
         if hold is not None:
-            self._end(hold)
+            self._end_hold(hold)
         members = list(members)
         for member in members:
-            self._registry.placed(member.uid)
+            self._registry.set_binding(member.uid)
         for member in members:
             self._bind(member, now)
 
-    def _keep(self, entity: Entity, decision: GangDecision, now: float) -> None:
-        hold = self._hold(entity, now)
+    def _hold_placed(self, entity: QueuedEntity, decision: GangScheduleResult, now: float) -> None:
+        hold = self._get_or_create_hold(entity, now)
         for member, permit in decision.placed:
-            member.move(Phase.WAITING)
+            member.transition(Phase.WAITING)
             hold.members[member.uid] = member
             if permit is None:
-                member.held_by = GANG
+                member.permit_plugin = GANG
             else:
-                member.held_by, member.held_for = permit.plugin, permit.timeout
+                member.permit_plugin, member.permit_timeout = permit.plugin, permit.timeout
                 member.deadline = now + permit.timeout
-                self._desk.waiting[member.uid] = member
-        self._proceed(hold, now)
+                self._desk.waiting_pods[member.uid] = member
+        self._bind_if_complete(hold, now)
 
-    def _broken(self, entity: Entity, decision: GangDecision, now: float) -> None:
+    def _on_error(self, entity: QueuedEntity, decision: GangScheduleResult, now: float) -> None:
         assert decision.blocker is not None, "something broke while no member was tried"
-        title = messages.title(entity.gang_group)
-        text = f"{decision.broken} ({title}, pod {decision.blocker.pod.key})"
-        self._desk.count(decision.blocker, "error")
+        title = messages.display_name(entity.gang_group)
+        text = f"{decision.error} ({title}, pod {decision.blocker.pod.key})"
+        self._desk.record_attempt(decision.blocker, "error")
         for member in entity.members.values():
-            self._desk.outbox += pod_events.failed(member, pod_events.SCHEDULER_ERROR, text)
-        self._desk.queue.retry(entity, now)
+            self._desk.outbox += pod_events.scheduling_failed(
+                member, pod_events.SCHEDULER_ERROR, text
+            )
+        self._desk.queue.requeue_with_backoff(entity, now)
 
-    def _failed(self, entity: Entity, decision: GangDecision, now: float) -> None:
+    def _on_infeasible(
+        self, entity: QueuedEntity, decision: GangScheduleResult, now: float
+    ) -> None:
         for member in entity.ready():
-            self._desk.count(member, "unschedulable")
+            self._desk.record_attempt(member, "unschedulable")
         if decision.blocker is not None and not decision.complete:
-            self._desk.outbox += pod_events.further(decision.blocker, decision.events)
-            if decision.stuck is not None:
-                self._desk.cycle.take_back(decision.blocker, decision.stuck)
+            self._desk.outbox += pod_events.plugin_events(decision.blocker, decision.events)
+            if decision.infeasible is not None:
+                self._desk.cycle.run_pod_group_post_filter(decision.blocker, decision.infeasible)
         entity.blockers = decision.blockers
         entity.reason = self._explain(entity, decision)
         hold = self._holds.get(entity.gang_group.name)
         held = list(hold.members.values()) if hold is not None else []
         if not decision.complete:
-            self._keeper.starve(entity, now, lambda: self._cycle.room_for(entity, held))
-        self._desk.queue.rest(entity, decision.rejected_by, now)
+            self._starvation_guard.on_unschedulable(
+                entity, now, lambda: self._cycle.nodes_needed(entity, held)
+            )
+        self._desk.queue.add_unschedulable(entity, decision.rejected_by, now)
         if not decision.complete:
-            self._eviction.try_for(entity, held, now)
-        self._notice(entity, now)
-        self._tell_due(now)
+            self._preemption.preempt_for(entity, held, now)
+        self._schedule_notice(entity, now)
+        self._notify_due(now)
 
-    def _explain(self, entity: Entity, decision: GangDecision) -> str:
+    def _explain(self, entity: QueuedEntity, decision: GangScheduleResult) -> str:
         group = entity.gang_group
-        text = messages.title(group)
+        text = messages.display_name(group)
         if decision.complete:
             text += ": placed, with no room for the members beyond its minimum"
         else:
             text += (
-                f": {messages.census(group, self._arrived(entity))}, "
+                f": {messages.arrival_summary(group, self._arrived_counts(entity))}, "
                 f"{decision.placeable} placeable now"
             )
         if decision.blocker is not None and not decision.complete:
             text += f", blocked by pod {decision.blocker.pod.key}"
-        return f"{decision.why} {text}.".lstrip()
+        return f"{decision.message} {text}.".lstrip()
 
     # --- holding ---------------------------------------------------------------------------
 
-    def permitted(self, member: Member, now: float) -> bool:
+    def on_permitted(self, member: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a member go; True if its group keeps it until it is complete."""
         hold = self._hold_of(member)
         if hold is None:
             return False
-        member.held_by = GANG
-        self._proceed(hold, now)
+        member.permit_plugin = GANG
+        self._bind_if_complete(hold, now)
         return True
 
-    def refused(self, member: Member, now: float) -> None:
+    def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member has lost its node; a Strict group that holds others gives them back, too."""
-        changed = self._registry.placed(member.uid, Standing.PENDING)
+        changed = self._registry.set_binding(member.uid, MemberState.PENDING)
         if changed:
-            self.changed(changed, now)  # those that could go alone have to wait for it again
+            self.on_gangs_changed(
+                changed, now
+            )  # those that could go alone have to wait for it again
         hold = self._hold_of(member)
         if hold is not None:
             hold.members.pop(member.uid)
-            self._review(hold, now)
+            self._release_if_short(hold, now)
 
-    def _review(self, hold: Hold, now: float) -> None:
+    def _release_if_short(self, hold: GangHold, now: float) -> None:
         """Members have gone, or others have: a Strict group keeps nothing that is too little."""
         group = hold.entity.gang_group
         if not hold.members:
-            self._end(hold)
-        elif group.strict and group.is_short(group.tally(hold.members)):
-            self._put_back(hold, self._release_all(hold, now), now)
+            self._end_hold(hold)
+        elif group.is_strict and group.lacks_members(group.count_by_bundle(hold.members)):
+            self._requeue(hold, self._release_all(hold, now), now)
 
     def advance(self, now: float) -> None:
         """End the holds whose time is over, and tell who is to be told."""
         for hold in [h for h in self._holds.values() if h.deadline <= now]:
             self._expire(hold, now)
-        self._keeper.check(self._entities, now)
-        self._tell_due(now)
-        self.rounds.tell_due(now)
+        self._starvation_guard.release_if_idle(self._entities, now)
+        self._notify_due(now)
+        self.attempt_status.write_due(now)
 
     def next_timer(self) -> float | None:
-        """When :meth:`advance` will have something to do."""
-        told = (self._notices.next(), self.rounds.next_timer())
+        """When :meth:`next_state` will have something to do."""
+        told = (self._notices.next_deadline(), self.attempt_status.next_timer())
         due = [hold.deadline for hold in self._holds.values()]
         return min([*due, *(at for at in told if at is not None)], default=None)
 
@@ -252,7 +264,7 @@ class GangWork(GangUnits):
                 assert member.phase is Phase.QUEUED, f"{member} is queued and has a node"
                 gang = self._registry.gang_of(uid)
                 assert gang in entity.group.gangs, f"{member} is not of {name}"
-            counted = entity.gang_group.tally(member.uid for member in entity.ready())
+            counted = entity.gang_group.count_by_bundle(member.uid for member in entity.ready())
             arrived = {gang: +roles for gang, roles in entity.arrived.items() if +roles}
             assert arrived == {gang: roles for gang, roles in counted.items() if roles}, f"{entity}"
         for name, hold in self._holds.items():
@@ -260,24 +272,24 @@ class GangWork(GangUnits):
             for member in hold.members.values():
                 assert member.phase is Phase.WAITING, f"{member} is held in no such phase"
 
-    def holds(self, member: Member) -> bool:
+    def is_held(self, member: QueuedPod) -> bool:
         """Whether a group keeps this member's node."""
         return self._hold_of(member) is not None
 
     # --- inside: holding -------------------------------------------------------------------
 
-    def _hold(self, entity: Entity, now: float) -> Hold:
+    def _get_or_create_hold(self, entity: QueuedEntity, now: float) -> GangHold:
         group = entity.gang_group
         hold = self._holds.get(group.name)
         if hold is None:
-            hold = Hold(entity, now, now + self._patience(group), topology_of(group))
+            hold = GangHold(entity, now, now + self._wait_time(group), topology_constraint(group))
             self._holds[group.name] = hold
         return hold
 
-    def _patience(self, group: GangGroup) -> float:
-        return min(gang.settings.wait or self._policy.wait for gang in group.gangs)
+    def _wait_time(self, group: GangGroup) -> float:
+        return min(gang.settings.wait_time or self._policy.wait_time for gang in group.gangs)
 
-    def _goes_on(self, hold: Hold) -> bool:
+    def _still_valid(self, hold: GangHold) -> bool:
         """Take up what the group says by now; False if that makes the hold void.
 
         Its clock goes on: who edits a gang does not thereby keep nodes from others for longer.
@@ -286,57 +298,61 @@ class GangWork(GangUnits):
         if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
             return False
         group = self._registry.group_of(before.gangs[0])
-        if group != before or messages.why_not(group) or topology_of(group) != hold.topology:
+        if (
+            group != before
+            or messages.blocking_reason(group)
+            or topology_constraint(group) != hold.topology
+        ):
             return False
         hold.entity.group = group
-        hold.deadline = hold.since + self._patience(group)
+        hold.deadline = hold.since + self._wait_time(group)
         return True
 
-    def _hold_of(self, member: Member) -> Hold | None:
+    def _hold_of(self, member: QueuedPod) -> GangHold | None:
         gang = self._registry.gang_of(member.uid)
         if gang is None:
             return None
         hold = self._holds.get(self._registry.group_of(gang).name)
         return hold if hold is not None and member.uid in hold.members else None
 
-    def _end(self, hold: Hold) -> None:
+    def _end_hold(self, hold: GangHold) -> None:
         group = hold.entity.gang_group
         self._holds.pop(group.name, None)
 
-    def _forget(self, key: str) -> None:
+    def _forget_group(self, key: str) -> None:
         """A group is not formed any more, and none of its members is waiting in it."""
         for gang in self._entities.pop(key).gang_group.gangs:
-            self._names[gang.name].discard(key)
-            if not self._names[gang.name]:
-                del self._names[gang.name]
-        self._given_up.discard(key)
+            self._groups_of_gang[gang.name].discard(key)
+            if not self._groups_of_gang[gang.name]:
+                del self._groups_of_gang[gang.name]
+        self._timed_out.discard(key)
 
-    def _proceed(self, hold: Hold, now: float) -> None:
+    def _bind_if_complete(self, hold: GangHold, now: float) -> None:
         """Bind what is held if that completes the group."""
-        if self._drop_lost(hold, now):
+        if self._requeue_lost(hold, now):
             return
         group = hold.entity.gang_group
-        ready = [m for m in hold.members.values() if m.uid not in self._desk.waiting]
-        if not group.is_short(group.tally(member.uid for member in ready)):
-            self._go(ready, hold, now)
+        ready = [m for m in hold.members.values() if m.uid not in self._desk.waiting_pods]
+        if not group.lacks_members(group.count_by_bundle(member.uid for member in ready)):
+            self._bind_all(ready, hold, now)
 
-    def _release_all(self, hold: Hold, now: float) -> list[Member]:
-        self._end(hold)
+    def _release_all(self, hold: GangHold, now: float) -> list[QueuedPod]:
+        self._end_hold(hold)
         members, hold.members = hold.members, {}
-        return [m for m in members.values() if self._desk.release(m, now)]
+        return [m for m in members.values() if self._desk.release_node(m, now)]
 
-    def _release_strangers(self, hold: Hold, now: float) -> list[Member]:
+    def _release_moved(self, hold: GangHold, now: float) -> list[QueuedPod]:
         """Give back what is held for members that say by now that they are in another gang."""
         ours = hold.entity.gang_group.gangs
         strangers = [m for m in hold.members.values() if self._registry.gang_of(m.uid) not in ours]
         for member in strangers:
             del hold.members[member.uid]
-        released = [m for m in strangers if self._desk.release(m, now)]
+        released = [m for m in strangers if self._desk.release_node(m, now)]
         if strangers:
-            self._review(hold, now)
+            self._release_if_short(hold, now)
         return released
 
-    def _drop_lost(self, hold: Hold, now: float) -> bool:
+    def _requeue_lost(self, hold: GangHold, now: float) -> bool:
         """Queue held members whose node is gone again; whether there were any."""
         nodes = self._desk.cluster.table.index
         lost = [m for m in hold.members.values() if m.node not in nodes]
@@ -344,13 +360,13 @@ class GangWork(GangUnits):
             return False
         for member in lost:
             del hold.members[member.uid]
-        released = [m for m in lost if self._desk.release(m, now)]
-        self._review(hold, now)
-        self._put_back(hold, released, now)
+        released = [m for m in lost if self._desk.release_node(m, now)]
+        self._release_if_short(hold, now)
+        self._requeue(hold, released, now)
         return True
 
-    def _put_back(self, hold: Hold, released: Iterable[Member], now: float) -> None:
-        entities = {id(e): e for e in (self.home(m, now) for m in released)}
+    def _requeue(self, hold: GangHold, released: Iterable[QueuedPod], now: float) -> None:
+        entities = {id(e): e for e in (self.entity_for(m, now) for m in released)}
         if hold.entity.members:
             entities.setdefault(id(hold.entity), hold.entity)
         for entity in entities.values():
@@ -358,38 +374,38 @@ class GangWork(GangUnits):
             entity.last_attempt = now
             self.enqueue(entity, now)
 
-    def _expire(self, hold: Hold, now: float) -> None:
+    def _expire(self, hold: GangHold, now: float) -> None:
         """WaitTime is over: give everything back (seeds 000 and 002, Permit and Unreserve)."""
         group = hold.entity.gang_group
         released = self._release_all(hold, now)
-        partial = group.partial
+        partial = group.partially_bound
         if not partial and not released:
             return  # it was held for members that were bound then, and are gone
         if partial:
-            self._given_up.add(group.name)
+            self._timed_out.add(group.name)
             if self._policy.on_partial_bind == "Delete":
                 self._delete_bound(group)
         elif self._policy.on_timeout == "Block":
             for gang in group.gangs:
                 gang.blocked = True
             for member in (*hold.entity.members.values(), *released):
-                mark = self._registry.claim_of(member.uid).mark
+                mark = self._registry.membership_of(member.uid).timeout_annotation
                 self._desk.outbox.append(
                     AnnotatePod(pod_events.pod_ref(member.pod.pod), {mark: "true"})
                 )
         text = (
-            f"{messages.title(group)} gave its nodes back: it did not become complete within "
-            f"{hold.deadline - hold.since:g}s"
+            f"{messages.display_name(group)} gave its nodes back: it did not become complete "
+            f"within {hold.deadline - hold.since:g}s"
         )
         for member in [*hold.entity.members.values(), *released]:
-            self._desk.outbox.append(pod_events.out_of_time(member, text))
-        self._put_back(hold, released, now)
+            self._desk.outbox.append(pod_events.gang_timed_out(member, text))
+        self._requeue(hold, released, now)
         if hold.entity.members:
-            self._notice(hold.entity, now)
+            self._schedule_notice(hold.entity, now)
 
     def _delete_bound(self, group: GangGroup) -> None:
         for gang in group.gangs:
-            for uid in gang.claims:
+            for uid in gang.memberships:
                 pod = self._desk.cluster.pod(uid)
-                if pod is not None and uid not in self._desk.members and not gang.leaves(uid):
+                if pod is not None and uid not in self._desk.pods and not gang.is_terminating(uid):
                     self._desk.outbox.append(DeletePod(pod_events.pod_ref(pod.pod)))

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.effects import Advice
+from arranger.api.effects import ExtenderDecision
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
-from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
 
@@ -18,15 +18,15 @@ from arranger.framework.status import Code
 EXTENDER: Final = "Extender"
 
 #: An extender left the node out without a word, and upstream has none either.
-_DROPPED: Final = Rejected(EXTENDER, Rejection((), Code.UNRESOLVABLE))
-_UNASKED: Final = Rejected(
+_LEFT_OUT: Final = PluginRejection(EXTENDER, Rejection((), Code.UNRESOLVABLE))
+_UNASKED: Final = PluginRejection(
     EXTENDER,
     Rejection(("node(s) became feasible after the extenders were asked",), Code.UNRESOLVABLE),
 )
-_LEAST: Final = np.iinfo(np.int64).min
+_MIN_SCORE: Final = np.iinfo(np.int64).min
 
 
-class Counsel:
+class ExtenderResult:
     """Which rows a pod may have, as far as extenders are concerned, and how good they find them.
 
     Args:
@@ -37,7 +37,7 @@ class Counsel:
         refused: row → whether an extender has said no; rows not asked about are neither.
     """
 
-    def __init__(self, table: NodeTable, asked: Collection[str], advice: Advice) -> None:
+    def __init__(self, table: NodeTable, asked: Collection[str], advice: ExtenderDecision) -> None:
         self.allowed: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.allowed[table.rows(advice.nodes)] = True
         self.refused: BoolArray = np.zeros(table.size, dtype=np.bool_)
@@ -47,8 +47,8 @@ class Counsel:
         for node, score in advice.scores.items():
             if (row := table.index.get(node)) is not None:
                 self._bonus[row] = score
-        self._why = {
-            table.index[node]: Rejected(EXTENDER, Rejection((reason,), code))
+        self._rejections = {
+            table.index[node]: PluginRejection(EXTENDER, Rejection((reason,), code))
             for code, reasons in (
                 (Code.UNSCHEDULABLE, advice.failed),
                 (Code.UNRESOLVABLE, advice.unresolvable),
@@ -62,23 +62,23 @@ class Counsel:
         open_rows = feasible & self.allowed
         if not open_rows.any():
             return -1
-        return int(np.where(open_rows, ranked + self._bonus, _LEAST).argmax())
+        return int(np.where(open_rows, ranked + self._bonus, _MIN_SCORE).argmax())
 
-    def explain(self, diagnosis: Diagnosis, left: BoolArray) -> None:
-        """Say of the rows that are ``left`` why a pod may not have them."""
-        places: dict[Rejected, int] = {}
-        kinds, kind_of = [*diagnosis.kinds], diagnosis.kind_of.copy()
-        for row in np.flatnonzero(left & ~self.allowed).tolist():
+    def explain(self, diagnosis: Diagnosis, unexplained: BoolArray) -> None:
+        """Say of the rows that are ``unexplained`` why a pod may not have them."""
+        index_of: dict[PluginRejection, int] = {}
+        kinds, kind_of = [*diagnosis.rejections], diagnosis.rejection_index.copy()
+        for row in np.flatnonzero(unexplained & ~self.allowed).tolist():
             why = _UNASKED
             if self.refused[row]:
-                why = self._why.get(row, _DROPPED)
-            if why not in places:
-                places[why] = len(kinds)
+                why = self._rejections.get(row, _LEFT_OUT)
+            if why not in index_of:
+                index_of[why] = len(kinds)
                 kinds.append(why)
-            kind_of[row] = places[why]
-        diagnosis.kinds, diagnosis.kind_of = kinds, kind_of
+            kind_of[row] = index_of[why]
+        diagnosis.rejections, diagnosis.rejection_index = kinds, kind_of
 
 
-def no_counsel(table: NodeTable) -> Counsel:
+def empty_extender_result(table: NodeTable) -> ExtenderResult:
     """For pods that extenders have not been asked about, since no node would do anyway."""
-    return Counsel(table, (), Advice(()))
+    return ExtenderResult(table, (), ExtenderDecision(()))

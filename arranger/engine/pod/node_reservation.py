@@ -15,8 +15,8 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.queued_pod import Member
-from arranger.framework.diagnosis import Rejected
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
@@ -26,7 +26,7 @@ RESERVATION: Final = "Reservation"
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class NodeReservation:
     """``nodes`` are kept for the entity ``key`` of that priority.
 
     Attributes:
@@ -43,7 +43,7 @@ class Reservation:
     nodes: frozenset[str]
     free_at: float | None = None
 
-    def keeps_out(self, member: Member, now: float) -> bool:
+    def excludes(self, member: QueuedPod, now: float) -> bool:
         """Whether a pod must not be placed on these nodes."""
         entity = member.entity
         if entity is not None and entity.key == self.key:
@@ -53,20 +53,20 @@ class Reservation:
             return False  # it has ended before the nodes would be free anyway
         return member.pod.priority == self.priority
 
-    def open_rows(self, cluster: Cluster) -> BoolArray:
+    def allowed_rows(self, cluster: Cluster) -> BoolArray:
         """Row → whether it is not reserved."""
         rows = np.ones(cluster.table.size, dtype=np.bool_)
         rows[cluster.table.rows(self.nodes)] = False
         return rows
 
     @property
-    def rejection(self) -> Rejected:
+    def rejection(self) -> PluginRejection:
         """What pods that are kept out are told of these nodes."""
         reason = f"node(s) reserved for {self.title}"
-        return Rejected(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+        return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
 
 
-def all_ended(cluster: Cluster, nodes: Iterable[str]) -> float | None:
+def last_pod_end(cluster: Cluster, nodes: Iterable[str]) -> float | None:
     """When the pods on these nodes will have ended, in seconds since 1970.
 
     By ``activeDeadlineSeconds``; None when one of them has none, or has not started.
@@ -81,9 +81,9 @@ def all_ended(cluster: Cluster, nodes: Iterable[str]) -> float | None:
     return max(ends)
 
 
-def nodes_for(
+def select_nodes(
     cluster: Cluster,
-    classes: Sequence[tuple[Evaluation, Member, int]],
+    classes: Sequence[tuple[Evaluation, QueuedPod, int]],
     within: BoolArray | None = None,
 ) -> frozenset[str]:
     """The nodes to keep for so many pods of each class: the emptiest that would hold them.
@@ -96,17 +96,19 @@ def nodes_for(
     table = cluster.table
     taken = np.zeros(table.size, dtype=np.bool_)
     for evaluation, member, count in classes:
-        suitable = evaluation.suitable if within is None else evaluation.suitable & within
-        empty = np.where(suitable, table.slots(member.pod, empty=True), 0)
+        suitable = (
+            evaluation.fits_when_empty if within is None else evaluation.fits_when_empty & within
+        )
+        empty = np.where(suitable, table.replica_capacity(member.pod, empty=True), 0)
         if empty.sum() < count:
             return frozenset()
         usable = suitable & ~taken
-        whole = np.where(usable, empty, 0)
-        now = np.where(usable, table.slots(member.pod), 0)
+        total = np.where(usable, empty, 0)
+        now = np.where(usable, table.replica_capacity(member.pod), 0)
         # Those nearest to being free first, the larger first among them.
-        order = np.lexsort((-whole, whole - now))
-        enough = np.cumsum(whole[order])
+        order = np.lexsort((-total, total - now))
+        enough = np.cumsum(total[order])
         last = int(np.searchsorted(enough, count)) + 1
         chosen = order[:last]
-        taken[chosen[whole[chosen] > 0]] = True
+        taken[chosen[total[chosen] > 0]] = True
     return frozenset(table.name(int(row)) for row in np.flatnonzero(taken))

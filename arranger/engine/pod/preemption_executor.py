@@ -7,20 +7,20 @@ from functools import partial
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.resource_fit import might_fit
+from arranger.cluster.resource_fit import could_fit
 from arranger.engine import pod_events
-from arranger.engine.context import Desk
-from arranger.engine.entity import Part
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
-from arranger.engine.queued_pod import Member
+from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.status import Code, Status
-from arranger.quota.ledger import QueueLedger
+from arranger.quota.ledger import QuotaLedger
 
 #: Named as the plugin that takes a waiting pod's node.
 PREEMPTION = "DefaultPreemption"
 
 
-class Preempting:
+class PreemptionExecutor:
     """Evicts victims on behalf of pods.
 
     Args:
@@ -31,93 +31,96 @@ class Preempting:
 
     def __init__(
         self,
-        desk: Desk,
+        context: EngineContext,
         *,
-        reject: Callable[[Member, Status, float], None],
-        retry: Callable[[Member, float], None],
+        reject: Callable[[QueuedPod, Status, float], None],
+        retry: Callable[[QueuedPod, float], None],
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._reject = reject
         self._retry = retry
         #: Deletes on their way, by identity, with whom they are for.
-        self._deletes: dict[int, tuple[DeletePod, Member]] = {}
+        self._deletes: dict[int, tuple[DeletePod, QueuedPod]] = {}
 
-    def nominate(self, member: Member, node: str, victims: Iterable[PodInfo], now: float) -> None:
+    def nominate(
+        self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
+    ) -> None:
         """Promise ``node`` to the pod and evict the victims there."""
-        nominations, may_take = self._desk.cycle.nominations, self._desk.cycle.may_take
-        for other in nominations.on(node):
-            if other.entity is not member.entity and may_take(member.pod, other.pod):
-                self.break_promise(other, now)
-        nominations.promise(member, node)
+        nominator, can_preempt = self._context.cycle.nominator, self._context.cycle.can_preempt
+        for other in nominator.nominated_pods_on(node):
+            if other.entity is not member.entity and can_preempt(member.pod, other.pod):
+                self.cancel_nomination(other, now)
+        nominator.nominate(member, node)
         victims = list(victims)
         for victim in victims:
             self.evict(victim, member, node, now)
         if victims:
-            self._desk.outbox.append(pod_events.preempting(member, victims))
+            self._context.outbox.append(pod_events.preempting(member, victims))
 
-    def break_promise(self, member: Member, now: float) -> None:
+    def cancel_nomination(self, member: QueuedPod, now: float) -> None:
         """Withdraw a promise; the pod looks for another node."""
-        self.withdraw(member, now)
+        self.clear_nomination(member, now)
         self._retry(member, now)
 
-    def withdraw(self, member: Member, now: float) -> None:
+    def clear_nomination(self, member: QueuedPod, now: float) -> None:
         """Take a promise back, and the nomination with it."""
-        if self.release(member, now):
-            self._desk.outbox.append(
+        if self.release_nomination(member, now):
+            self._context.outbox.append(
                 PatchPodStatus(pod_events.pod_ref(member.pod.pod), nominated_node="")
             )
 
-    def release(self, member: Member, now: float) -> bool:
+    def release_nomination(self, member: QueuedPod, now: float) -> bool:
         """The pod needs no promised room any more, so that others may have it; whether it had."""
-        nominations = self._desk.cycle.nominations
-        node = nominations.node_of(member.uid)
-        if nominations.take_back(member.uid):
-            self._desk.freed(member.pod, node, now)
+        nominator = self._context.cycle.nominator
+        node = nominator.node_of(member.uid)
+        if nominator.clear(member.uid):
+            self._context.notify_pod_removed(member.pod, node, now)
         return bool(node)
 
     def evict(
-        self, victim: PodInfo, member: Member, node: str, now: float, *, group: str = ""
+        self, victim: PodInfo, member: QueuedPod, node: str, now: float, *, group: str = ""
     ) -> None:
         """Make one victim leave; a pod whose Binding is not on its way only loses its node.
 
         ``group`` names the gang group that the member is of.
         """
-        desk = self._desk
+        context = self._context
         if victim.pod.metadata.deletion_timestamp is not None:
             return  # it is on its way already
-        if victim.uid in desk.cycle.nominations.leaving:
+        if victim.uid in context.cycle.nominator.terminating_victims:
             return
-        ours = desk.members.get(victim.uid)
+        own = context.pods.get(victim.uid)
         by, controller = member.pod.pod, _controller(member)
-        ours_yet = ours is not None and (
-            ours.phase is Phase.WAITING or (ours.phase is Phase.BINDING and ours.binding is None)
+        not_bound_yet = own is not None and (
+            own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
         )
-        told = pod_events.preempted(
+        event = pod_events.preempted(
             victim.pod,
             by,
             node,
             controller,
             group=group,
-            queue=self._other_queue(victim, member),
-            stays=ours_yet,
+            queue=self._foreign_queue(victim, member),
+            stays=not_bound_yet,
         )
-        desk.outbox.append(told)
-        if ours is not None and ours_yet:
+        context.outbox.append(event)
+        if own is not None and not_bound_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
-            self._reject(ours, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
+            self._reject(own, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
             return
         delete = DeletePod(
-            pod_events.pod_ref(victim.pod), pod_events.disruption(controller, group=bool(group))
+            pod_events.pod_ref(victim.pod),
+            pod_events.disruption_condition(controller, group=bool(group)),
         )
-        desk.cycle.nominations.leaving.add(victim.uid)
-        desk.evicted(victim)
+        context.cycle.nominator.terminating_victims.add(victim.uid)
+        context.on_evicted(victim)
         self._deletes[id(delete)] = delete, member
-        desk.outbox.append(delete)
+        context.outbox.append(delete)
 
-    def _other_queue(self, victim: PodInfo, taker: Member) -> str:
+    def _foreign_queue(self, victim: PodInfo, taker: QueuedPod) -> str:
         """The taker's queue where that is not the victim's, and queues count; else ""."""
-        ledger = self._desk.cluster.companions.get(QueueLedger)
-        if not isinstance(ledger, QueueLedger) or not ledger.active:
+        ledger = self._context.cluster.companions.get(QuotaLedger)
+        if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return ""
         queue = ledger.queue_name(taker.pod)
         return queue if queue != ledger.queue_name(victim) else ""
@@ -126,47 +129,49 @@ class Preempting:
         """Whether the outcome of an effect matters."""
         return id(effect) in self._deletes
 
-    def settle(self, effect: object, outcome: Outcome, now: float) -> None:
+    def on_outcome(self, effect: object, outcome: Outcome, now: float) -> None:
         """What became of a delete: if the victim stays, so does the pod without its promise."""
         if isinstance(outcome, Ambiguous):
             return
         delete, member = self._deletes.pop(id(effect))
         if isinstance(outcome, Applied):
             return
-        self._desk.cycle.nominations.leaving.discard(delete.pod.uid)
-        self._desk.spared(delete.pod.uid)
-        if self._desk.members.get(member.uid) is member and member.phase is Phase.QUEUED:
-            self.break_promise(member, now)
+        self._context.cycle.nominator.terminating_victims.discard(delete.pod.uid)
+        self._context.on_eviction_failed(delete.pod.uid)
+        if self._context.pods.get(member.uid) is member and member.phase is Phase.QUEUED:
+            self.cancel_nomination(member, now)
 
-    def gone(self, uid: str) -> None:
+    def on_pod_deleted(self, uid: str) -> None:
         """A pod is gone: it leaves nowhere any more, and is promised nothing."""
-        self._desk.cycle.nominations.leaving.discard(uid)
-        self._desk.cycle.nominations.take_back(uid)
+        self._context.cycle.nominator.terminating_victims.discard(uid)
+        self._context.cycle.nominator.clear(uid)
 
-    def left(self, node: str) -> None:
+    def on_victim_left(self, node: str) -> None:
         """A pod has left a node: those who are promised it try again as soon as they fit.
 
         There is no need to try before, and they have waited long enough to be spared a back-off.
         """
-        desk = self._desk
-        nominations = desk.cycle.nominations
-        for member in nominations.on(node):
+        context = self._context
+        nominator = context.cycle.nominator
+        for member in nominator.nominated_pods_on(node):
             entity = member.entity
-            if entity is None or entity.part not in (Part.BACKOFF, Part.UNSCHEDULABLE):
+            if entity is None or entity.state not in (QueueState.BACKOFF, QueueState.UNSCHEDULABLE):
                 continue
             if entity.group is not None:
-                enough = not entity.victims & nominations.leaving
+                enough = not entity.victims & nominator.terminating_victims
             else:
-                enough = might_fit(desk.cluster, member.pod, node, partial(self._aside, member))
+                enough = could_fit(
+                    context.cluster, member.pod, node, partial(self._yields_to, member)
+                )
             if enough:
-                desk.queue.hurry(entity)
+                context.queue.activate(entity)
 
-    def _aside(self, member: Member, other: PodInfo) -> bool:
+    def _yields_to(self, member: QueuedPod, other: PodInfo) -> bool:
         """Whether another's promise counts for nothing against a pod's own."""
-        if other.uid not in self._desk.cycle.nominations:
+        if other.uid not in self._context.cycle.nominator:
             return False
-        return other.uid == member.uid or self._desk.cycle.may_take(member.pod, other)
+        return other.uid == member.uid or self._context.cycle.can_preempt(member.pod, other)
 
 
-def _controller(member: Member) -> str:
+def _controller(member: QueuedPod) -> str:
     return member.profile.scheduler_name

@@ -8,15 +8,15 @@ import numpy as np
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.diagnosis import Diagnosis, Rejected
+from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.interface import Eviction
+from arranger.framework.interface import PreemptionCandidate
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PermitWait:
     """A Permit plugin makes the pod wait: for at most ``timeout`` seconds."""
 
     plugin: str
@@ -24,60 +24,62 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Scheduled:
     """A node is reserved; ``held`` if Permit makes the pod wait."""
 
     node: str
-    held: Held | None = None
+    held: PermitWait | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class Unschedulable:
     """No node, and why; ``rejected_by`` are the plugins whose events may change that.
 
-    ``nominated`` is the node it shall have when the ``victims`` are gone; "" takes a nomination
-    back, and None leaves it as it is. ``events`` are (reason, text) of further events. ``options``
-    are what extenders are to choose among first.
+    ``nominated_node`` is the node it shall have when the ``victims`` are gone; "" takes a
+    nomination back, and None leaves it as it is. ``events`` are (reason, text) of further events.
+    ``options`` are what extenders are to choose among first.
     """
 
     message: str
     rejected_by: frozenset[str]
-    nominated: str | None = None
+    nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
     events: tuple[tuple[str, str], ...] = ()
-    options: tuple[Eviction, ...] = ()
+    options: tuple[PreemptionCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class CycleError:
     """A plugin raised: the attempt says nothing about the pod."""
 
     message: str
 
 
-Decision = Placed | Unplaced | Broken
+ScheduleResult = Scheduled | Unschedulable | CycleError
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """Only these rows may be chosen; the others are rejected as ``otherwise`` says."""
+class RowMask:
+    """Only these rows may be chosen; the others are rejected as ``rejection`` says."""
 
     rows: BoolArray
-    otherwise: Rejected
+    rejection: PluginRejection
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoom:
+class Infeasible:
     """No node is feasible; whoever asked may make room or give up."""
 
     evaluation: Evaluation
     diagnosis: Diagnosis
 
 
-def refused_node(refusal: Status) -> str:
+def single_node_fit_error(refusal: Status) -> str:
     """The text for a pod whose chosen node a Reserve, Permit or PreBind plugin refused.
 
     Upstream: the ``FitError`` over one node in ``schedule_one.go``.
     """
-    kind = Rejected(refusal.plugin, Rejection(refusal.reasons, refusal.code))
-    return Diagnosis(nodes=1, kinds=[kind], kind_of=np.zeros(1, dtype=np.int64)).message()
+    kind = PluginRejection(refusal.plugin, Rejection(refusal.reasons, refusal.code))
+    return Diagnosis(
+        nodes=1, rejections=[kind], rejection_index=np.zeros(1, dtype=np.int64)
+    ).message()

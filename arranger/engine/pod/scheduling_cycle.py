@@ -12,37 +12,37 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.pod.extender_result import Counsel
-from arranger.engine.pod.node_reservation import Reservation
+from arranger.engine.pod.extender_result import ExtenderResult
+from arranger.engine.pod.node_reservation import NodeReservation
 from arranger.engine.pod.schedule_result import (
-    Broken,
-    Decision,
-    Held,
-    NoRoom,
-    Placed,
-    Unplaced,
-    Within,
-    refused_node,
+    CycleError,
+    Infeasible,
+    PermitWait,
+    RowMask,
+    Scheduled,
+    ScheduleResult,
+    Unschedulable,
+    single_node_fit_error,
 )
-from arranger.engine.pod.second_filter_pass import MORE_IS_LESS, second_pass
-from arranger.engine.queue.nominator import Nominations
-from arranger.engine.queued_pod import Member
+from arranger.engine.pod.second_filter_pass import MONOTONE_FILTERS, filter_without_nominees
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import Wait
 from arranger.framework.runtime.dry_run import (
     Allows,
-    Company,
-    MayTake,
+    CanPreempt,
+    ExpandToGang,
+    Importance,
+    PreemptionContext,
     Quota,
-    Spared,
-    Weight,
-    WhatIf,
-    alone,
-    outranks,
+    TimeProtection,
+    has_higher_priority,
+    never_in_gang,
     priority,
 )
 from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.plugin_errors import PluginFailureError, running
+from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status
@@ -50,72 +50,72 @@ from arranger.framework.status import CycleState, Status
 log = logging.getLogger(__name__)
 
 #: Evaluations kept; each holds a few arrays as long as the node table.
-_KEPT_CLASSES = 64
+_MAX_CACHED_EVALUATIONS = 64
 
 
-def unreserve_plugins(member: Member) -> None:
+def run_unreserve_plugins(member: QueuedPod) -> None:
     """Tell the Reserve plugins, last first, that the pod gives its node up."""
-    for plugin in reversed(member.profile.at("reserve")):
+    for plugin in reversed(member.profile.plugins_at("reserve")):
         try:
-            plugin.unreserve(member.state, member.pod, member.node)
+            plugin.unreserve(member.cycle_state, member.pod, member.node)
         except Exception:
             # The reservation ends all the same, and the others must hear of it.
             log.exception("pod %s: running Unreserve plugin %r", member.pod.key, plugin.name)
 
 
-def _all_of(bounds: list[Within]) -> BoolArray | None:
-    if not bounds:
+def _intersection(masks: list[RowMask]) -> BoolArray | None:
+    if not masks:
         return None
-    rows = bounds[0].rows
-    for bound in bounds[1:]:
-        rows = rows & bound.rows
+    rows = masks[0].rows
+    for mask in masks[1:]:
+        rows = rows & mask.rows
     return rows
 
 
-class Cycle:
+class SchedulingCycle:
     """Runs pods through the extension points up to Permit."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.nominations = Nominations(cluster)
+        self.nominator = Nominator(cluster)
         #: Who must leave together; the engine's gangs say so.
-        self.company: Company = tuple
-        self.in_gang: Callable[[PodInfo], bool] = alone
+        self.expand_to_gang: ExpandToGang = tuple
+        self.in_gang: Callable[[PodInfo], bool] = never_in_gang
         #: Who may take whose place, and who goes first; the engine's queues say so.
-        self.may_take: MayTake = outranks
-        self.weight: Weight = priority
+        self.can_preempt: CanPreempt = has_higher_priority
+        self.importance: Importance = priority
         self.allows: Allows = bool
         self.quota: Quota | None = None
-        self.spared: Spared | None = None
+        self.time_protection: TimeProtection | None = None
         #: The engine's clock at its present run.
         self.now = 0.0
         #: Nodes kept for a starving gang.
-        self.reservation: Reservation | None = None
+        self.reservation: NodeReservation | None = None
         #: Whether extenders choose among the options of preemption for a pod.
-        self.others_choose: Callable[[PodInfo], bool] = lambda pod: False  # noqa: ARG005
-        self._counsels: Mapping[Hashable, Counsel] = {}
-        self._on_paper = False
+        self.extenders_choose: Callable[[PodInfo], bool] = lambda pod: False  # noqa: ARG005
+        self._extender_results: Mapping[Hashable, ExtenderResult] = {}
+        self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
 
     # --- extenders -------------------------------------------------------------------------
 
-    def shortlist(self, member: Member) -> tuple[str, ...]:
+    def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
         """The nodes that the pod could be placed on now; none when a plugin raises.
 
         Placing the pod will then raise as well, and its owner is told.
         """
-        with self._aside(member):
+        with self._hide_lower_nominees(member):
             try:
-                evaluation = self.evaluate(member.profile, member.pod, member.sign)
+                evaluation = self.evaluate(member.profile, member.pod, member.signature)
             except Exception:
                 return ()
-            rows = _all_of(self._bounds(member, None, evaluation))
+            rows = _intersection(self._row_masks(member, None, evaluation))
             feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
             return tuple(self._cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
 
-    def fits_without(self, member: Member, row: int, victims: Iterable[PodInfo]) -> bool:
+    def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""
-        with self._aside(member), self._cluster.without(victims):
+        with self._hide_lower_nominees(member), self._cluster.simulate_without(victims):
             try:
                 evaluation = Evaluation(member.profile, self._cluster, member.pod, scoring=False)
             except PluginFailureError:
@@ -123,76 +123,84 @@ class Cycle:
             return bool(evaluation.feasible[row])
 
     @contextmanager
-    def counselled(self, counsels: Mapping[Hashable, Counsel]) -> Iterator[None]:
+    def with_extender_results(self, results: Mapping[Hashable, ExtenderResult]) -> Iterator[None]:
         """Let extenders have their say about pods of these kinds inside."""
-        self._counsels = counsels
+        self._extender_results = results
         try:
             yield
         finally:
-            self._counsels = {}
+            self._extender_results = {}
 
     @contextmanager
-    def on_paper(self) -> Iterator[None]:
+    def dry_run(self) -> Iterator[None]:
         """Place pods in thought inside: rows that extenders were not asked about will do, too."""
-        self._on_paper = True
+        self._is_dry_run = True
         try:
             yield
         finally:
-            self._on_paper = False
+            self._is_dry_run = False
 
     # --- deciding --------------------------------------------------------------------------
 
-    def decide(self, member: Member) -> Decision:
+    def decide(self, member: QueuedPod) -> ScheduleResult:
         """Place a lone pod on the best feasible node, or say why it cannot be placed.
 
-        When :class:`Placed` is returned the node is assumed in the cluster and every Reserve
+        When :class:`Scheduled` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
-        if not self.nominations:
+        if not self.nominator:
             return self._decide(member)
         # Also while victims are sought: a pod that only has a promise can be no victim, and the
         # room that the pod has been promised itself is not taken.
-        with self._aside(member):
+        with self._hide_lower_nominees(member):
             return self._decide(member)
 
-    def _aside(self, member: Member) -> AbstractContextManager[None]:
+    def _hide_lower_nominees(self, member: QueuedPod) -> AbstractContextManager[None]:
         plain = self.quota is None or not self.quota.active
-        return self.nominations.aside_for(member, self.may_take, by_priority=plain)
+        return self.nominator.hide_for(member, self.can_preempt, by_priority=plain)
 
-    def _decide(self, member: Member) -> Decision:
-        decision = self._place(member, None)
-        if not isinstance(decision, NoRoom):
+    def _decide(self, member: QueuedPod) -> ScheduleResult:
+        decision = self._find_and_reserve(member, None)
+        if not isinstance(decision, Infeasible):
             return decision
         try:
-            return self._make_room(member, decision)
+            return self._run_post_filter(member, decision)
         except PluginFailureError as failure:
-            return Broken(str(failure))
+            return CycleError(str(failure))
 
-    def place(self, member: Member, within: Within | None = None) -> Decision | NoRoom:
+    def place(
+        self, member: QueuedPod, within: RowMask | None = None
+    ) -> ScheduleResult | Infeasible:
         """Place a pod on the best feasible node, of the rows ``within`` if given.
 
         Makes no room: PostFilter is left to the caller, who may have more pods to place.
         """
-        if not self.nominations:
-            return self._place(member, within)
-        with self._aside(member):
-            return self._place(member, within)
+        if not self.nominator:
+            return self._find_and_reserve(member, within)
+        with self._hide_lower_nominees(member):
+            return self._find_and_reserve(member, within)
 
-    def _place(self, member: Member, within: Within | None) -> Decision | NoRoom:
+    def _find_and_reserve(
+        self, member: QueuedPod, within: RowMask | None
+    ) -> ScheduleResult | Infeasible:
         try:
-            evaluation = self.evaluate(member.profile, member.pod, member.sign)
-            bounds = self._bounds(member, within, evaluation)
-            counsel = self._counsels.get(member.kind) if self._counsels else None
-            row = self._choose(member, evaluation, bounds, counsel)
+            evaluation = self.evaluate(member.profile, member.pod, member.signature)
+            masks = self._row_masks(member, within, evaluation)
+            extender_result = (
+                self._extender_results.get(member.equivalence_key)
+                if self._extender_results
+                else None
+            )
+            row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
-                return NoRoom(evaluation, self._diagnose(evaluation, bounds, counsel))
+                return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
             return self._reserve(member, evaluation.state, self._cluster.table.name(row))
         except PluginFailureError as failure:
-            return Broken(str(failure))
+            return CycleError(str(failure))
         except Exception as error:
             # Vectorised plugins run inside the evaluation; whichever raised, the pod must not
             # be lost and the others must go on.
-            return Broken(f"{type(error).__name__}: {error}")
+            return CycleError(f"{type(error).__name__}: {error}")
 
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""
@@ -202,7 +210,7 @@ class Cycle:
         evaluation = self._evaluations.get(key)
         if evaluation is None:
             evaluation = self._evaluations[key] = Evaluation(profile, self._cluster, pod)
-            if len(self._evaluations) > _KEPT_CLASSES:
+            if len(self._evaluations) > _MAX_CACHED_EVALUATIONS:
                 self._evaluations.popitem(last=False)
             return evaluation
         self._evaluations.move_to_end(key)
@@ -214,144 +222,148 @@ class Cycle:
             raise
         return evaluation
 
-    def unreserve(self, member: Member) -> None:
+    def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
-        unreserve_plugins(member)
-        self._cluster.remove(member.uid)
+        run_unreserve_plugins(member)
+        self._cluster.remove_pod(member.uid)
         member.node = ""
-        member.state = CycleState()
-        member.awaiting.clear()
+        member.cycle_state = CycleState()
+        member.pending_writes.clear()
         member.binding = None
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _choose(
+    def _select_node(
         self,
-        member: Member,
+        member: QueuedPod,
         evaluation: Evaluation,
-        bounds: list[Within],
-        counsel: Counsel | None,
+        masks: list[RowMask],
+        extender_result: ExtenderResult | None,
     ) -> int:
         """The best row; the one it has been promised, if that is feasible now."""
-        rows = _all_of(bounds)
-        if counsel is not None:
-            agreed = ~counsel.refused if self._on_paper else counsel.allowed
+        rows = _intersection(masks)
+        if extender_result is not None:
+            agreed = ~extender_result.refused if self._is_dry_run else extender_result.allowed
             rows = agreed if rows is None else rows & agreed
-        promised = self._cluster.table.index.get(self.nominations.node_of(member.uid))
-        if promised is not None and evaluation.refusal is None:
-            allowed = rows is None or bool(rows[promised])
-            if allowed and evaluation.feasible[promised]:
-                return promised
-        if counsel is not None and rows is not None and not self._on_paper:
-            return counsel.best(evaluation.feasible & rows, evaluation.ranked)
-        return evaluation.best(rows)
+        nominated = self._cluster.table.index.get(self.nominator.node_of(member.uid))
+        if nominated is not None and evaluation.pre_filter_status is None:
+            allowed = rows is None or bool(rows[nominated])
+            if allowed and evaluation.feasible[nominated]:
+                return nominated
+        if extender_result is not None and rows is not None and not self._is_dry_run:
+            return extender_result.best(evaluation.feasible & rows, evaluation.ranked)
+        return evaluation.best_row(rows)
 
-    def _bounds(
-        self, member: Member, within: Within | None, evaluation: Evaluation
-    ) -> list[Within]:
+    def _row_masks(
+        self, member: QueuedPod, within: RowMask | None, evaluation: Evaluation
+    ) -> list[RowMask]:
         """What leaves only some rows to choose from."""
-        bounds = [] if within is None else [within]
-        lost = second_pass(self._cluster, self.nominations, member, evaluation)
-        bounds += [] if lost is None else [Within(*lost)]
-        kept = self.reservation
-        if kept is not None and kept.keeps_out(member, self.now):
-            bounds.append(Within(kept.open_rows(self._cluster), kept.rejection))
-        return bounds
+        masks = [] if within is None else [within]
+        second_pass = filter_without_nominees(self._cluster, self.nominator, member, evaluation)
+        masks += [] if second_pass is None else [RowMask(*second_pass)]
+        reservation = self.reservation
+        if reservation is not None and reservation.excludes(member, self.now):
+            masks.append(RowMask(reservation.allowed_rows(self._cluster), reservation.rejection))
+        return masks
 
     def _diagnose(
-        self, evaluation: Evaluation, bounds: list[Within], counsel: Counsel | None
+        self, evaluation: Evaluation, masks: list[RowMask], extender_result: ExtenderResult | None
     ) -> Diagnosis:
         """Why no row is left, those that are out of bounds included."""
         diagnosis = evaluation.diagnosis()
-        if diagnosis.refusal is None:
-            for bound in bounds:
-                alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
-                outside = alive & (diagnosis.kind_of < 0) & ~bound.rows
-                diagnosis.kind_of = np.where(outside, len(diagnosis.kinds), diagnosis.kind_of)
-                diagnosis.kinds = [*diagnosis.kinds, bound.otherwise]
-            if counsel is not None:
-                alive = self._cluster.table.alive[: len(diagnosis.kind_of)]
-                counsel.explain(diagnosis, alive & (diagnosis.kind_of < 0))
+        if diagnosis.pre_filter_status is None:
+            for mask in masks:
+                alive = self._cluster.table.alive[: len(diagnosis.rejection_index)]
+                outside = alive & (diagnosis.rejection_index < 0) & ~mask.rows
+                diagnosis.rejection_index = np.where(
+                    outside, len(diagnosis.rejections), diagnosis.rejection_index
+                )
+                diagnosis.rejections = [*diagnosis.rejections, mask.rejection]
+            if extender_result is not None:
+                alive = self._cluster.table.alive[: len(diagnosis.rejection_index)]
+                extender_result.explain(diagnosis, alive & (diagnosis.rejection_index < 0))
         return diagnosis
 
-    def _make_room(self, member: Member, found: NoRoom) -> Unplaced:
-        diagnosis = found.diagnosis
-        alike = found.evaluation.reads_pods <= MORE_IS_LESS  # with promised pods and without
-        what_if = WhatIf(
+    def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
+        diagnosis = infeasible.diagnosis
+        monotone = (
+            infeasible.evaluation.pod_dependent_filters <= MONOTONE_FILTERS
+        )  # with promised pods and without
+        context = PreemptionContext(
             member.profile,
             self._cluster,
             member.pod,
-            found.evaluation,
-            nominated=self.nominations.node_of(member.uid),
-            leaving=self.nominations.leaving,
-            company=self.company,
+            infeasible.evaluation,
+            nominated_node=self.nominator.node_of(member.uid),
+            terminating_victims=self.nominator.terminating_victims,
+            expand_to_gang=self.expand_to_gang,
             in_gang=self.in_gang,
-            may_take=self.may_take,
-            weight=self.weight,
+            can_preempt=self.can_preempt,
+            importance=self.importance,
             allows=self.allows,
             quota=self.quota,
-            spared=self.spared,
-            others_choose=self.others_choose(member.pod),
-            promised=() if alike else self.nominations.counted(),
+            time_protection=self.time_protection,
+            extenders_choose=self.extenders_choose(member.pod),
+            nominated_pods=() if monotone else self.nominator.visible_pods(),
         )
-        answer = run_post_filter(what_if, diagnosis)
-        diagnosis.post_filter = answer.message()
-        return Unplaced(
+        answer = run_post_filter(context, diagnosis)
+        diagnosis.post_filter_message = answer.message()
+        return Unschedulable(
             diagnosis.message(),
-            diagnosis.plugins(),
-            answer.nominated,
+            diagnosis.unschedulable_plugins(),
+            answer.nominated_node,
             answer.victims,
-            tuple(diagnosis.events()),
+            tuple(diagnosis.plugin_events()),
             answer.options,
         )
 
-    def take_back(self, member: Member, found: NoRoom) -> None:
+    def run_pod_group_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""
-        state, diagnosis = found.evaluation.state, found.diagnosis
-        for plugin in member.profile.at("take_back"):
+        state, diagnosis = infeasible.evaluation.state, infeasible.diagnosis
+        for plugin in member.profile.plugins_at("pod_group_post_filter"):
             try:
-                plugin.take_back(state, member.pod, diagnosis)
+                plugin.pod_group_post_filter(state, member.pod, diagnosis)
             except Exception:
                 # The others must not suffer; it will be asked again.
                 log.exception("pod %s: running TakeBack plugin %r", member.pod.key, plugin.name)
 
-    def _reserve(self, member: Member, state: CycleState, node: str) -> Decision:
-        self._cluster.assume(member.pod, node)
+    def _reserve(self, member: QueuedPod, state: CycleState, node: str) -> ScheduleResult:
+        self._cluster.assume_pod(member.pod, node)
         member.node = node
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
-        member.state = CycleState(state)
+        member.cycle_state = CycleState(state)
         try:
-            answer = self._ask(member)
+            answer = self._run_reserve_and_permit(member)
         except Exception:
             self.unreserve(member)
             raise
         if isinstance(answer, Status):
             self.unreserve(member)
-            return Unplaced(refused_node(answer), frozenset({answer.plugin}))
-        return Placed(node, answer)
+            return Unschedulable(single_node_fit_error(answer), frozenset({answer.plugin}))
+        return Scheduled(node, answer)
 
-    def _ask(self, member: Member) -> Status | Held | None:
+    def _run_reserve_and_permit(self, member: QueuedPod) -> Status | PermitWait | None:
         """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
-        for plugin in member.profile.at("reserve"):
-            with running(plugin, "Reserve"):
-                answer = plugin.reserve(member.state, member.pod, member.node)
+        for plugin in member.profile.plugins_at("reserve"):
+            with plugin_errors(plugin, "Reserve"):
+                answer = plugin.reserve(member.cycle_state, member.pod, member.node)
                 if answer is not None and answer.rejected:
                     return Status(answer.code, answer.reasons, plugin.name)
-        return self.permit(member)
+        return self.run_permit(member)
 
-    def permit(self, member: Member) -> Status | Held | None:
+    def run_permit(self, member: QueuedPod) -> Status | PermitWait | None:
         """Ask the Permit plugins: the first refusal, the shortest wait, or ``None`` to go ahead.
 
         Raises:
             PluginFailureError: one of them raised.
         """
-        held: Held | None = None
-        for plugin in member.profile.at("permit"):
-            with running(plugin, "Permit"):
-                answer = plugin.permit(member.state, member.pod, member.node)
+        held: PermitWait | None = None
+        for plugin in member.profile.plugins_at("permit"):
+            with plugin_errors(plugin, "Permit"):
+                answer = plugin.permit(member.cycle_state, member.pod, member.node)
                 if isinstance(answer, Wait):
                     if held is None or answer.timeout < held.timeout:
-                        held = Held(plugin.name, float(answer.timeout))
+                        held = PermitWait(plugin.name, float(answer.timeout))
                 elif answer is not None and answer.rejected:
                     return Status(answer.code, answer.reasons, plugin.name)
         return held

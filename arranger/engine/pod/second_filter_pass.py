@@ -12,37 +12,43 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.queue.nominator import Nominations
-from arranger.engine.queued_pod import Member
-from arranger.framework.diagnosis import Rejected
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code, Status
 
 #: The plugins for which a pod more on a node is never in another's favour.
-MORE_IS_LESS: Final = frozenset(
+MONOTONE_FILTERS: Final = frozenset(
     {"NodeResourcesFit", "CapacityCard", "NodePorts", "NodeVolumeLimits", "VolumeRestrictions"}
 )
 
 
-def second_pass(
-    cluster: Cluster, nominations: Nominations, member: Member, evaluation: Evaluation
-) -> tuple[BoolArray, Rejected] | None:
+def filter_without_nominees(
+    cluster: Cluster, nominator: Nominator, member: QueuedPod, evaluation: Evaluation
+) -> tuple[BoolArray, PluginRejection] | None:
     """(row → whether it would do without the promised pods, why the others would not).
 
     None where all rows that are feasible with them would do. Upstream adds on each node the
     nominees of that node only; here all of them count, so that what is promised anywhere is kept.
     """
-    if not nominations or evaluation.reads_pods <= MORE_IS_LESS or not evaluation.feasible.any():
+    if (
+        not nominator
+        or evaluation.pod_dependent_filters <= MONOTONE_FILTERS
+        or not evaluation.feasible.any()
+    ):
         return None
-    with cluster.without(nominations.counted()):
-        alone = Evaluation(member.profile, cluster, member.pod, scoring=False)
-        lost = np.flatnonzero(evaluation.feasible & ~alone.feasible)
+    with cluster.simulate_without(nominator.visible_pods()):
+        without_nominees = Evaluation(member.profile, cluster, member.pod, scoring=False)
+        lost = np.flatnonzero(evaluation.feasible & ~without_nominees.feasible)
         if not len(lost):
             return None
-        why = alone.diagnosis()
-    rejected = why.of_row(int(lost[0])) if why.refusal is None else None
+        diagnosis = without_nominees.diagnosis()
+    rejected = (
+        diagnosis.first_rejection(int(lost[0])) if diagnosis.pre_filter_status is None else None
+    )
     if rejected is None:
-        refusal = why.refusal or Status(Code.UNSCHEDULABLE)
-        rejected = Rejected(refusal.plugin, Rejection(refusal.reasons, refusal.code))
-    return alone.feasible, rejected
+        refusal = diagnosis.pre_filter_status or Status(Code.UNSCHEDULABLE)
+        rejected = PluginRejection(refusal.plugin, Rejection(refusal.reasons, refusal.code))
+    return without_nominees.feasible, rejected

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from arranger.api.types.core import Node
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind
+from arranger.framework.cluster_event import ActionType, ClusterEvent
 
-_NOTHING = EventKind(0)
+_NO_ACTION = ActionType(0)
 
 
 def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
     """The event of a node that appeared or was edited; ``None`` for a mere heartbeat."""
     if before is None:
-        return ClusterEvent(EventKind.NODE_ADDED, node=after)
-    kind = _NOTHING
+        return ClusterEvent(ActionType.NODE_ADDED, node=after)
+    kind = _NO_ACTION
     if before.status.allocatable != after.status.allocatable:
-        kind |= EventKind.NODE_ALLOCATABLE
+        kind |= ActionType.NODE_ALLOCATABLE
     if before.metadata.labels != after.metadata.labels:
-        kind |= EventKind.NODE_LABELS
+        kind |= ActionType.NODE_LABELS
     if (before.spec.unschedulable, before.spec.taints) != (
         after.spec.unschedulable,
         after.spec.taints,
     ):
-        kind |= EventKind.NODE_TAINTS
+        kind |= ActionType.NODE_TAINTS
     if before.status.images != after.status.images:
-        kind |= EventKind.NODE_IMAGES
+        kind |= ActionType.NODE_IMAGES
     if before.status.declared_features != after.status.declared_features:
-        kind |= EventKind.NODE_FEATURES
+        kind |= ActionType.NODE_FEATURES
     if not kind:
         return None
     return ClusterEvent(kind, node=after, node_before=before)
@@ -35,12 +35,12 @@ def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
 def placed_pod_change(before: PodInfo | None, after: PodInfo) -> ClusterEvent | None:
     """The event of a pod that appeared on a node, or was edited there."""
     if before is None:
-        return ClusterEvent(EventKind.POD_ADDED, pod=after.pod)
-    kind = _NOTHING
+        return ClusterEvent(ActionType.POD_ADDED, pod=after.pod)
+    kind = _NO_ACTION
     if before.pod.metadata.labels != after.pod.metadata.labels:
-        kind |= EventKind.POD_LABELS
+        kind |= ActionType.POD_LABELS
     if any(after.requests.get(name, 0) < n for name, n in before.requests.items()):
-        kind |= EventKind.POD_SHRUNK
+        kind |= ActionType.POD_SCALED_DOWN
     if not kind:
         return None
     return ClusterEvent(kind, pod=after.pod, pod_before=before.pod)
@@ -59,4 +59,4 @@ def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
     )
     if same:
         return None
-    return ClusterEvent(EventKind.OWN_UPDATE, pod=after.pod, pod_before=before.pod)
+    return ClusterEvent(ActionType.OWN_UPDATE, pod=after.pod, pod_before=before.pod)

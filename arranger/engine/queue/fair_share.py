@@ -9,27 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queue.heap import Lanes
-from arranger.quota.ledger import QueueLedger
+from arranger.engine.queue.heap import FairSharePolicy
+from arranger.quota.ledger import QuotaLedger
 
 
-class QueueLanes(Lanes):
+class FairShareOrder(FairSharePolicy):
     """A lane for each queue; one for all where there are no queues."""
 
-    def __init__(self, ledger: QueueLedger) -> None:
+    def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
 
-    def of(self, pod: PodInfo) -> str:
+    def queue_of(self, pod: PodInfo) -> str:
         """The pod's queue."""
         return self._ledger.queue_name(pod) if self._ledger.active else ""
 
-    def rank(self, lane: str) -> tuple[Any, ...]:
+    def queue_rank(self, queue: str) -> tuple[Any, ...]:
         """The more important queue first, then the one that has less of its due, by weight.
 
         What the largest queue that it is part of has counts before what a smaller one has.
         """
-        chained = list(self._ledger.chain(lane))
-        if not chained:
+        ancestors = list(self._ledger.path_self_to_root(queue))
+        if not ancestors:
             return 0, ()
         total = self._ledger.total
-        return -chained[0].priority, tuple(q.share(total) / q.weight for q in reversed(chained))
+        return -ancestors[0].priority, tuple(
+            q.dominant_share(total) / q.weight for q in reversed(ancestors)
+        )

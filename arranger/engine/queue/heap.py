@@ -6,81 +6,83 @@ import heapq
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Entity, Part
+from arranger.engine.entity import QueuedEntity, QueueState
 
 #: Void entries are thrown out when they outnumber the others by so many.
 _SLACK = 64
 
 
-class Lanes:
+class FairSharePolicy:
     """One lane for all; queues that share the cluster override this."""
 
-    def of(self, pod: PodInfo) -> str:
+    def queue_of(self, pod: PodInfo) -> str:
         """The lane of a pod."""
         del pod
         return ""
 
-    def rank(self, lane: str) -> tuple[Any, ...]:
+    def queue_rank(self, queue: str) -> tuple[Any, ...]:
         """The place of a lane among the others as things are now, smallest first."""
-        del lane
+        del queue
         return ()
 
 
-class LaneHeap:
+class MultiQueueHeap:
     """The entities of one part of the queue; entries that are void are dropped in passing.
 
     An entry is void once its entity has another ticket or is in another part.
     """
 
-    def __init__(self, part: Part, lanes: Lanes) -> None:
-        self._part = part
-        self._lanes = lanes
+    def __init__(self, state: QueueState, policy: FairSharePolicy) -> None:
+        self._state = state
+        self._policy = policy
         #: Lane → (rank, ticket, entity), the first in the lane's order on top.
-        self._heaps: dict[str, list[tuple[Any, int, Entity]]] = {}
+        self._heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = {}
         self._entries = 0
         self._entries_allowed = _SLACK
 
     def __len__(self) -> int:
         return self._entries
 
-    def holds(self) -> set[int]:
+    def entity_ids(self) -> set[int]:
         """The identities of the entities in it."""
         entries = (entry for heap in self._heaps.values() for entry in heap)
         return {id(entry[2]) for entry in entries if self._valid(entry)}
 
-    def push(self, rank: Any, entity: Entity) -> None:
+    def push(self, rank: Any, entity: QueuedEntity) -> None:
         """Put in an entity that has got a new ticket."""
-        lane = self._heaps.setdefault(self._lanes.of(entity.lead.pod), [])
-        heapq.heappush(lane, (rank, entity.ticket, entity))
+        heap = self._heaps.setdefault(self._policy.queue_of(entity.representative.pod), [])
+        heapq.heappush(heap, (rank, entity.heap_version, entity))
         self._entries += 1
         if self._entries > self._entries_allowed:
-            self._throw_out()
+            self._compact()
 
-    def first(self) -> str | None:
+    def first_queue(self) -> str | None:
         """The lane whose turn it is; None if there is nothing in any."""
-        for lane in list(self._heaps):
-            heap = self._heaps[lane]
+        for queue in list(self._heaps):
+            heap = self._heaps[queue]
             while heap and not self._valid(heap[0]):
                 heapq.heappop(heap)
                 self._entries -= 1
             if not heap:
-                del self._heaps[lane]
+                del self._heaps[queue]
         if len(self._heaps) < 2:
             return next(iter(self._heaps), None)
-        return min(self._heaps, key=lambda lane: (self._lanes.rank(lane), self._heaps[lane][0][:2]))
+        return min(
+            self._heaps, key=lambda lane: (self._policy.queue_rank(lane), self._heaps[lane][0][:2])
+        )
 
-    def pop(self) -> Entity | None:
+    def pop(self) -> QueuedEntity | None:
         """The first of the lane that is first, taken out."""
-        lane = self.first()
-        if lane is None:
+        queue = self.first_queue()
+        if queue is None:
             return None
         self._entries -= 1
-        return heapq.heappop(self._heaps[lane])[2]
+        return heapq.heappop(self._heaps[queue])[2]
 
-    def _valid(self, entry: tuple[Any, int, Entity]) -> bool:
-        return entry[2].ticket == entry[1] and entry[2].part is self._part
+    def _valid(self, entry: tuple[Any, int, QueuedEntity]) -> bool:
+        return entry[2].heap_version == entry[1] and entry[2].state is self._state
 
-    def _throw_out(self) -> None:
+    def _compact(self) -> None:
         for heap in self._heaps.values():
             heap[:] = filter(self._valid, heap)
             heapq.heapify(heap)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from arranger.api.drf import dominant_share
 from arranger.cluster.cluster import Cluster
-from arranger.engine.entity import Entity
+from arranger.engine.entity import QueuedEntity
 
 
 class JobShares:
@@ -15,17 +15,17 @@ class JobShares:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def of(self, entity: Entity) -> float:
+    def share_of(self, entity: QueuedEntity) -> float:
         """The dominant share of a lone pod, or of all members of a gang group."""
-        asked: Counter[str] = Counter()
+        requested: Counter[str] = Counter()
         for member in entity.members.values():
-            asked.update(member.pod.requests)
+            requested.update(member.pod.requests)
         for gang in entity.group.gangs if entity.group is not None else ():
-            for uid in gang.claims.keys() - entity.members.keys():
+            for uid in gang.memberships.keys() - entity.members.keys():
                 placed = self._cluster.pod(uid)
                 if placed is not None:
-                    asked.update(placed.requests)
-        return dominant_share(asked, self._capacity())
+                    requested.update(placed.requests)
+        return dominant_share(requested, self._capacity())
 
     def _capacity(self) -> dict[str, int]:
         table = self._cluster.table

@@ -14,25 +14,25 @@ from contextlib import contextmanager
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queued_pod import Member
-from arranger.framework.runtime.dry_run import MayTake
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.runtime.dry_run import CanPreempt
 
 
-class Nominations:
+class Nominator:
     """Who has been promised which node.
 
     Attributes:
-        leaving: uids of pods that are being evicted, until they are gone.
+        terminating_victims: uids of pods that are being evicted, until they are gone.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._members: dict[str, Member] = {}
+        self._pods: dict[str, QueuedPod] = {}
         self._nodes: dict[str, str] = {}
-        self._at: dict[str, dict[str, Member]] = {}
+        self._by_node: dict[str, dict[str, QueuedPod]] = {}
         #: Priority → the pods of it, by uid.
-        self._ranks: dict[int, dict[str, Member]] = {}
-        self.leaving: set[str] = set()
+        self._of_priority: dict[int, dict[str, QueuedPod]] = {}
+        self.terminating_victims: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -44,76 +44,80 @@ class Nominations:
         """The node a pod has been promised, "" for none."""
         return self._nodes.get(uid, "")
 
-    def on(self, node: str) -> list[Member]:
+    def nominated_pods_on(self, node: str) -> list[QueuedPod]:
         """The pods that have been promised a node."""
-        return list(self._at.get(node, {}).values())
+        return list(self._by_node.get(node, {}).values())
 
-    def counted(self) -> list[PodInfo]:
+    def visible_pods(self) -> list[PodInfo]:
         """The pods whose promises count now: those that are not aside."""
-        return [m.pod for uid, m in self._members.items() if uid in self._cluster]
+        return [m.pod for uid, m in self._pods.items() if uid in self._cluster]
 
-    def promise(self, member: Member, node: str) -> None:
+    def nominate(self, member: QueuedPod, node: str) -> None:
         """Promise a node to a pod that has none, in place of an earlier promise."""
-        self.take_back(member.uid)
-        self._members[member.uid], self._nodes[member.uid] = member, node
-        self._at.setdefault(node, {})[member.uid] = member
-        self._ranks.setdefault(member.pod.priority, {})[member.uid] = member
-        self._cluster.assume(member.pod, node)
+        self.clear(member.uid)
+        self._pods[member.uid], self._nodes[member.uid] = member, node
+        self._by_node.setdefault(node, {})[member.uid] = member
+        self._of_priority.setdefault(member.pod.priority, {})[member.uid] = member
+        self._cluster.assume_pod(member.pod, node)
 
-    def take_back(self, uid: str) -> bool:
+    def clear(self, uid: str) -> bool:
         """Withdraw a promise; whether there was one."""
         if uid not in self._nodes:
             return False
-        self._drop(uid)
-        self._cluster.remove(uid)
+        self._forget(uid)
+        self._cluster.remove_pod(uid)
         return True
 
-    def updated(self, member: Member) -> None:
+    def update(self, member: QueuedPod) -> None:
         """A pod was edited: count it as it is now."""
         node = self.node_of(member.uid)
         if node:
-            self.promise(member, node)
+            self.nominate(member, node)
 
     @contextmanager
-    def aside_for(
-        self, member: Member, may_take: MayTake, *, by_priority: bool = False
+    def hide_for(
+        self, member: QueuedPod, can_preempt: CanPreempt, *, by_priority: bool = False
     ) -> Iterator[None]:
         """Leave out the promises that do not count for a pod: its own, and those it may break.
 
         A pod that gets a node inside keeps it, and its promise is fulfilled. ``by_priority`` says
-        that ``may_take`` looks at nothing else.
+        that ``can_preempt`` looks at nothing else.
         """
-        aside = self._aside(member, may_take, by_priority=by_priority)
-        for other in aside:
-            self._cluster.remove(other.uid)
+        hidden = self._hidden_for(member, can_preempt, by_priority=by_priority)
+        for other in hidden:
+            self._cluster.remove_pod(other.uid)
         try:
             yield
         finally:
-            for other in aside:
+            for other in hidden:
                 if other.uid in self._cluster:
-                    self._drop(other.uid)
+                    self._forget(other.uid)
                 else:
-                    self._cluster.assume(other.pod, self._nodes[other.uid])
+                    self._cluster.assume_pod(other.pod, self._nodes[other.uid])
 
-    def _aside(self, member: Member, may_take: MayTake, *, by_priority: bool) -> list[Member]:
-        aside = [member] if member.uid in self._nodes else []
-        for rank in self._ranks.values():
-            if by_priority and not may_take(member.pod, next(iter(rank.values())).pod):
+    def _hidden_for(
+        self, member: QueuedPod, can_preempt: CanPreempt, *, by_priority: bool
+    ) -> list[QueuedPod]:
+        hidden = [member] if member.uid in self._nodes else []
+        for rank in self._of_priority.values():
+            if by_priority and not can_preempt(member.pod, next(iter(rank.values())).pod):
                 continue
-            aside += [o for o in rank.values() if o is not member and may_take(member.pod, o.pod)]
-        return aside
+            hidden += [
+                o for o in rank.values() if o is not member and can_preempt(member.pod, o.pod)
+            ]
+        return hidden
 
-    def _drop(self, uid: str) -> None:
+    def _forget(self, uid: str) -> None:
         """The promise is over, whatever room there is for it."""
-        member, node = self._members.pop(uid), self._nodes.pop(uid)
-        del self._at[node][uid]
-        if not self._at[node]:
-            del self._at[node]
-        for priority, rank in list(self._ranks.items()):
+        member, node = self._pods.pop(uid), self._nodes.pop(uid)
+        del self._by_node[node][uid]
+        if not self._by_node[node]:
+            del self._by_node[node]
+        for priority, rank in list(self._of_priority.items()):
             if rank.get(uid) is member:
                 del rank[uid]
                 if not rank:
-                    del self._ranks[priority]
+                    del self._of_priority[priority]
 
     def check_consistent(self) -> None:
         """Check the promises against the cluster.

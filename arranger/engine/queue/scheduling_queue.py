@@ -19,21 +19,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, Entity, Part
-from arranger.engine.queue.heap import LaneHeap, Lanes
-from arranger.engine.queued_pod import Member
-from arranger.framework.cluster_event import ClusterEvent, EventKind
-from arranger.framework.runtime.plugin_errors import PluginFailureError, failure, running
+from arranger.engine.entity import GANG, QueuedEntity, QueueState
+from arranger.engine.queue.heap import FairSharePolicy, MultiQueueHeap
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
 from arranger.framework.status import Status
 
 #: A half-bound gang is tried so often without a pause.
-_URGENT_TRIES: Final = 4
+_URGENT_ATTEMPTS: Final = 4
 #: Seconds within which back-offs end together; less where they are shorter.
-_WINDOW: Final = 1.0
+_BACKOFF_WINDOW: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSettings:
+class SchedulingQueueConfig:
     """Times in seconds.
 
     Attributes:
@@ -46,7 +46,7 @@ class QueueSettings:
     flush_after: float = 300.0
 
 
-def _no_share(entity: Entity) -> float:
+def _no_share(entity: QueuedEntity) -> float:
     del entity
     return 0.0
 
@@ -56,29 +56,29 @@ class SchedulingQueue:
 
     def __init__(
         self,
-        settings: QueueSettings,
-        gang_gate: Callable[[Entity], Status | None],
-        lanes: Lanes | None = None,
-        share_of: Callable[[Entity], float] = _no_share,
+        config: SchedulingQueueConfig,
+        gang_gate: Callable[[QueuedEntity], Status | None],
+        fair_share: FairSharePolicy | None = None,
+        share_of: Callable[[QueuedEntity], float] = _no_share,
     ) -> None:
         """``gang_gate`` says what an entity's gang still lacks to be tried.
 
         ``share_of`` says how much of the cluster an entity asks for.
         """
         self._share_of = share_of
-        lanes = lanes or Lanes()
-        self._settings = settings
+        fair_share = fair_share or FairSharePolicy()
+        self._config = config
         self._gang_gate = gang_gate
-        self._entities: dict[str, Entity] = {}
-        self._active = LaneHeap(Part.ACTIVE, lanes)
+        self._entities: dict[str, QueuedEntity] = {}
+        self._active = MultiQueueHeap(QueueState.ACTIVE, fair_share)
         #: In back-off, woken by an event, and to be tried when nothing else is.
-        self._eager = LaneHeap(Part.BACKOFF, lanes)
+        self._backoff_poppable = MultiQueueHeap(QueueState.BACKOFF, fair_share)
         #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
-        self._timers: list[tuple[float, int, Entity]] = []
+        self._timers: list[tuple[float, int, QueuedEntity]] = []
         #: Unschedulable entities that the same events can help, asked once for all of them.
-        self._resting: dict[tuple[frozenset[str], Hashable], dict[str, Entity]] = {}
-        self._gated: dict[str, Entity] = {}
-        self._tickets = 0
+        self._unschedulable: dict[tuple[frozenset[str], Hashable], dict[str, QueuedEntity]] = {}
+        self._gated: dict[str, QueuedEntity] = {}
+        self._last_version = 0
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -86,65 +86,73 @@ class SchedulingQueue:
     def __contains__(self, key: object) -> bool:
         return key in self._entities
 
-    def entities(self) -> Iterator[Entity]:
+    def entities(self) -> Iterator[QueuedEntity]:
         """Everything in the queue."""
         return iter(self._entities.values())
 
-    def count(self) -> dict[Part, int]:
+    def count(self) -> dict[QueueState, int]:
         """How many are in each part."""
-        counts: dict[Part, int] = {part: 0 for part in Part if part is not Part.OUT}
+        counts: dict[QueueState, int] = {
+            part: 0 for part in QueueState if part is not QueueState.NOT_QUEUED
+        }
         for entity in self._entities.values():
-            counts[entity.part] += 1
+            counts[entity.state] += 1
         return counts
 
     # --- in and out ------------------------------------------------------------------------
 
-    def add(self, entity: Entity, now: float) -> None:
+    def add(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
-        self._enter(entity, now)
+        self._enqueue(entity, now)
 
-    def rest(self, entity: Entity, rejected_by: frozenset[str], now: float) -> None:
+    def add_unschedulable(
+        self, entity: QueuedEntity, rejected_by: frozenset[str], now: float
+    ) -> None:
         """Put back an entity that no node would take, until something helps."""
-        self._leave(entity)
+        self._dequeue(entity)
         self._entities[entity.key] = entity
         entity.last_attempt = now
         entity.rejected_by = rejected_by
-        self._rest(entity)
+        self._wait_unschedulable(entity)
 
-    def retry(self, entity: Entity, now: float) -> None:
+    def requeue_with_backoff(self, entity: QueuedEntity, now: float) -> None:
         """Put back an entity whose attempt broke off: again when its back-off ends."""
         entity.last_attempt = now
         self.add(entity, now)
 
-    def hurry(self, entity: Entity) -> None:
+    def activate(self, entity: QueuedEntity) -> None:
         """Try an entity next, its back-off notwithstanding."""
-        self._leave(entity)
-        self._activate(entity)
+        self._dequeue(entity)
+        self._push_active(entity)
 
-    def set_aside(self, entity: Entity, until: float) -> None:
+    def park(self, entity: QueuedEntity, until: float) -> None:
         """Keep an entity that waits for an answer: nothing else wakes it, and nothing later."""
-        self._leave(entity)
+        self._dequeue(entity)
         self._entities[entity.key] = entity
-        self._wait_until(entity, until, Part.CONSULTING)
+        self._wait_until(entity, until, QueueState.WAITING_FOR_EXTENDERS)
 
-    def remove(self, entity: Entity) -> None:
+    def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
-        self._leave(entity)
+        self._dequeue(entity)
         self._entities.pop(entity.key, None)
 
-    def pop(self) -> Entity | None:
+    def pop(self) -> QueuedEntity | None:
         """The next entity to try, taken out of the queue: the first of the lane that is first.
 
         Of those in back-off only where no other is to be tried.
         """
         entity = self._active.pop()
-        cut_short = entity is None
+        backoff_skipped = entity is None
         if entity is None:
-            entity = self._eager.pop()
+            entity = self._backoff_poppable.pop()
         if entity is None:
             return None
         del self._entities[entity.key]
-        entity.part, entity.ticket, entity.cut_short = Part.OUT, 0, cut_short
+        entity.state, entity.heap_version, entity.backoff_skipped = (
+            QueueState.NOT_QUEUED,
+            0,
+            backoff_skipped,
+        )
         return entity
 
     # --- waking ----------------------------------------------------------------------------
@@ -153,48 +161,53 @@ class SchedulingQueue:
         """End the back-offs and rests that are over."""
         while self._timers and self._timers[0][0] <= now:
             _, ticket, entity = heapq.heappop(self._timers)
-            if entity.ticket != ticket:
+            if entity.heap_version != ticket:
                 continue
-            if entity.part is Part.BACKOFF or self._backoff_ends(entity) <= now:
-                self._leave(entity)
-                self._activate(entity)
+            if entity.state is QueueState.BACKOFF or self._backoff_ends(entity) <= now:
+                self._dequeue(entity)
+                self._push_active(entity)
             else:
-                self._leave(entity)
-                self._wait_until(entity, self._backoff_ends(entity), Part.BACKOFF)
+                self._dequeue(entity)
+                self._wait_until(entity, self._backoff_ends(entity), QueueState.BACKOFF)
 
     def next_timer(self) -> float | None:
-        """When :meth:`advance` will have something to do."""
-        while self._timers and self._timers[0][2].ticket != self._timers[0][1]:
+        """When :meth:`next_state` will have something to do."""
+        while self._timers and self._timers[0][2].heap_version != self._timers[0][1]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give."""
-        return self._active.first() is not None or self._eager.first() is not None
+        return (
+            self._active.first_queue() is not None
+            or self._backoff_poppable.first_queue() is not None
+        )
 
-    def happened(self, event: ClusterEvent, now: float, *, urgent: bool = True) -> None:
+    def wake(self, event: ClusterEvent, now: float, *, skip_backoff: bool = True) -> None:
         """Wake the entities that ``event`` may help, cutting back-offs short if that is urgent."""
-        for group in [g for g in self._resting if self._asks_for(g, event)]:
-            for entity in list(self._resting[group].values()):
-                self._enter(entity, now, eager=urgent and not entity.cut_short)
-        for entity in [e for e in self._gated.values() if _wakes(e, _waiters(e), event)]:
+        for group in [g for g in self._unschedulable if self._any_hint_matches(g, event)]:
+            for entity in list(self._unschedulable[group].values()):
+                self._enqueue(entity, now, poppable=skip_backoff and not entity.backoff_skipped)
+        for entity in [
+            e for e in self._gated.values() if _hint_matches(e, _pods_to_help(e), event)
+        ]:
             self.add(entity, now)
 
-    def updated(
-        self, entity: Entity, member: Member, pod: PodInfo, event: ClusterEvent, now: float
+    def update(
+        self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
     ) -> None:
         """A pod of a queued entity was edited: judge it by its new self."""
-        part = entity.part
-        self._leave(entity)
+        state = entity.state
+        self._dequeue(entity)
         member.update(pod)
-        entity.edited(member)
-        if part is Part.UNSCHEDULABLE and not _wakes(entity, [pod], event):
+        entity.recheck_member(member)
+        if state is QueueState.UNSCHEDULABLE and not _hint_matches(entity, [pod], event):
             # Not a moment longer than before: whoever edits often must not put it off for ever.
-            self._rest(entity)
+            self._wait_unschedulable(entity)
         else:
-            woken = part is Part.UNSCHEDULABLE
-            self._enter(entity, now, eager=woken and not entity.cut_short)
+            woken = state is QueueState.UNSCHEDULABLE
+            self._enqueue(entity, now, poppable=woken and not entity.backoff_skipped)
 
     def check_consistent(self) -> None:
         """Check that every entity is in exactly one part and has a way out of it.
@@ -203,53 +216,61 @@ class SchedulingQueue:
             AssertionError: one is not, or has not.
         """
         timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
-        active = self._active.holds()
-        resting = {key: e for group in self._resting.values() for key, e in group.items()}
+        active = self._active.entity_ids()
+        unschedulable = {
+            key: e for group in self._unschedulable.values() for key, e in group.items()
+        }
         for key, entity in self._entities.items():
-            ticket = (entity.ticket, id(entity))
+            ticket = (entity.heap_version, id(entity))
             assert entity.key == key, f"{entity} is filed under {key}"
             assert entity.members, f"{entity} is empty"
-            assert entity.part is not Part.OUT, f"{entity} is in no part"
-            if entity.part is Part.ACTIVE:
+            assert entity.state is not QueueState.NOT_QUEUED, f"{entity} is in no part"
+            if entity.state is QueueState.ACTIVE:
                 assert id(entity) in active, f"{entity} is not in the heap"
-            if entity.part in (Part.BACKOFF, Part.UNSCHEDULABLE, Part.CONSULTING):
+            if entity.state in (
+                QueueState.BACKOFF,
+                QueueState.UNSCHEDULABLE,
+                QueueState.WAITING_FOR_EXTENDERS,
+            ):
                 assert ticket in timers, f"{entity} has no future wake-up"
-            assert (entity.part is Part.UNSCHEDULABLE) == (key in resting), f"{entity} resting"
-            assert (entity.part is Part.GATED) == (key in self._gated), f"{entity} gated"
-        assert all(self._resting.values()), "an empty group of resting entities"
-        assert resting.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
+            assert (entity.state is QueueState.UNSCHEDULABLE) == (key in unschedulable), (
+                f"{entity} resting"
+            )
+            assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
+        assert all(self._unschedulable.values()), "an empty group of resting entities"
+        assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _enter(self, entity: Entity, now: float, *, eager: bool = False) -> None:
-        """``eager`` says that its back-off may be cut short."""
-        self._leave(entity)
+    def _enqueue(self, entity: QueuedEntity, now: float, *, poppable: bool = False) -> None:
+        """``poppable`` says that its back-off may be cut short."""
+        self._dequeue(entity)
         self._entities[entity.key] = entity
-        refusals = self._refused_entry(entity)
+        refusals = self._gate(entity)
         if refusals:
-            entity.part = Part.GATED
+            entity.state = QueueState.GATED
             entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
             entity.reason = refusals[0].message()
             self._gated[entity.key] = entity
         elif (due := self._backoff_ends(entity)) > now:
-            self._wait_until(entity, due, Part.BACKOFF)
-            if eager:
-                self._eager.push(self.rank(entity), entity)
+            self._wait_until(entity, due, QueueState.BACKOFF)
+            if poppable:
+                self._backoff_poppable.push(self.sort_key(entity), entity)
         else:
-            self._activate(entity)
+            self._push_active(entity)
 
-    def _refused_entry(self, entity: Entity) -> list[Status]:
+    def _gate(self, entity: QueuedEntity) -> list[Status]:
         """Who holds the entity back: what its gang lacks comes first, then PreEnqueue plugins."""
-        entity.broken = ""
+        entity.plugin_error = ""
         refusals: list[Status] = []
-        for member in entity.unadmitted():
+        for member in entity.unchecked():
             try:
-                refusal = self._refused(member)
+                refusal = self._run_pre_enqueue(member)
             except PluginFailureError as error:
-                entity.broken = str(error)
+                entity.plugin_error = str(error)
                 return []
             if refusal is None:
-                entity.admit(member)
+                entity.mark_ready(member)
             else:
                 refusals.append(refusal)
         if entity.group is None:
@@ -257,29 +278,31 @@ class SchedulingQueue:
         lacking = self._gang_gate(entity)
         return [] if lacking is None else [lacking, *refusals]
 
-    def _refused(self, member: Member) -> Status | None:
-        for plugin in member.profile.at("pre_enqueue"):
-            with running(plugin, "PreEnqueue"):
+    def _run_pre_enqueue(self, member: QueuedPod) -> Status | None:
+        for plugin in member.profile.plugins_at("pre_enqueue"):
+            with plugin_errors(plugin, "PreEnqueue"):
                 answer = plugin.pre_enqueue(member.pod)
             if answer is not None and answer.rejected:
                 return Status(answer.code, answer.reasons, plugin.name)
         return None
 
-    def _asks_for(self, group: tuple[frozenset[str], Hashable], event: ClusterEvent) -> bool:
-        entity = next(iter(self._resting[group].values()))
-        return _wakes(entity, _waiters(entity), event)
+    def _any_hint_matches(
+        self, group: tuple[frozenset[str], Hashable], event: ClusterEvent
+    ) -> bool:
+        entity = next(iter(self._unschedulable[group].values()))
+        return _hint_matches(entity, _pods_to_help(entity), event)
 
-    def _backoff_ends(self, entity: Entity) -> float:
+    def _backoff_ends(self, entity: QueuedEntity) -> float:
         # Others must not slip into the room that a half-bound gang needs.
-        if entity.attempts < (_URGENT_TRIES if entity.urgent else 1):
+        if entity.attempts < (_URGENT_ATTEMPTS if entity.urgent else 1):
             return entity.last_attempt
-        settings = self._settings
+        config = self._config
         # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
-        grown = settings.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
-        window = min(_WINDOW, settings.initial_backoff)
-        return (entity.last_attempt + min(grown, settings.max_backoff)) // window * window
+        grown = config.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
+        window = min(_BACKOFF_WINDOW, config.initial_backoff)
+        return (entity.last_attempt + min(grown, config.max_backoff)) // window * window
 
-    def rank(self, entity: Entity) -> tuple[Any, ...]:
+    def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
         """The entity's place in the order of the queue, smallest first.
 
         What half-bound gangs need comes first; what a QueueSort plugin broke on comes last, where
@@ -287,66 +310,68 @@ class SchedulingQueue:
         """
         plugin = entity.profile.queue_sort
         try:
-            return (0 if entity.urgent else 1, plugin.sort_key(entity.sorted_as(self._share_of)))
+            return (0 if entity.urgent else 1, plugin.sort_key(entity.sort_input(self._share_of)))
         except Exception as error:
-            entity.broken = failure(plugin, "QueueSort", error)
+            entity.plugin_error = error_text(plugin, "QueueSort", error)
             return (2,)
 
-    def _activate(self, entity: Entity) -> None:
-        entity.part = Part.ACTIVE
-        self._stamp(entity)
-        self._active.push(self.rank(entity), entity)
+    def _push_active(self, entity: QueuedEntity) -> None:
+        entity.state = QueueState.ACTIVE
+        self._renew_version(entity)
+        self._active.push(self.sort_key(entity), entity)
 
-    def _rest(self, entity: Entity) -> None:
-        due = entity.last_attempt + self._settings.flush_after
-        self._wait_until(entity, due, Part.UNSCHEDULABLE)
-        self._resting.setdefault(_group(entity), {})[entity.key] = entity
+    def _wait_unschedulable(self, entity: QueuedEntity) -> None:
+        due = entity.last_attempt + self._config.flush_after
+        self._wait_until(entity, due, QueueState.UNSCHEDULABLE)
+        self._unschedulable.setdefault(_hint_group(entity), {})[entity.key] = entity
 
-    def _wait_until(self, entity: Entity, due: float, part: Part) -> None:
-        entity.part = part
-        self._stamp(entity)
-        heapq.heappush(self._timers, (due, entity.ticket, entity))
+    def _wait_until(self, entity: QueuedEntity, due: float, state: QueueState) -> None:
+        entity.state = state
+        self._renew_version(entity)
+        heapq.heappush(self._timers, (due, entity.heap_version, entity))
 
-    def _stamp(self, entity: Entity) -> None:
+    def _renew_version(self, entity: QueuedEntity) -> None:
         """Number the entity's newest entry; entries with older numbers are void."""
-        self._tickets += 1
-        entity.ticket = self._tickets
+        self._last_version += 1
+        entity.heap_version = self._last_version
 
-    def _leave(self, entity: Entity) -> None:
+    def _dequeue(self, entity: QueuedEntity) -> None:
         """Take an entity out of its part, by voiding its ticket."""
-        if entity.part is Part.UNSCHEDULABLE:
-            group = self._resting[_group(entity)]
+        if entity.state is QueueState.UNSCHEDULABLE:
+            group = self._unschedulable[_hint_group(entity)]
             del group[entity.key]
             if not group:
-                del self._resting[_group(entity)]
-        elif entity.part is Part.GATED:
+                del self._unschedulable[_hint_group(entity)]
+        elif entity.state is QueueState.GATED:
             del self._gated[entity.key]
-        entity.part = Part.OUT
-        entity.ticket = 0
+        entity.state = QueueState.NOT_QUEUED
+        entity.heap_version = 0
 
 
-def _group(entity: Entity) -> tuple[frozenset[str], Hashable]:
-    return entity.rejected_by, entity.kin
+def _hint_group(entity: QueuedEntity) -> tuple[frozenset[str], Hashable]:
+    return entity.rejected_by, entity.wakeup_group
 
 
-def _waiters(entity: Entity) -> Sequence[PodInfo]:
+def _pods_to_help(entity: QueuedEntity) -> Sequence[PodInfo]:
     """The pods that an event would have to help."""
-    return entity.blockers if entity.group and entity.blockers else [entity.lead.pod]
+    return entity.blockers if entity.group and entity.blockers else [entity.representative.pod]
 
 
-def _wakes(entity: Entity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool:
+def _hint_matches(entity: QueuedEntity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool:
     """Whether a plugin that rejected the entity asked for such an event."""
     if not entity.rejected_by:
         return True
-    if entity.group is not None and event.room is not None:
-        event = replace(event, room=None)  # one member may make room for another elsewhere
+    if entity.group is not None and event.could_fit is not None:
+        event = replace(event, could_fit=None)  # one member may make room for another elsewhere
     for name in entity.rejected_by:
         if name == GANG:
             continue  # its own members and PodGroups wake a gang, no event of the cluster
         plugin = entity.profile.by_name.get(name)
-        if plugin is None or any(wake.fits(pod, event) for wake in plugin.wake_on for pod in pods):
+        if plugin is None or any(
+            wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods
+        ):
             return True
     return False
 
 
-__all__ = ["ClusterEvent", "EventKind", "QueueSettings", "SchedulingQueue"]
+__all__ = ["ActionType", "ClusterEvent", "SchedulingQueue", "SchedulingQueueConfig"]

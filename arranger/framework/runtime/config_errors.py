@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 
-def wrong_fields(
+def config_errors(
     model: type[BaseModel], error: ValidationError, *, under: str = ""
 ) -> tuple[str, ...]:
     """``path: what is wrong``, once for every wrong field.
@@ -19,9 +19,10 @@ def wrong_fields(
         under: the path of the whole, where it is a part of something.
     """
     return tuple(
-        f"{_path(under, wrong['loc'])}: "
+        f"{_field_path(under, wrong['loc'])}: "
         + (
-            "unknown field" + nearest(str(wrong["loc"][-1]), _known(model, wrong["loc"][:-1]))
+            "unknown field"
+            + suggest(str(wrong["loc"][-1]), _known_fields(model, wrong["loc"][:-1]))
             if wrong["type"] == "extra_forbidden"
             else wrong["msg"]
         )
@@ -29,19 +30,19 @@ def wrong_fields(
     )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'this'?``, or nothing where no known name is close."""
     folded = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), folded, n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
-def _path(under: str, location: Sequence[int | str]) -> str:
+def _field_path(under: str, location: Sequence[int | str]) -> str:
     parts = [under] if under else []
     return ".".join([*parts, *(str(part) for part in location)]) or "(file)"
 
 
-def _known(model: type[BaseModel], location: Sequence[int | str]) -> set[str]:
+def _known_fields(model: type[BaseModel], location: Sequence[int | str]) -> set[str]:
     """The fields there are in that place; those of all alternatives where there are several."""
     models = [model]
     for part in location:
@@ -50,15 +51,15 @@ def _known(model: type[BaseModel], location: Sequence[int | str]) -> set[str]:
             below
             for name, field in fields
             if part in (name, field.alias)
-            for below in _models(field.annotation)
+            for below in _nested_models(field.annotation)
         ]
         # An index, or the name of an alternative, is no field: what is known stays the same.
         models = inner or models
     return {field.alias or name for each in models for name, field in each.model_fields.items()}
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models(inner)
+        yield from _nested_models(inner)

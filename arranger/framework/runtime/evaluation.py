@@ -15,19 +15,19 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import Change
+from arranger.cluster.node_table import RowChange
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, Rejected
+from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.interface import Plugin, PreFilterResult, Reads, overrides
-from arranger.framework.runtime.plugin_errors import running
+from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
+from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.runtime.run import run_filter, run_score
 from arranger.framework.status import Code, CycleState, Status
 
 #: Judging this share of the rows again costs as much as judging all of them.
-_REDO_ALL_ABOVE = 0.25
+_FULL_REFRESH_SHARE = 0.25
 
 
 class Evaluation:
@@ -35,7 +35,7 @@ class Evaluation:
 
     Attributes:
         state: the plugins' notes, shared by the class.
-        refusal: PreFilter's answer if it rejected the class as a whole.
+        pre_filter_status: PreFilter's answer if it rejected the class as a whole.
         feasible: row → whether every filter passes.
         ranked: row → weighted sum of scores, -1 where infeasible.
     """
@@ -49,50 +49,50 @@ class Evaluation:
         self._cluster = cluster
         self._pod = pod
         self._version = 0
-        self._outside: Hashable = None
+        self._external_version: Hashable = None
         self._size = 0
         self._node_sensitive = False
-        self._scorers: tuple[Scorer, ...] = ()
-        self._normalized: tuple[Scorer, ...] = ()
-        self._cluster_scorers: tuple[Scorer, ...] = ()
-        self._usage_scorers: tuple[Scorer, ...] = ()
-        self._row_scorers: tuple[Scorer, ...] = ()
+        self._scorers: tuple[ScoreEntry, ...] = ()
+        self._normalized: tuple[ScoreEntry, ...] = ()
+        self._cluster_scorers: tuple[ScoreEntry, ...] = ()
+        self._usage_scorers: tuple[ScoreEntry, ...] = ()
+        self._row_scorers: tuple[ScoreEntry, ...] = ()
         self._diagnosis: Diagnosis | None = None
         self._cluster_pre_filters, self._cluster_pre_scorers = (
-            tuple(p for p in profile.at(point) if p.reads is Reads.CLUSTER)
+            tuple(p for p in profile.plugins_at(point) if p.depends_on is DependsOn.CLUSTER)
             for point in ("pre_filter", "pre_score")
         )
         if not scoring:
             self._cluster_pre_scorers = ()
         self.state = CycleState()
-        self.refusal: Status | None = None
-        self._start_over()
+        self.pre_filter_status: Status | None = None
+        self._rebuild()
 
     # --- answers ---------------------------------------------------------------------------
 
-    def best(self, within: BoolArray | None = None) -> int:
+    def best_row(self, allowed: BoolArray | None = None) -> int:
         """The best row, the lowest of equals; -1 if none is feasible.
 
-        ``within`` leaves only some rows to choose from; scores stay those among all.
+        ``allowed`` leaves only some rows to choose from; scores stay those among all.
         """
-        if self.refusal is not None or not len(self.ranked):
+        if self.pre_filter_status is not None or not len(self.ranked):
             return -1
-        ranked = self.ranked if within is None else np.where(within, self.ranked, -1)
-        row = int(ranked.argmax())
-        return row if ranked[row] >= 0 else -1
+        scores = self.ranked if allowed is None else np.where(allowed, self.ranked, -1)
+        row = int(scores.argmax())
+        return row if scores[row] >= 0 else -1
 
     @property
-    def suitable(self) -> BoolArray:
+    def fits_when_empty(self) -> BoolArray:
         """Row → whether the node itself would do, whatever runs on it now."""
-        if self.refusal is not None:
+        if self.pre_filter_status is not None:
             return np.zeros(self._size, dtype=np.bool_)
-        return self._fixed
+        return self._static_feasible
 
     @property
-    def reads_pods(self) -> frozenset[str]:
+    def pod_dependent_filters(self) -> frozenset[str]:
         """The plugins whose Filter looks at the pods on nodes, for this class."""
-        if self.refusal is not None:
-            return frozenset({self.refusal.plugin})
+        if self.pre_filter_status is not None:
+            return frozenset({self.pre_filter_status.plugin})
         return frozenset(p.name for p in (*self._usage_filters, *self._cluster_filters))
 
     def scores(self) -> dict[str, IntArray]:
@@ -107,31 +107,33 @@ class Evaluation:
 
     def _diagnose(self) -> Diagnosis:
         table = self._cluster.table
-        diagnosis = Diagnosis(nodes=table.count, refusal=self.refusal)
-        if self.refusal is not None:
+        diagnosis = Diagnosis(nodes=table.count, pre_filter_status=self.pre_filter_status)
+        if self.pre_filter_status is not None:
             return diagnosis
         view = NodeView(table)
-        kind_of = np.full(table.size, -1, dtype=np.int64)
+        rejection_index = np.full(table.size, -1, dtype=np.int64)
         undecided = table.alive[: table.size].copy()
-        if self._allowed is not None:
-            outside = undecided & ~self._allowed
+        if self._allowed_rows is not None:
+            outside = undecided & ~self._allowed_rows
             if outside.any():
                 reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self._restricted_by)}]"
-                diagnosis.kinds.append(
-                    Rejected(PRE_FILTER_RESULT, Rejection((reason,), Code.UNRESOLVABLE))
+                diagnosis.rejections.append(
+                    PluginRejection(PRE_FILTER_RESULT, Rejection((reason,), Code.UNRESOLVABLE))
                 )
-                kind_of[outside] = 0
-                undecided &= self._allowed
+                rejection_index[outside] = 0
+                undecided &= self._allowed_rows
         for plugin in self._filters:
             if not undecided.any():
                 break
-            kinds, kind_here = run_filter(plugin, self.state, self._pod, view).rejections()
-            hit = undecided & (kind_here >= 0)
+            rejections, index_here = run_filter(plugin, self.state, self._pod, view).rejections()
+            hit = undecided & (index_here >= 0)
             if hit.any():
-                kind_of[hit] = kind_here[hit] + len(diagnosis.kinds)
-                diagnosis.kinds.extend(Rejected(plugin.name, kind) for kind in kinds)
+                rejection_index[hit] = index_here[hit] + len(diagnosis.rejections)
+                diagnosis.rejections.extend(
+                    PluginRejection(plugin.name, kind) for kind in rejections
+                )
                 undecided &= ~hit
-        diagnosis.kind_of = kind_of
+        diagnosis.rejection_index = rejection_index
         return diagnosis
 
     # --- keeping current -------------------------------------------------------------------
@@ -139,28 +141,28 @@ class Evaluation:
     def refresh(self) -> None:
         """Bring every answer up to the present state of the cluster."""
         table = self._cluster.table
-        outside = self._beside_nodes()
-        if self._version == table.version and self._outside == outside:
+        external_version = self._read_external_version()
+        if self._version == table.version and self._external_version == external_version:
             return
         self._diagnosis = None
         changes = table.changed_since(self._version)
         if (
             changes is None
-            or self.refusal is not None
-            or self._outside != outside
+            or self.pre_filter_status is not None
+            or self._external_version != external_version
             or table.size != self._size
             or len(changes) > table.size
         ):
-            self._start_over()
+            self._rebuild()
             return
-        node_changed = any(change is Change.NODE for change, _ in changes)
-        if (node_changed and self._node_sensitive) or not self._pre_filters_as_before():
-            self._start_over()
+        node_changed = any(change is RowChange.NODE for change, _ in changes)
+        if (node_changed and self._node_sensitive) or not self._pre_filters_unchanged():
+            self._rebuild()
             return
         self._version = table.version
-        self._judge_again(self._view_of({row for _, row in changes}), node_changed)
+        self._refresh_rows(self._view_of({row for _, row in changes}), node_changed)
 
-    def _beside_nodes(self) -> Hashable:
+    def _read_external_version(self) -> Hashable:
         """The state of what the class depends on beside the node table.
 
         Storage changes all the time where volumes come and go; only pods with volumes read it.
@@ -169,7 +171,7 @@ class Evaluation:
         if not self._pod.volumes:
             return objects.version
         in_use = self._cluster.table.claims
-        used = [claim in in_use for claim in self._pod.claims]
+        used = [claim in in_use for claim in self._pod.pvc_keys]
         return objects.version, objects.storage_version, tuple(used)
 
     def _view_of(self, rows: set[int]) -> NodeView:
@@ -177,59 +179,63 @@ class Evaluation:
         if len(rows) == 1:
             (row,) = rows
             return NodeView(table, slice(row, row + 1))
-        if len(rows) > _REDO_ALL_ABOVE * table.size:
+        if len(rows) > _FULL_REFRESH_SHARE * table.size:
             return NodeView(table)
         return NodeView(table, np.array(sorted(rows), dtype=np.int64))
 
-    def _start_over(self) -> None:
+    def _rebuild(self) -> None:
         table = self._cluster.table
         self._version = table.version
-        self._outside = self._beside_nodes()
+        self._external_version = self._read_external_version()
         self._size = table.size
         self._diagnosis = None
         self.state.clear()
-        self.refusal = None
-        self._allowed: BoolArray | None = None
+        self.pre_filter_status = None
+        self._allowed_rows: BoolArray | None = None
         self._restricted_by: list[str] = []
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.ranked: IntArray = np.full(table.size, -1, dtype=np.int64)
-        self._unfiltered = self._pre_filter()
-        filters = tuple(p for p in self._profile.at("filter") if p.name not in self._unfiltered)
+        self._skipped_filters = self._pre_filter()
+        filters = tuple(
+            p for p in self._profile.plugins_at("filter") if p.name not in self._skipped_filters
+        )
         self._filters = filters
-        self._node_filters = tuple(p for p in filters if p.reads in (Reads.NODE, Reads.NODES))
-        self._usage_filters = tuple(p for p in filters if p.reads is Reads.USAGE)
-        self._cluster_filters = tuple(p for p in filters if p.reads is Reads.CLUSTER)
-        self._scorers = tuple[Scorer, ...]()
-        if self.refusal is None:
+        self._node_filters = tuple(
+            p for p in filters if p.depends_on in (DependsOn.NODE, DependsOn.NODES)
+        )
+        self._usage_filters = tuple(p for p in filters if p.depends_on is DependsOn.USAGE)
+        self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
+        self._scorers = tuple[ScoreEntry, ...]()
+        if self.pre_filter_status is None:
             self._filter_all()
             if self._scoring:
                 self._score_all()
             else:
-                self._rank_all()
+                self._sum_scores()
         #: A node's change may alter other rows' verdicts or the PreFilter result.
-        running = [*filters, *(scorer.plugin for scorer in self._scorers)]
-        self._node_sensitive = self._allowed is not None or any(
-            plugin.reads is Reads.NODES for plugin in running
+        active = [*filters, *(scorer.plugin for scorer in self._scorers)]
+        self._node_sensitive = self._allowed_rows is not None or any(
+            plugin.depends_on is DependsOn.NODES for plugin in active
         )
 
-    def _pre_filters_as_before(self) -> bool:
+    def _pre_filters_unchanged(self) -> bool:
         """Ask the plugins that depend on everything again; whether that changes what runs."""
         for plugin in self._cluster_pre_filters:
-            with running(plugin, "PreFilter"):
+            with plugin_errors(plugin, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
                 return False
-            if _is_skip(answer) != (plugin.name in self._unfiltered):
+            if _is_skip(answer) != (plugin.name in self._skipped_filters):
                 return False
         return True
 
-    def _pre_scores_as_before(self, view: NodeView) -> bool:
+    def _pre_scores_unchanged(self, view: NodeView) -> bool:
         for plugin in self._cluster_pre_scorers:
-            with running(plugin, "PreScore"):
+            with plugin_errors(plugin, "PreScore"):
                 answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
-            if _is_skip(answer) != (plugin.name in self._unscored):
+            if _is_skip(answer) != (plugin.name in self._skipped_scores):
                 return False
         return True
 
@@ -237,8 +243,8 @@ class Evaluation:
         """Run PreFilter; returns the names of plugins whose Filter is to be skipped."""
         skipped: set[str] = set()
         names: frozenset[str] | None = None
-        for plugin in self._profile.at("pre_filter"):
-            with running(plugin, "PreFilter"):
+        for plugin in self._profile.plugins_at("pre_filter"):
+            with plugin_errors(plugin, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if answer is None:
                 continue
@@ -246,18 +252,18 @@ class Evaluation:
                 names = answer.node_names if names is None else names & answer.node_names
                 self._restricted_by = sorted([*self._restricted_by, plugin.name])
                 if not names:
-                    self.refusal = self._no_node_left()
+                    self.pre_filter_status = self._no_node_left()
                     return skipped
             elif answer.code is Code.SKIP:
                 skipped.add(plugin.name)
             elif answer.rejected:
-                self.refusal = replace(answer, plugin=answer.plugin or plugin.name)
+                self.pre_filter_status = replace(answer, plugin=answer.plugin or plugin.name)
                 if answer.code is not Code.UNSCHEDULABLE:
                     return skipped
                 # Evictions may help, unless a later plugin knows better.
         if names is not None:
-            self._allowed = np.zeros(self._size, dtype=np.bool_)
-            self._allowed[self._cluster.table.rows(names)] = True
+            self._allowed_rows = np.zeros(self._size, dtype=np.bool_)
+            self._allowed_rows[self._cluster.table.rows(names)] = True
         return skipped
 
     def _no_node_left(self) -> Status:
@@ -270,17 +276,21 @@ class Evaluation:
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
         #: row → whether the filters pass that look at the node's object only,
-        self._fixed = self._run_filters(self._node_filters, view, self._present(view))
+        self._static_feasible = self._run_filters(
+            self._node_filters, view, self._candidate_rows(view)
+        )
         #: and those too that look at the pods on it,
-        self._own = self._run_filters(self._usage_filters, view, self._fixed)
+        self._node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible)
         #: and those that look at everything.
-        self.feasible = self._own
+        self.feasible = self._node_feasible
         if self._cluster_filters:
-            self.feasible = self._run_filters(self._cluster_filters, view, self._own)
+            self.feasible = self._run_filters(self._cluster_filters, view, self._node_feasible)
 
-    def _present(self, view: NodeView) -> BoolArray:
+    def _candidate_rows(self, view: NodeView) -> BoolArray:
         """The rows that are nodes, and that PreFilter allows."""
-        return view.alive if self._allowed is None else view.alive & self._allowed[view.rows]
+        return (
+            view.alive if self._allowed_rows is None else view.alive & self._allowed_rows[view.rows]
+        )
 
     def _run_filters(
         self, plugins: tuple[Plugin, ...], view: NodeView, passes: BoolArray
@@ -293,92 +303,102 @@ class Evaluation:
 
     def _score_all(self) -> None:
         view = NodeView(self._cluster.table)
-        self._unscored = set[str]()
-        for plugin in self._profile.at("pre_score"):
-            with running(plugin, "PreScore"):
+        self._skipped_scores = set[str]()
+        for plugin in self._profile.plugins_at("pre_score"):
+            with plugin_errors(plugin, "PreScore"):
                 if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
-                    self._unscored.add(plugin.name)
+                    self._skipped_scores.add(plugin.name)
         self._scorers = tuple(
-            Scorer(p, p.name, self._profile.weights[p.name], overrides(p, "normalize"))
-            for p in self._profile.at("score")
-            if p.name not in self._unscored
+            ScoreEntry(p, p.name, self._profile.weights[p.name], overrides(p, "normalize_score"))
+            for p in self._profile.plugins_at("score")
+            if p.name not in self._skipped_scores
         )
         self._normalized = tuple(s for s in self._scorers if s.normalized)
-        self._cluster_scorers = tuple(s for s in self._scorers if s.plugin.reads is Reads.CLUSTER)
-        self._usage_scorers = tuple(s for s in self._scorers if s.plugin.reads is Reads.USAGE)
+        self._cluster_scorers = tuple(
+            s for s in self._scorers if s.plugin.depends_on is DependsOn.CLUSTER
+        )
+        self._usage_scorers = tuple(
+            s for s in self._scorers if s.plugin.depends_on is DependsOn.USAGE
+        )
         self._row_scorers = tuple(s for s in self._scorers if s not in self._cluster_scorers)
         for scorer in self._scorers:
             raw = run_score(
-                scorer.plugin, self.state, self._pod, view, self._scorable(scorer.plugin)
+                scorer.plugin, self.state, self._pod, view, self._scorable_rows(scorer.plugin)
             )
             if scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
-                self._weigh(scorer)
+                self._normalize_and_weigh(scorer)
             else:
                 self._weighted[scorer.name] = raw * scorer.weight
-        self._rank_all()
+        self._sum_scores()
 
-    def _scorable(self, plugin: Plugin) -> BoolArray:
+    def _scorable_rows(self, plugin: Plugin) -> BoolArray:
         """The rows that can become feasible before the plugin is asked about them again."""
-        if plugin.reads is Reads.CLUSTER:
+        if plugin.depends_on is DependsOn.CLUSTER:
             return self.feasible
-        return self._own if plugin.reads is Reads.USAGE else self._fixed
+        return (
+            self._node_feasible if plugin.depends_on is DependsOn.USAGE else self._static_feasible
+        )
 
-    def _weigh(self, scorer: Scorer) -> None:
-        scores = scorer.plugin.normalize(self._raw[scorer.name], self.feasible)
+    def _normalize_and_weigh(self, scorer: ScoreEntry) -> None:
+        scores = scorer.plugin.normalize_score(self._raw[scorer.name], self.feasible)
         self._weighted[scorer.name] = scores * scorer.weight
 
-    def _rank_all(self) -> None:
+    def _sum_scores(self) -> None:
         total = np.zeros(self._size, dtype=np.int64)
         for weighted in self._weighted.values():
             total += weighted
         self.ranked = np.where(self.feasible, total, -1)
 
-    def _judge_again(self, view: NodeView, node_changed: bool) -> None:
+    def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view``, and all rows for the plugins that depend on everything."""
         rows = view.rows
         if node_changed:
-            self._fixed[rows] = self._run_filters(self._node_filters, view, self._present(view))
-        own = self._run_filters(self._usage_filters, view, self._fixed[rows])
-        regrouped = bool((own != self._own[rows]).any())
-        self._own[rows] = own  # without cluster filters this is ``feasible`` itself
+            self._static_feasible[rows] = self._run_filters(
+                self._node_filters, view, self._candidate_rows(view)
+            )
+        node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible[rows])
+        feasible_changed = bool((node_feasible != self._node_feasible[rows]).any())
+        self._node_feasible[rows] = (
+            node_feasible  # without cluster filters this is ``feasible`` itself
+        )
         if self._cluster_filters:
             before = self.feasible
-            whole = NodeView(self._cluster.table)
-            self.feasible = self._run_filters(self._cluster_filters, whole, self._own)
-            regrouped = not np.array_equal(before, self.feasible)
+            full_view = NodeView(self._cluster.table)
+            self.feasible = self._run_filters(self._cluster_filters, full_view, self._node_feasible)
+            feasible_changed = not np.array_equal(before, self.feasible)
         stale: set[str] = set()
         for scorer in self._row_scorers if node_changed else self._usage_scorers:
             plugin, name = scorer.plugin, scorer.name
-            raw = run_score(plugin, self.state, self._pod, view, self._scorable(plugin)[rows])
+            raw = run_score(plugin, self.state, self._pod, view, self._scorable_rows(plugin)[rows])
             if scorer.normalized:
                 self._raw[name][rows] = raw
                 stale.add(name)
             else:
                 self._weighted[name][rows] = raw * scorer.weight if scorer.weight > 1 else raw
-        if not self._score_cluster(stale):
-            self._start_over()
+        if not self._rescore_cluster_plugins(stale):
+            self._rebuild()
             return
-        if stale or (regrouped and self._normalized):
+        if stale or (feasible_changed and self._normalized):
             # Normalising looks at all feasible rows, so all of them may have moved.
             for scorer in self._normalized:
-                if regrouped or scorer.name in stale:
-                    self._weigh(scorer)
+                if feasible_changed or scorer.name in stale:
+                    self._normalize_and_weigh(scorer)
         elif not self._cluster_filters:
             total = np.zeros(view.length, dtype=np.int64)
             for weighted in self._weighted.values():
                 total += weighted[rows]
             self.ranked[rows] = np.where(self.feasible[rows], total, -1)
             return
-        self._rank_all()
+        self._sum_scores()
 
-    def _score_cluster(self, stale: set[str]) -> bool:
+    def _rescore_cluster_plugins(self, stale: set[str]) -> bool:
         """Score all rows again where any change counts; ``False`` if other plugins score now."""
-        whole = NodeView(self._cluster.table)
-        if not self._pre_scores_as_before(whole):
+        full_view = NodeView(self._cluster.table)
+        if not self._pre_scores_unchanged(full_view):
             return False
         for scorer in self._cluster_scorers:
-            raw = run_score(scorer.plugin, self.state, self._pod, whole, self.feasible)
+            raw = run_score(scorer.plugin, self.state, self._pod, full_view, self.feasible)
             stale.add(scorer.name)
             if scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
@@ -387,7 +407,7 @@ class Evaluation:
         return True
 
 
-class Scorer(NamedTuple):
+class ScoreEntry(NamedTuple):
     """A plugin that scores this class, with what is looked up for every placement."""
 
     plugin: Plugin

@@ -9,12 +9,12 @@ class PluginFailureError(Exception):
     """A plugin raised; the text says which, where and what."""
 
 
-def failure(plugin: Plugin, point: str, error: Exception) -> str:
+def error_text(plugin: Plugin, point: str, error: Exception) -> str:
     """The text about a plugin that raised at an extension point."""
     return f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
 
 
-class running:  # noqa: N801 - reads as a word in a with statement
+class plugin_errors:  # noqa: N801 - reads as a word in a with statement
     """Name the plugin in whatever the block raises.
 
     Raises:
@@ -35,4 +35,4 @@ class running:  # noqa: N801 - reads as a word in a with statement
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         if isinstance(error, Exception):
-            raise PluginFailureError(failure(self._plugin, self._point, error)) from error
+            raise PluginFailureError(error_text(self._plugin, self._point, error)) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import Plugin
-from arranger.framework.runtime.run import takes_part
+from arranger.framework.runtime.run import implements
 
 #: Methods that decide whether a plugin takes part in a point at which order matters.
 POINTS = (
@@ -16,13 +16,13 @@ POINTS = (
     "pre_filter",
     "filter",
     "post_filter",
-    "take_back",
+    "pod_group_post_filter",
     "pre_score",
     "score",
     "reserve",
     "permit",
     "pre_bind",
-    "bindable",
+    "wait_pre_bind",
     "bind",
     "post_bind",
 )
@@ -33,7 +33,7 @@ class ProfileError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class PluginWeight:
     """An enabled plugin; ``weight`` multiplies its normalised scores."""
 
     plugin: Plugin
@@ -48,7 +48,7 @@ class Profile:
         plugins: all of them, in configured order.
     """
 
-    def __init__(self, scheduler_name: str, plugins: Sequence[Weighted]) -> None:
+    def __init__(self, scheduler_name: str, plugins: Sequence[PluginWeight]) -> None:
         """Sort the plugins into their extension points.
 
         Raises:
@@ -57,52 +57,55 @@ class Profile:
         """
         self.scheduler_name = scheduler_name
         self.plugins = tuple(plugins)
-        self._at: dict[str, tuple[Plugin, ...]] = {
-            point: tuple(w.plugin for w in plugins if takes_part(w.plugin, point))
+        self._by_point: dict[str, tuple[Plugin, ...]] = {
+            point: tuple(w.plugin for w in plugins if implements(w.plugin, point))
             for point in POINTS
         }
         self.weights = {w.plugin.name: w.weight for w in plugins}
         self.by_name = {w.plugin.name: w.plugin for w in plugins}
         #: Plugins whose verdicts depend on more of the pod than its spec.
-        self._signers = tuple(
+        self._signature_plugins = tuple(
             w.plugin
             for w in plugins
-            if type(w.plugin).sign is not _spec_only
-            and any(w.plugin in self._at[p] for p in ("pre_filter", "filter", "pre_score", "score"))
+            if type(w.plugin).sign_pod is not _spec_only_signature
+            and any(
+                w.plugin in self._by_point[p]
+                for p in ("pre_filter", "filter", "pre_score", "score")
+            )
         )
-        self._check()
+        self._validate()
 
-    def at(self, point: str) -> tuple[Plugin, ...]:
+    def plugins_at(self, point: str) -> tuple[Plugin, ...]:
         """The plugins that take part in an extension point, in order."""
-        return self._at[point]
+        return self._by_point[point]
 
     @property
     def queue_sort(self) -> Plugin:
         """The one plugin that orders the queue."""
-        return self._at["sort_key"][0]
+        return self._by_point["sort_key"][0]
 
-    def sign(self, pod: PodInfo) -> Hashable | None:
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """The key of the pod's equivalence class, or ``None`` if it must be judged alone."""
-        signs: list[Hashable] = [self.scheduler_name, pod.spec_key]
-        for plugin in self._signers:
-            sign = plugin.sign(pod)
-            if sign is None:
+        fragments: list[Hashable] = [self.scheduler_name, pod.spec_key]
+        for plugin in self._signature_plugins:
+            fragment = plugin.sign_pod(pod)
+            if fragment is None:
                 return None
-            signs.append(sign)
-        return tuple(signs)
+            fragments.append(fragment)
+        return tuple(fragments)
 
-    def _check(self) -> None:
+    def _validate(self) -> None:
         names = [w.plugin.name for w in self.plugins]
         if len(set(names)) != len(names):
-            twice = sorted({n for n in names if names.count(n) > 1})
-            raise ProfileError(f"profile {self.scheduler_name!r}: enabled twice: {twice}")
-        if len(self._at["sort_key"]) != 1:
-            sorting = [p.name for p in self._at["sort_key"]]
+            duplicates = sorted({n for n in names if names.count(n) > 1})
+            raise ProfileError(f"profile {self.scheduler_name!r}: enabled twice: {duplicates}")
+        if len(self._by_point["sort_key"]) != 1:
+            sorting = [p.name for p in self._by_point["sort_key"]]
             raise ProfileError(
                 f"profile {self.scheduler_name!r}: exactly one plugin must sort the queue, "
                 f"found {sorting}"
             )
-        if not self._at["bind"]:
+        if not self._by_point["bind"]:
             raise ProfileError(f"profile {self.scheduler_name!r}: no plugin binds pods")
         for weighted in self.plugins:
             if weighted.weight < 1:
@@ -112,13 +115,13 @@ class Profile:
                 )
 
 
-def _spec_only(self: Plugin, pod: PodInfo) -> Hashable | None:
+def _spec_only_signature(self: Plugin, pod: PodInfo) -> Hashable | None:
     """For ``sign``: verdicts depend on nothing of the pod but its spec."""
     del self, pod
     return ()
 
 
-class SpecPlugin(Plugin):
+class SpecOnlyPlugin(Plugin):
     """A plugin whose verdicts about a pod depend only on the pod's spec."""
 
-    sign = _spec_only
+    sign_pod = _spec_only_signature

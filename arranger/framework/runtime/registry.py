@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from arranger.framework.interface import Plugin
-from arranger.framework.runtime.config_errors import nearest, wrong_fields
+from arranger.framework.runtime.config_errors import config_errors, suggest
 
 #: A distribution offers plugins as ``[project.entry-points."arranger.plugins"]``.
 ENTRY_POINT_GROUP: Final = "arranger.plugins"
@@ -26,12 +26,12 @@ class ArgumentsError(PluginError):
     """A plugin does not accept its arguments.
 
     Attributes:
-        wrong: ``path: what is wrong`` for each of them, below the arguments.
+        errors: ``path: what is wrong`` for each of them, below the arguments.
     """
 
     def __init__(self, message: str, wrong: tuple[str, ...]) -> None:
         super().__init__(message)
-        self.wrong = wrong
+        self.errors = wrong
 
 
 class Registry:
@@ -100,9 +100,9 @@ class Registry:
         for plugin in found:
             self.add(plugin, origin=f"plugin file {path}")
 
-    def unknown(self, name: str) -> str:
+    def unknown_message(self, name: str) -> str:
         """What to say of a name that no plugin has."""
-        hint = nearest(name, self._classes)
+        hint = suggest(name, self._classes)
         return f"no plugin named {name!r}{hint or '; known: ' + ', '.join(self._classes)}"
 
     def make(self, name: str, args: Mapping[str, Any] | None = None) -> Plugin:
@@ -115,7 +115,7 @@ class Registry:
         """
         plugin = self._classes.get(name)
         if plugin is None:
-            raise PluginError(self.unknown(name))
+            raise PluginError(self.unknown_message(name))
         if plugin.Args is None:
             if args:
                 message = f"plugin {name} takes no arguments, got {sorted(args)}"
@@ -124,6 +124,6 @@ class Registry:
         try:
             return plugin(plugin.Args.model_validate(args or {}))  # type: ignore[call-arg]
         except ValidationError as error:
-            wrong = wrong_fields(plugin.Args, error)
-            message = f"arguments of plugin {name}: {'; '.join(wrong)}"
-            raise ArgumentsError(message, wrong) from error
+            errors = config_errors(plugin.Args, error)
+            message = f"arguments of plugin {name}: {'; '.join(errors)}"
+            raise ArgumentsError(message, errors) from error

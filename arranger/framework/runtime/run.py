@@ -7,22 +7,22 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import Plugin, overrides
-from arranger.framework.runtime.plugin_errors import PluginFailureError, failure
+from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
 from arranger.framework.status import CycleState, Status
 
 MAX_SCORE = 100
 
 
-def takes_part(plugin: Plugin, method: str) -> bool:
+def implements(plugin: Plugin, method: str) -> bool:
     """Whether the plugin has ``method``, in its vectorised or its per-node form."""
     return overrides(plugin, method) or (
         method in ("filter", "score") and overrides(plugin, f"{method}_node")
     )
 
 
-def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
     """The plugin's Filter, whichever form it is written in.
 
     Raises:
@@ -31,10 +31,10 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
     try:
         return _filter(plugin, state, pod, nodes)
     except Exception as error:
-        raise PluginFailureError(failure(plugin, "Filter", error)) from error
+        raise PluginFailureError(error_text(plugin, "Filter", error)) from error
 
 
-def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
     if overrides(plugin, "filter"):
         return plugin.filter(state, pod, nodes)
     answers = {
@@ -44,7 +44,7 @@ def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) ->
     }
     passes = np.ones(nodes.length, dtype=np.bool_)
     passes[list(answers)] = False
-    return Verdicts(passes, lambda: _group(answers, nodes.length))
+    return FilterResult(passes, lambda: _group_statuses(answers, nodes.length))
 
 
 def run_score(
@@ -58,7 +58,7 @@ def run_score(
     try:
         return _score(plugin, state, pod, nodes, feasible)
     except Exception as error:
-        raise PluginFailureError(failure(plugin, "Score", error)) from error
+        raise PluginFailureError(error_text(plugin, "Score", error)) from error
 
 
 def _score(
@@ -73,7 +73,7 @@ def _score(
     return scores
 
 
-def _group(answers: dict[int, Status], length: int) -> Grouped:
+def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejections:
     kinds: dict[Rejection, int] = {}
     kind_of = np.full(length, -1, dtype=np.int64)
     for place, status in answers.items():

@@ -10,12 +10,12 @@ from typing import Any, Final
 import aiohttp
 
 from arranger import __version__
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
 
 USER_AGENT: Final = f"arranger/{__version__}"
 #: Objects may be 1.5 MB, and each watch event is one line.
-READ_BUFFER: Final = 2 << 20
+READ_BUFFER_BYTES: Final = 2 << 20
 #: Seconds to connect, TLS included, before the server counts as out of reach.
 CONNECT_TIMEOUT: Final = 5.0
 
@@ -72,8 +72,8 @@ class HttpTransport:
     connection while open watches live on.
     """
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, config: ApiServerConfig) -> None:
+        self._config = config
         self._session: aiohttp.ClientSession | None = None
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
@@ -93,13 +93,13 @@ class HttpTransport:
         headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
-        credentials = self._access.credentials
+        credentials = self._config.credentials
         for last in (False, True):
             authorization = await self._authorize(headers)
             try:
-                async with self._open().request(
+                async with self._get_session().request(
                     method,
-                    self._access.url + path,
+                    self._config.url + path,
                     params=query,
                     data=body,
                     headers=headers,
@@ -108,7 +108,7 @@ class HttpTransport:
                 ) as response:
                     answer = Response(response.status, await response.read(), _headers(response))
             except (aiohttp.ClientError, OSError) as error:
-                raise _translate(error) from error
+                raise _transport_error(error) from error
             # A 401 was not acted upon, so sending the same again is safe.
             if last or answer.status != 401 or not await credentials.renew(authorization):
                 break
@@ -131,18 +131,18 @@ class HttpTransport:
         )
         try:
             async with asyncio.timeout(timeout):
-                response = await self._open().get(
-                    self._access.url + path,
+                response = await self._get_session().get(
+                    self._config.url + path,
                     params=query,
                     headers=headers,
                     timeout=limits,
                     **self._connection_options(),
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise _translate(error) from error
+            raise _transport_error(error) from error
         try:
             if response.status == 401:
-                await self._access.credentials.renew(authorization)
+                await self._config.credentials.renew(authorization)
             yield HttpStream(response)
         finally:
             # A watch never ends by itself in time to be reused: cut it.
@@ -154,33 +154,33 @@ class HttpTransport:
             await self._session.close()
             self._session = None
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _get_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
-                read_bufsize=READ_BUFFER,
+                read_bufsize=READ_BUFFER_BYTES,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": USER_AGENT},
             )
         return self._session
 
     async def _authorize(self, headers: dict[str, str]) -> str:
-        value = await self._access.credentials.authorization()
+        value = await self._config.credentials.authorization()
         if value:
             headers["Authorization"] = value
         return value
 
     def _connection_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"allow_redirects": False}
-        if self._access.url.startswith("https:"):
+        if self._config.url.startswith("https:"):
             try:
-                options["ssl"] = self._access.credentials.ssl_context()
+                options["ssl"] = self._config.credentials.ssl_context()
             except OSError as error:
                 raise RefusedConnectionError(f"TLS set-up: {error}") from error
-        if self._access.server_name:
-            options["server_hostname"] = self._access.server_name
-        if self._access.proxy:
-            options["proxy"] = self._access.proxy
+        if self._config.server_name:
+            options["server_hostname"] = self._config.server_name
+        if self._config.proxy:
+            options["proxy"] = self._config.proxy
         return options
 
     def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
@@ -200,7 +200,7 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-def _translate(error: Exception) -> TransportError:
+def _transport_error(error: Exception) -> TransportError:
     """Tell "never connected" from "may have been sent"."""
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return RefusedConnectionError(_describe(error))

@@ -16,7 +16,7 @@ class Backoff:
     jitter: float = 0.25
     failures: int = field(default=0, init=False)
 
-    def next(self) -> float:
+    def next_delay(self) -> float:
         """Count one more failure; seconds to wait before the next try."""
         delay = min(self.limit, self.first * 2.0 ** min(self.failures, 30))
         self.failures += 1

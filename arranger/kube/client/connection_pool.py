@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import httptools
 
 from arranger.kube.client.aiohttp_transport import CONNECT_TIMEOUT, USER_AGENT
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Response,
@@ -29,7 +29,7 @@ from arranger.kube.client.transport import (
 )
 
 #: As many as the writer may have in flight (``limit.CEILING``).
-CONNECTIONS: Final = 128
+MAX_CONNECTIONS: Final = 128
 #: Seconds of idleness after which a connection is not trusted any more: a server or a load
 #: balancer that closes idle ones may be doing so right now, and a write then ends in doubt.
 IDLE_LIMIT: Final = 30.0
@@ -136,28 +136,28 @@ class _Connection(asyncio.Protocol):
         return answer if answer is not None and not answer.done() else None
 
 
-class RawPool:
+class ConnectionPool:
     """A :class:`~arranger.kube.client.transport.Transport` for short requests; see the module.
 
     A request whose connection dies is never repeated: once written it may have been executed.
 
     Args:
-        access: the server; one behind a proxy is not supported (see :func:`hot_transport`).
+        access: the server; one behind a proxy is not supported (see :func:`write_transport`).
         connections: the most to open; further requests wait for one.
     """
 
-    def __init__(self, access: Access, *, connections: int = CONNECTIONS) -> None:
-        if access.proxy:
+    def __init__(self, config: ApiServerConfig, *, connections: int = MAX_CONNECTIONS) -> None:
+        if config.proxy:
             raise ValueError("the raw pool does not speak to proxies")
-        parts = urlsplit(access.url)
-        self._access = access
+        parts = urlsplit(config.url)
+        self._config = config
         self._secure = parts.scheme == "https"
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._secure else 80)
         self._prefix = parts.path.rstrip("/")
-        self._server_name = access.server_name or self._host
+        self._server_name = config.server_name or self._host
         self._preamble = f" HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {USER_AGENT}\r\n"
-        self._heads: dict[tuple[str, str, str], str] = {}
+        self._header_blocks: dict[tuple[str, str, str], str] = {}
         self._free_slots = connections
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
@@ -179,13 +179,15 @@ class RawPool:
         renewed credential where there is one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        credentials = self._access.credentials
+        credentials = self._config.credentials
         target = quote(self._prefix + path, safe="/%:@!$&'()*+,;=~") + (
             "?" + urlencode(query) if query else ""
         )
         for last in (False, True):
             authorization = await credentials.authorization()
-            head = self._head(authorization, content_type if body is not None else "", accept)
+            head = self._header_block(
+                authorization, content_type if body is not None else "", accept
+            )
             length = len(body) if body is not None else 0
             data = f"{method} {target}{head}{length}\r\n\r\n".encode("latin-1") + (body or b"")
             connection = await self._acquire(deadline)
@@ -226,10 +228,10 @@ class RawPool:
         # Let the transports take in that they were aborted.
         await asyncio.sleep(0)
 
-    def _head(self, authorization: str, content_type: str, accept: str) -> str:
+    def _header_block(self, authorization: str, content_type: str, accept: str) -> str:
         """Everything between the target and the length; the same for nearly all requests."""
         key = (authorization, content_type, accept)
-        head = self._heads.get(key)
+        head = self._header_blocks.get(key)
         if head is None:
             head = f"{self._preamble}Accept: {accept}\r\n"
             if authorization:
@@ -237,9 +239,9 @@ class RawPool:
             if content_type:
                 head += f"Content-Type: {content_type}\r\n"
             head += "Content-Length: "
-            if len(self._heads) >= 32:
-                self._heads.clear()  # tokens change once in a while
-            self._heads[key] = head
+            if len(self._header_blocks) >= 32:
+                self._header_blocks.clear()  # tokens change once in a while
+            self._header_blocks[key] = head
         return head
 
     async def _acquire(self, deadline: float) -> _Connection:
@@ -278,7 +280,7 @@ class RawPool:
             return False
         if connection.transport is None or connection.transport.is_closing():
             return False
-        return not self._secure or connection.context is self._access.credentials.ssl_context()
+        return not self._secure or connection.context is self._config.credentials.ssl_context()
 
     async def _connect(self, deadline: float) -> _Connection:
         self._free_slots -= 1
@@ -287,7 +289,7 @@ class RawPool:
             options: dict[str, Any] = {}
             context = None
             if self._secure:
-                context = self._access.credentials.ssl_context()
+                context = self._config.credentials.ssl_context()
                 options = {"ssl": context, "server_hostname": self._server_name}
             async with asyncio.timeout_at(min(deadline, loop.time() + CONNECT_TIMEOUT)):
                 _, connection = await loop.create_connection(
@@ -323,6 +325,6 @@ class RawPool:
                 return
 
 
-def hot_transport(access: Access, fallback: Transport) -> Transport:
+def write_transport(config: ApiServerConfig, fallback: Transport) -> Transport:
     """The raw pool, or ``fallback`` where a proxy stands in between."""
-    return fallback if access.proxy else RawPool(access)
+    return fallback if config.proxy else ConnectionPool(config)

@@ -20,13 +20,13 @@ log = structlog.get_logger(__name__)
 
 #: Seconds after which a credential is read again: kubelet rotates a bound token well before its
 #: end, and client-go uses the same minute.
-MAX_AGE: Final = 60.0
+MAX_CREDENTIAL_AGE: Final = 60.0
 #: Seconds between two looks at the certificate files, and between two reloads after a 401.
-RECHECK: Final = 1.0
+RECHECK_INTERVAL: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Credential:
     """What one reading of the configuration gave: the header and the certificate files."""
 
     #: The whole value of the Authorization header; empty for none.
@@ -42,10 +42,10 @@ class Identity:
         return tuple(name for name in (self.ca_file, self.cert_file, self.key_file) if name)
 
 
-Load = Callable[[bool], Awaitable[Identity]]
+CredentialLoader = Callable[[bool], Awaitable[Credential]]
 
 
-class Credentials:
+class CredentialSource:
     """One identity, kept fresh: the header by age and on a 401, the certificates by file time.
 
     Args:
@@ -57,40 +57,40 @@ class Credentials:
 
     def __init__(
         self,
-        identity: Identity | None = None,
-        load: Load | None = None,
+        credential: Credential | None = None,
+        load: CredentialLoader | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._identity = identity or Identity()
+        self._credential = credential or Credential()
         self._load = load
         self._now = now
         self._lock = asyncio.Lock()
-        self._loaded = now()
+        self._loaded_at = now()
         self._context: ssl.SSLContext | None = None
-        self._stamp: tuple[tuple[str, int, int], ...] | None = None
-        self._stamped = float("-inf")
+        self._fingerprint: tuple[tuple[str, int, int], ...] | None = None
+        self._checked_at = float("-inf")
 
     async def authorization(self) -> str:
-        """The Authorization header's value, at most :data:`MAX_AGE` old; empty for none.
+        """The Authorization header's value, at most :data:`MAX_CREDENTIAL_AGE` old; empty for none.
 
         A failing reload keeps the old value: it may well be good until the next try.
         """
-        if self._load is not None and self._now() - self._loaded >= MAX_AGE:
+        if self._load is not None and self._now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
             async with self._lock:
-                if self._now() - self._loaded >= MAX_AGE:
+                if self._now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
                     await self._reload(rejected=False)
-        return self._identity.authorization
+        return self._credential.authorization
 
     async def renew(self, rejected: str) -> bool:
         """After a 401 to ``rejected``: read again; whether there is another value to try."""
         if self._load is None:
             return False
         async with self._lock:
-            unchanged = self._identity.authorization == rejected
-            if unchanged and self._now() - self._loaded >= RECHECK:
+            unchanged = self._credential.authorization == rejected
+            if unchanged and self._now() - self._loaded_at >= RECHECK_INTERVAL:
                 await self._reload(rejected=True)
-        return self._identity.authorization != rejected
+        return self._credential.authorization != rejected
 
     def ssl_context(self) -> ssl.SSLContext:
         """The TLS context of the files as they are now; the same object until one changes.
@@ -100,13 +100,13 @@ class Credentials:
                 reload keeps it, because a rotation writes certificate and key one after the other.
         """
         now = self._now()
-        if self._context is None or now - self._stamped >= RECHECK:
-            self._stamped = now
+        if self._context is None or now - self._checked_at >= RECHECK_INTERVAL:
+            self._checked_at = now
             try:
-                stamp = tuple(_stamp(name) for name in self._identity.files)
-                if self._context is None or stamp != self._stamp:
-                    self._context = _build_context(self._identity)
-                    self._stamp = stamp
+                fingerprint = tuple(_file_fingerprint(name) for name in self._credential.files)
+                if self._context is None or fingerprint != self._fingerprint:
+                    self._context = _build_context(self._credential)
+                    self._fingerprint = fingerprint
             except (OSError, ssl.SSLError) as error:
                 if self._context is None:
                     raise
@@ -115,21 +115,21 @@ class Credentials:
 
     async def _reload(self, *, rejected: bool) -> None:
         assert self._load is not None
-        self._loaded = self._now()
+        self._loaded_at = self._now()
         try:
-            self._identity = await self._load(rejected)
+            self._credential = await self._load(rejected)
         # Whatever a plugin or a file did wrong, the old credential is the best we have.
         except Exception as error:
             log.warning("credentials.reload_failed", error=str(error))
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ApiServerConfig:
     """One API server as one user sees it."""
 
     #: ``https://host:port`` with an optional path prefix, without a trailing slash.
     url: str
-    credentials: Credentials = field(default_factory=Credentials)
+    credentials: CredentialSource = field(default_factory=CredentialSource)
     #: The namespace of the kubeconfig context or of our own pod.
     namespace: str = "default"
     #: The name to verify the server's certificate against, where it is not the host of ``url``.
@@ -137,18 +137,18 @@ class Access:
     proxy: str | None = None
 
 
-def _stamp(name: str) -> tuple[str, int, int]:
+def _file_fingerprint(name: str) -> tuple[str, int, int]:
     status = os.stat(name)
     # The inode too: a mounted Secret is swapped by symlink and may keep its time stamp.
     return name, status.st_mtime_ns, status.st_ino
 
 
-def _build_context(identity: Identity) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=identity.ca_file)
-    if not identity.verify:
+def _build_context(credential: Credential) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=credential.ca_file)
+    if not credential.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if identity.cert_file:
-        context.load_cert_chain(identity.cert_file, identity.key_file)
+    if credential.cert_file:
+        context.load_cert_chain(credential.cert_file, credential.key_file)
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -2,7 +2,7 @@
 
 Only its ``config`` package is used, and only when a function here is called: importing it costs
 two thirds of a second. Tokens, exec plugins and certificate files are its business; keeping them
-fresh is :class:`~arranger.kube.client.credentials.Credentials`'.
+fresh is :class:`~arranger.kube.client.credentials.CredentialSource`'.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-class AuthError(Exception):
+class KubeconfigError(Exception):
     """No usable configuration was found; the message says what was looked for and why it failed."""
 
 
-async def load_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
+async def load_api_server_config(
+    kubeconfig: str | None = None, context: str | None = None
+) -> ApiServerConfig:
     """Access by the kubeconfig named, else by ``$KUBECONFIG``, the pod's service account, or
     ``~/.kube/config``, in this order.
 
@@ -34,7 +36,7 @@ async def load_access(kubeconfig: str | None = None, context: str | None = None)
     return await load_kubeconfig(named or str(Path.home() / ".kube" / "config"), context)
 
 
-async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> Access:
+async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
     """Access by the service account mounted into our pod.
 
     Raises:
@@ -43,8 +45,8 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> Access:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_incluster_config
 
-    async def load(_rejected: bool) -> Identity:
-        return _identity(configure())
+    async def load(_rejected: bool) -> Credential:
+        return _credential(configure())
 
     def configure() -> Any:
         configuration = Configuration()
@@ -58,32 +60,34 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> Access:
     try:
         configuration = configure()
     except (ConfigException, OSError) as error:
-        raise AuthError(f"in-cluster configuration: {error}") from error
+        raise KubeconfigError(f"in-cluster configuration: {error}") from error
     try:
         namespace = (folder / "namespace").read_text().strip()
     except OSError:
         namespace = "default"
-    return Access(configuration.host, Credentials(_identity(configuration), load), namespace)
+    return ApiServerConfig(
+        configuration.host, CredentialSource(_credential(configuration), load), namespace
+    )
 
 
-async def load_kubeconfig(path: str, context: str | None = None) -> Access:
+async def load_kubeconfig(path: str, context: str | None = None) -> ApiServerConfig:
     """Access by one kubeconfig, or several separated as in ``$KUBECONFIG``.
 
     Raises:
         AuthError: the file, the context or a plugin it names cannot be used.
     """
-    source = _Kubeconfig(path, context)
+    source = _KubeconfigSource(path, context)
     try:
         await source.open()
-    except AuthError:
+    except KubeconfigError:
         raise
     # A broken file shows itself as anything: YAML errors, KeyError, a plugin that is missing.
     except Exception as error:
-        raise AuthError(f"kubeconfig {path}: {error or type(error).__name__}") from error
+        raise KubeconfigError(f"kubeconfig {path}: {error or type(error).__name__}") from error
     configuration = source.configuration
-    return Access(
+    return ApiServerConfig(
         configuration.host.rstrip("/"),
-        Credentials(_identity(configuration), source.load),
+        CredentialSource(_credential(configuration), source.load),
         source.namespace,
         configuration.tls_server_name,
         configuration.proxy,
@@ -91,7 +95,7 @@ async def load_kubeconfig(path: str, context: str | None = None) -> Access:
 
 
 @dataclass(slots=True)
-class _Kubeconfig:
+class _KubeconfigSource:
     """A kubeconfig that can be read again."""
 
     path: str
@@ -105,7 +109,7 @@ class _Kubeconfig:
         from kubernetes_asyncio.config import load_kube_config
 
         if not _exists(self.path):
-            raise AuthError(f"kubeconfig {self.path}: no such file")
+            raise KubeconfigError(f"kubeconfig {self.path}: no such file")
         self.configuration = Configuration()
         self.loader = await load_kube_config(
             config_file=self.path,
@@ -114,7 +118,7 @@ class _Kubeconfig:
             persist_config=False,
         )
 
-    async def load(self, rejected: bool) -> Identity:
+    async def load(self, rejected: bool) -> Credential:
         """The identity; a plugin runs when its token expires, or was rejected and has no expiry."""
         # The loader has no public way to tell whether a plugin is in use.
         user = self.loader._user  # noqa: SLF001
@@ -122,7 +126,7 @@ class _Kubeconfig:
             await self.open()
         elif hasattr(self.loader, "exec_plugin_expiry"):
             await self.loader.load_and_set(self.configuration)
-        return _identity(self.configuration)
+        return _credential(self.configuration)
 
     @property
     def namespace(self) -> str:
@@ -135,9 +139,9 @@ def _exists(paths: str) -> bool:
     return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
 
 
-def _identity(configuration: Any) -> Identity:
+def _credential(configuration: Any) -> Credential:
     # Token files may end in a newline, which no header survives.
-    return Identity(
+    return Credential(
         authorization=(configuration.api_key.get("BearerToken") or "").strip(),
         ca_file=configuration.ssl_ca_cert,
         cert_file=configuration.cert_file,

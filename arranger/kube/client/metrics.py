@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Meter(Protocol):
+class MetricsRecorder(Protocol):
     """Counts and durations; the daemon maps them to Prometheus metrics."""
 
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+    def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add ``amount`` to the counter ``name``."""
         ...
 
@@ -16,19 +16,19 @@ class Meter(Protocol):
         """Record one duration."""
         ...
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def set_gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a level."""
         ...
 
 
-class SilentMeter:
+class NullMetricsRecorder:
     """Collects nothing."""
 
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+    def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Do nothing."""
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """Do nothing."""
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def set_gauge(self, name: str, value: float, **labels: str) -> None:
         """Do nothing."""

@@ -8,29 +8,29 @@ import aiohttp
 
 from arranger.api.extenders import Extender, ExtenderTls
 from arranger.kube.client.aiohttp_transport import USER_AGENT
-from arranger.kube.client.credentials import Credentials, Identity
+from arranger.kube.client.credentials import Credential, CredentialSource
 from arranger.kube.client.transport import RefusedConnectionError, TransportError
 
 #: Connections to one extender.
-PER_HOST: Final = 16
+MAX_CONNECTIONS_PER_EXTENDER: Final = 16
 
 
-class HttpExtenders:
+class HttpExtenderTransport:
     """Calls extenders; TLS files are read at the first call, and again when they have changed."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._trust: dict[ExtenderTls, Credentials] = {}
+        self._credentials: dict[ExtenderTls, CredentialSource] = {}
 
     async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
-        """See :class:`~arranger.kube.extenders.client.ExtenderPort`."""
+        """See :class:`~arranger.kube.extenders.client.ExtenderTransport`."""
         limits = aiohttp.ClientTimeout(total=extender.timeout, sock_connect=0.9 * extender.timeout)
         try:
-            async with self._open().post(
+            async with self._get_session().post(
                 f"{extender.url.rstrip('/')}/{verb}",
                 data=body,
                 timeout=limits,
-                **self._tls(extender.tls),
+                **self._tls_options(extender.tls),
             ) as response:
                 return response.status, await response.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -44,22 +44,24 @@ class HttpExtenders:
             await self._session.close()
             self._session = None
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _get_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=PER_HOST),
+                connector=aiohttp.TCPConnector(
+                    limit=0, limit_per_host=MAX_CONNECTIONS_PER_EXTENDER
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": USER_AGENT, "Content-Type": "application/json"},
             )
         return self._session
 
-    def _tls(self, tls: ExtenderTls | None) -> dict[str, Any]:
+    def _tls_options(self, tls: ExtenderTls | None) -> dict[str, Any]:
         if tls is None:
             return {}
-        trust = self._trust.get(tls)
-        if trust is None:
-            trust = self._trust[tls] = Credentials(
-                Identity(
+        credentials = self._credentials.get(tls)
+        if credentials is None:
+            credentials = self._credentials[tls] = CredentialSource(
+                Credential(
                     ca_file=tls.ca_file or None,
                     cert_file=tls.cert_file or None,
                     key_file=tls.key_file or None,
@@ -67,7 +69,7 @@ class HttpExtenders:
                 )
             )
         try:
-            options: dict[str, Any] = {"ssl": trust.ssl_context()}
+            options: dict[str, Any] = {"ssl": credentials.ssl_context()}
         except OSError as error:
             raise RefusedConnectionError(f"TLS set-up: {error}") from error
         if tls.server_name:

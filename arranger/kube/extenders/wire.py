@@ -15,13 +15,13 @@ import msgspec
 from arranger.api.effects import Bind, NodeVictims
 
 #: The extenders' best score, and ours: theirs are scaled (``MaxExtenderPriority``).
-SCALE: Final = 100 // 10
+SCORE_SCALE: Final = 100 // 10
 
 _encode = msgspec.json.Encoder().encode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
-class BadAnswerError(Exception):
+class ExtenderProtocolError(Exception):
     """The answer is not what the protocol says."""
 
 
@@ -38,7 +38,7 @@ class _NamedList(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class ExtenderFilterResult:
     """``ExtenderFilterResult``; None where it says nothing."""
 
     nodes: list[str] | None = None
@@ -51,7 +51,7 @@ class Filtered:
 # --- what we say ---------------------------------------------------------------------------
 
 
-def extender_args(
+def encode_extender_args(
     pod: bytes, *, nodes: Sequence[bytes] | None = None, node_names: Sequence[str] | None = None
 ) -> bytes:
     """``ExtenderArgs``, with the nodes whole or by name."""
@@ -61,19 +61,19 @@ def extender_args(
     return _encode({"Pod": msgspec.Raw(pod), "Nodes": listed, "NodeNames": node_names})
 
 
-def preemption_args(
+def encode_preemption_args(
     pod: bytes, victims: Mapping[str, NodeVictims], pods: Mapping[str, bytes] | None = None
 ) -> bytes:
     """``ExtenderPreemptionArgs``; with ``pods`` (by uid) the victims are sent whole."""
-    whole: dict[str, Any] | None = None
-    meta: dict[str, Any] | None = None
+    full_victims: dict[str, Any] | None = None
+    meta_victims: dict[str, Any] | None = None
     if pods is None:
-        meta = {
+        meta_victims = {
             node: {"Pods": [{"UID": uid} for uid in v.uids], "NumPDBViolations": v.violations}
             for node, v in victims.items()
         }
     else:
-        whole = {
+        full_victims = {
             node: {
                 "Pods": [msgspec.Raw(pods[uid]) for uid in v.uids],
                 "NumPDBViolations": v.violations,
@@ -81,11 +81,15 @@ def preemption_args(
             for node, v in victims.items()
         }
     return _encode(
-        {"Pod": msgspec.Raw(pod), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta}
+        {
+            "Pod": msgspec.Raw(pod),
+            "NodeNameToVictims": full_victims,
+            "NodeNameToMetaVictims": meta_victims,
+        }
     )
 
 
-def binding_args(bind: Bind) -> bytes:
+def encode_binding_args(bind: Bind) -> bytes:
     """``ExtenderBindingArgs``."""
     return _encode(
         {
@@ -100,56 +104,58 @@ def binding_args(bind: Bind) -> bytes:
 # --- what they answer ----------------------------------------------------------------------
 
 
-def filtered(body: bytes) -> Filtered:
+def decode_filter_result(body: bytes) -> ExtenderFilterResult:
     """Read an ``ExtenderFilterResult``; raises BadAnswerError."""
-    said = _read(body)
-    nodes = _get(said, "nodes", _NamedList | None)
-    return Filtered(
+    fields = _lowercase_fields(body)
+    nodes = _get(fields, "nodes", _NamedList | None)
+    return ExtenderFilterResult(
         nodes=None if nodes is None else [item.metadata.name for item in nodes.items or []],
-        node_names=_get(said, "nodenames", list[str] | None),
-        failed=_get(said, "failednodes", dict[str, str] | None) or {},
-        unresolvable=_get(said, "failedandunresolvablenodes", dict[str, str] | None) or {},
-        error=_get(said, "error", str | None) or "",
+        node_names=_get(fields, "nodenames", list[str] | None),
+        failed=_get(fields, "failednodes", dict[str, str] | None) or {},
+        unresolvable=_get(fields, "failedandunresolvablenodes", dict[str, str] | None) or {},
+        error=_get(fields, "error", str | None) or "",
     )
 
 
-def priorities(body: bytes) -> dict[str, int]:
+def decode_host_priorities(body: bytes) -> dict[str, int]:
     """Read a ``HostPriorityList``: node → score; raises BadAnswerError."""
     scores: dict[str, int] = {}
     for entry in _decode(body, list[msgspec.Raw] | None) or []:
-        said = _read(entry)
-        host = _get(said, "host", str, "")
-        scores[host] = scores.get(host, 0) + _get(said, "score", int, 0)
+        fields = _lowercase_fields(entry)
+        host = _get(fields, "host", str, "")
+        scores[host] = scores.get(host, 0) + _get(fields, "score", int, 0)
     return scores
 
 
-def victims(body: bytes) -> dict[str, NodeVictims]:
+def decode_preemption_result(body: bytes) -> dict[str, NodeVictims]:
     """Read an ``ExtenderPreemptionResult``; raises BadAnswerError."""
-    nodes = _get(_read(body), "nodenametometavictims", dict[str, msgspec.Raw] | None) or {}
+    nodes = (
+        _get(_lowercase_fields(body), "nodenametometavictims", dict[str, msgspec.Raw] | None) or {}
+    )
     found: dict[str, NodeVictims] = {}
     for node, raw in nodes.items():
-        said = _read(raw)
-        pods = _get(said, "pods", list[msgspec.Raw] | None) or []
-        uids = tuple(_get(_read(pod), "uid", str, "") for pod in pods)
-        found[node] = NodeVictims(uids, _get(said, "numpdbviolations", int, 0))
+        fields = _lowercase_fields(raw)
+        pods = _get(fields, "pods", list[msgspec.Raw] | None) or []
+        uids = tuple(_get(_lowercase_fields(pod), "uid", str, "") for pod in pods)
+        found[node] = NodeVictims(uids, _get(fields, "numpdbviolations", int, 0))
     return found
 
 
-def binding_error(body: bytes) -> str:
+def decode_binding_error(body: bytes) -> str:
     """Read an ``ExtenderBindingResult``: "" if it is bound; raises BadAnswerError."""
-    return str(_get(_read(body), "error", str | None) or "")
+    return str(_get(_lowercase_fields(body), "error", str | None) or "")
 
 
-def _read(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+def _lowercase_fields(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
     """The fields of an object, by their names in lower case."""
     try:
         return {name.lower(): value for name, value in (_fields.decode(raw) or {}).items()}
     except msgspec.DecodeError as error:
-        raise BadAnswerError(str(error)) from error
+        raise ExtenderProtocolError(str(error)) from error
 
 
-def _get(said: dict[str, msgspec.Raw], name: str, kind: Any, default: Any = None) -> Any:
-    raw = said.get(name)
+def _get(fields: dict[str, msgspec.Raw], name: str, kind: Any, default: Any = None) -> Any:
+    raw = fields.get(name)
     return default if raw is None else _decode(raw, kind)
 
 
@@ -157,4 +163,4 @@ def _decode(raw: bytes | msgspec.Raw, kind: Any) -> Any:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.DecodeError as error:
-        raise BadAnswerError(str(error)) from error
+        raise ExtenderProtocolError(str(error)) from error

@@ -39,14 +39,14 @@ class WatchEvent(msgspec.Struct, Generic[_T]):
     object: _T
 
 
-class Envelope(msgspec.Struct):
+class RawWatchEvent(msgspec.Struct):
     """One line of a watch whose object is decoded later, or not at all."""
 
     type: str = ""
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class BareMeta(msgspec.Struct, rename="camel"):
+class PartialMetadata(msgspec.Struct, rename="camel"):
     """The metadata of an object that cannot be decoded as a whole, or of a bookmark or list."""
 
     name: str = ""
@@ -56,10 +56,10 @@ class BareMeta(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class Bare(msgspec.Struct):
+class PartialObjectMetadata(msgspec.Struct):
     """Any object, seen only by its metadata."""
 
-    metadata: BareMeta = msgspec.field(default_factory=BareMeta)
+    metadata: PartialMetadata = msgspec.field(default_factory=PartialMetadata)
 
 
 class ListMeta(msgspec.Struct, rename="camel"):
@@ -79,23 +79,23 @@ class _Page(msgspec.Struct, Generic[_T]):
     items: list[_T] | None = None
 
 
-_envelope = msgspec.json.Decoder(Envelope)
-_bare = msgspec.json.Decoder(Bare)
+_raw_event = msgspec.json.Decoder(RawWatchEvent)
+_partial = msgspec.json.Decoder(PartialObjectMetadata)
 _raw_page = msgspec.json.Decoder(_RawPage)
 
 
-def decode_bare(raw: bytes | msgspec.Raw) -> BareMeta:
+def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
     """The metadata in ``raw``; empty where even that cannot be decoded."""
     try:
-        return _bare.decode(raw).metadata
+        return _partial.decode(raw).metadata
     except msgspec.DecodeError:
-        return BareMeta()
+        return PartialMetadata()
 
 
-class BadObject(msgspec.Struct):
+class UndecodableObject(msgspec.Struct):
     """An object that could not be decoded: who it is, as far as known, and why."""
 
-    meta: BareMeta
+    meta: PartialMetadata
     error: str
 
 
@@ -113,17 +113,17 @@ class Decoder(Generic[T]):
         )
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
-    def event(self, line: bytes) -> WatchEvent[T] | Envelope | BadObject:
+    def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
         """One line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
         try:
             event = self._event.decode(line)
         except msgspec.DecodeError as error:
-            return self._two_step(line, error)
+            return self._decode_leniently(line, error)
         if event.type in ("ERROR", "BOOKMARK"):
-            return _envelope.decode(line)
+            return _raw_event.decode(line)
         return event
 
-    def page(self, body: bytes) -> tuple[ListMeta, list[T], list[BadObject]]:
+    def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
         """One page of a list, and what of it could not be decoded.
 
         Raises:
@@ -137,19 +137,21 @@ class Decoder(Generic[T]):
             return page.metadata, page.items or [], []
         raw = _raw_page.decode(body)
         good: list[T] = []
-        bad: list[BadObject] = []
+        bad: list[UndecodableObject] = []
         for item in raw.items or []:
             try:
                 good.append(self._object.decode(item))
             except msgspec.DecodeError as error:
-                bad.append(BadObject(decode_bare(item), str(error)))
+                bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad
 
-    def _two_step(self, line: bytes, error: msgspec.DecodeError) -> Envelope | BadObject:
+    def _decode_leniently(
+        self, line: bytes, error: msgspec.DecodeError
+    ) -> RawWatchEvent | UndecodableObject:
         try:
-            envelope = _envelope.decode(line)
+            raw = _raw_event.decode(line)
         except msgspec.DecodeError:
-            return BadObject(BareMeta(), str(error))
-        if envelope.type in ("ERROR", "BOOKMARK"):
-            return envelope
-        return BadObject(decode_bare(envelope.object), str(error))
+            return UndecodableObject(PartialMetadata(), str(error))
+        if raw.type in ("ERROR", "BOOKMARK"):
+            return raw
+        return UndecodableObject(decode_metadata(raw.object), str(error))

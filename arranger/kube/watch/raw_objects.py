@@ -7,22 +7,22 @@ from typing import Final
 import msgspec
 
 from arranger.kube.watch.decoder import (
-    BadObject,
-    BareMeta,
     Decoder,
-    Envelope,
     ListMeta,
+    PartialMetadata,
+    RawWatchEvent,
+    UndecodableObject,
     WatchEvent,
-    decode_bare,
+    decode_metadata,
 )
 
-_envelope: Final = msgspec.json.Decoder(Envelope)
+_raw_event: Final = msgspec.json.Decoder(RawWatchEvent)
 
 
-class Whole(msgspec.Struct):
+class RawObject(msgspec.Struct):
     """An object's name and version, and all of it as JSON."""
 
-    metadata: BareMeta
+    metadata: PartialMetadata
     raw: bytes
 
 
@@ -34,29 +34,31 @@ class _Page(msgspec.Struct):
 _page: Final = msgspec.json.Decoder(_Page)
 
 
-class WholeDecoder(Decoder[Whole]):
+class RawObjectDecoder(Decoder[RawObject]):
     """Decodes nothing but names and versions."""
 
     def __init__(self) -> None:
-        super().__init__(Whole)
+        super().__init__(RawObject)
 
-    def event(self, line: bytes) -> WatchEvent[Whole] | Envelope | BadObject:
+    def decode_event(
+        self, line: bytes
+    ) -> WatchEvent[RawObject] | RawWatchEvent | UndecodableObject:
         """One line of a watch."""
         try:
-            envelope = _envelope.decode(line)
+            envelope = _raw_event.decode(line)
         except msgspec.DecodeError as error:
-            return BadObject(BareMeta(), str(error))
+            return UndecodableObject(PartialMetadata(), str(error))
         if envelope.type in ("ERROR", "BOOKMARK"):
             return envelope
-        return WatchEvent(envelope.type, _whole(envelope.object))
+        return WatchEvent(envelope.type, _raw_object(envelope.object))
 
-    def page(self, body: bytes) -> tuple[ListMeta, list[Whole], list[BadObject]]:
+    def decode_page(self, body: bytes) -> tuple[ListMeta, list[RawObject], list[UndecodableObject]]:
         """One page of a list; raises msgspec.DecodeError if it is none."""
         page = _page.decode(body)
-        return page.metadata, [_whole(item) for item in page.items or []], []
+        return page.metadata, [_raw_object(item) for item in page.items or []], []
 
 
-class WholeObjects:
+class RawObjectStore:
     """A reflector's sink that keeps every object whole, by name.
 
     Attributes:
@@ -74,19 +76,19 @@ class WholeObjects:
     def __contains__(self, name: object) -> bool:
         return name in self._objects
 
-    def replaced(self, objects: list[Whole], resource_version: str) -> None:
+    def replaced(self, objects: list[RawObject], resource_version: str) -> None:
         """The full state, after a list."""
         self._objects = {obj.metadata.name: obj.raw for obj in objects}
         self.synced = True
 
-    def applied(self, obj: Whole) -> None:
+    def applied(self, obj: RawObject) -> None:
         """One object was added or edited."""
         self._objects[obj.metadata.name] = obj.raw
 
-    def deleted(self, obj: Whole) -> None:
+    def deleted(self, obj: RawObject) -> None:
         """One object was deleted."""
         self._objects.pop(obj.metadata.name, None)
 
 
-def _whole(raw: msgspec.Raw) -> Whole:
-    return Whole(decode_bare(raw), bytes(raw))
+def _raw_object(raw: msgspec.Raw) -> RawObject:
+    return RawObject(decode_metadata(raw), bytes(raw))

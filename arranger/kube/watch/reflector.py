@@ -18,35 +18,35 @@ import msgspec
 import structlog
 
 from arranger.kube.client.backoff import Backoff
-from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import Status, parse_status, retry_after
 from arranger.kube.client.transport import Response, Transport, TransportError
 from arranger.kube.watch.decoder import (
     INITIAL_EVENTS_END,
-    BadObject,
     Decoder,
-    Envelope,
+    RawWatchEvent,
     T,
-    decode_bare,
+    UndecodableObject,
+    decode_metadata,
 )
 
 log = structlog.get_logger(__name__)
 
-PAGE: Final = 500
+PAGE_SIZE: Final = 500
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
-INACTIVITY: Final = 70.0
+INACTIVITY_TIMEOUT: Final = 70.0
 #: Streams in a row without a line after which our version is doubted: a kube-apiserver restored
 #: from a backup is asked for a future it never tells us about, and keeps back bookmarks too.
-SILENCES: Final = 2
+MAX_SILENT_STREAMS: Final = 2
 #: Seconds of silence in which the initial events of a WatchList must get on.
-INITIAL_SILENCE: Final = 30.0
+INITIAL_EVENTS_TIMEOUT: Final = 30.0
 #: A stream shorter than this without an event is a failure, whatever its status said.
-SHORT_WATCH: Final = 1.0
-ABSENT_RETRY: Final = 30.0
+MIN_WATCH_SECONDS: Final = 1.0
+NOT_SERVED_RETRY: Final = 30.0
 #: Errors in a row within the stream after which our place in it is given up.
-STUCK: Final = 3
+MAX_STREAM_ERRORS: Final = 3
 #: Lines handled before other tasks get their turn (about 10 µs each).
-BURST: Final = 200
+LINES_PER_YIELD: Final = 200
 
 
 class Sink(Protocol[T]):
@@ -69,15 +69,15 @@ class _ExpiredError(Exception):
     """Our version is of no use to the server: fetch the full state."""
 
 
-class _UnsupportedError(Exception):
+class _WatchListUnsupportedError(Exception):
     """The server does not know WatchList, or ignores it."""
 
 
-class _AbsentError(Exception):
+class _NotServedError(Exception):
     """The server does not serve the resource."""
 
 
-class _UnwellError(Exception):
+class _ServerUnavailableError(Exception):
     """The server answered with an error, or not at all: back off."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
@@ -108,7 +108,7 @@ class Reflector(Generic[T]):
         *,
         rng: random.Random,
         query: Mapping[str, str] | None = None,
-        meter: Meter | None = None,
+        metrics: MetricsRecorder | None = None,
     ) -> None:
         self._transport = transport
         self._path = path
@@ -116,10 +116,10 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._rng = rng
         self._query = dict(query or {})
-        self._meter = meter or SilentMeter()
+        self._metrics = metrics or NullMetricsRecorder()
         self._backoff = Backoff(rng)
-        self._silences = 0
-        self._streaming = True
+        self._silent_streams = 0
+        self._use_watch_list = True
         #: The version of each living object: an older event is a replay and is dropped.
         self._versions: dict[str, str] = {}
         #: Where to resume; empty when the full state has to be fetched.
@@ -127,43 +127,43 @@ class Reflector(Generic[T]):
         #: Set once the sink has been given a full state (or told that there is none).
         self.synced = asyncio.Event()
         #: Whether the server does not serve this resource (its CRD is not installed).
-        self.absent = False
+        self.not_served = False
         #: Why the last attempt failed; empty while all is well.
-        self.trouble = ""
+        self.last_error = ""
 
     async def run(self) -> None:
         """Reflect until cancelled; raises only what the sink raises."""
         while True:
             try:
-                await self._once()
+                await self._list_or_watch()
             except _ExpiredError as reason:
                 self.resource_version = ""
-                self._restart("expired", str(reason))
+                self._record_restart("expired", str(reason))
                 # At once the first time, and then ever more slowly: relisting is dear.
-                delay = self._backoff.next() if self._backoff.failures else 0.0
+                delay = self._backoff.next_delay() if self._backoff.failures else 0.0
                 self._backoff.failures += not self._backoff.failures
-            except _UnsupportedError as reason:
-                self._streaming = False
-                self._restart("no_watch_list", str(reason))
+            except _WatchListUnsupportedError as reason:
+                self._use_watch_list = False
+                self._record_restart("no_watch_list", str(reason))
                 delay = 0.0
-            except _AbsentError:
-                self._report_absent()
-                delay = ABSENT_RETRY
-            except _UnwellError as error:
-                self._restart("error", str(error))
-                delay = max(error.wait, self._backoff.next())
+            except _NotServedError:
+                self._report_not_served()
+                delay = NOT_SERVED_RETRY
+            except _ServerUnavailableError as error:
+                self._record_restart("error", str(error))
+                delay = max(error.wait, self._backoff.next_delay())
             except TransportError as error:
-                self._restart("connection", str(error))
-                delay = self._backoff.next()
+                self._record_restart("connection", str(error))
+                delay = self._backoff.next_delay()
             else:
                 delay = 0.0
             await asyncio.sleep(delay)
 
-    async def _once(self) -> None:
+    async def _list_or_watch(self) -> None:
         """One list, or one watch from start to end."""
         if self.resource_version:
             await self._watch(initial=False)
-        elif self._streaming:
+        elif self._use_watch_list:
             await self._watch(initial=True)
         else:
             await self._list()
@@ -171,7 +171,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Fetch the full state page by page, consistently (never from a stale cache)."""
         objects: list[T] = []
-        query = {**self._query, "limit": str(PAGE)}
+        query = {**self._query, "limit": str(PAGE_SIZE)}
         while True:
             answer = await self._transport.request("GET", self._path, query=query, timeout=60.0)
             if answer.status == 410 and "continue" in query:
@@ -180,14 +180,14 @@ class Reflector(Generic[T]):
                 query = dict(self._query)
                 continue
             if answer.status != 200:
-                raise self._failure(answer)
+                raise self._response_error(answer)
             try:
-                meta, good, bad = self._decoder.page(answer.body)
+                meta, good, bad = self._decoder.decode_page(answer.body)
             except msgspec.DecodeError as error:
-                raise _UnwellError(f"not a list: {error}") from error
+                raise _ServerUnavailableError(f"not a list: {error}") from error
             if not meta.resource_version:
-                raise _UnwellError("not a list: it has no resourceVersion")
-            self._complain(bad)
+                raise _ServerUnavailableError("not a list: it has no resourceVersion")
+            self._report_undecodable(bad)
             objects += good
             if not meta.continue_:
                 break
@@ -208,61 +208,71 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0
-        stream_manager = self._transport.stream(self._path, query=query, inactivity=INACTIVITY)
+        stream_manager = self._transport.stream(
+            self._path, query=query, inactivity=INACTIVITY_TIMEOUT
+        )
         async with stream_manager as stream:
             if stream.status != 200:
                 answer = Response(stream.status, await stream.body(), stream.headers)
                 if initial and stream.status in (400, 422):
-                    raise _UnsupportedError(parse_status(answer.body, answer.status).message)
-                raise self._failure(answer)
-            self.trouble = ""
+                    raise _WatchListUnsupportedError(
+                        parse_status(answer.body, answer.status).message
+                    )
+                raise self._response_error(answer)
+            self.last_error = ""
             async with aclosing(stream.lines()) as lines:  # type: ignore[type-var]
                 try:
                     if initial:
-                        started = await self._initial_events(lines)
+                        started = await self._read_initial_events(lines)
                     async for line in lines:
-                        self._take(line)
+                        self._handle_line(line)
                         # Not before: an ERROR is no sign of health.
                         seen += 1
-                        if seen % BURST == 0:
-                            self._meter.count("watch_events", BURST, resource=self._path)
+                        if seen % LINES_PER_YIELD == 0:
+                            self._metrics.increment(
+                                "watch_events", LINES_PER_YIELD, resource=self._path
+                            )
                             await asyncio.sleep(0)
                 except TransportError as error:
-                    if not seen and loop.time() - started >= 0.9 * INACTIVITY:
-                        self._silences += 1
-                        if self._silences >= SILENCES:
+                    if not seen and loop.time() - started >= 0.9 * INACTIVITY_TIMEOUT:
+                        self._silent_streams += 1
+                        if self._silent_streams >= MAX_SILENT_STREAMS:
                             raise _ExpiredError("not even bookmarks come") from error
                     raise
                 finally:
                     if seen:
-                        self._silences = 0
-                    self._meter.count("watch_events", seen % BURST, resource=self._path)
-                    if seen or loop.time() - started >= SHORT_WATCH:
+                        self._silent_streams = 0
+                    self._metrics.increment(
+                        "watch_events", seen % LINES_PER_YIELD, resource=self._path
+                    )
+                    if seen or loop.time() - started >= MIN_WATCH_SECONDS:
                         self._backoff.reset()
-        if not seen and loop.time() - started < SHORT_WATCH:
-            raise _UnwellError("the watch ended at once")
+        if not seen and loop.time() - started < MIN_WATCH_SECONDS:
+            raise _ServerUnavailableError("the watch ended at once")
 
-    async def _initial_events(self, lines: Any) -> float:
+    async def _read_initial_events(self, lines: Any) -> float:
         """Collect the full state until its bookmark; gives the time at which it was complete."""
         found: dict[str, T] = {}
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(INITIAL_SILENCE) as patience:
+            async with asyncio.timeout(INITIAL_EVENTS_TIMEOUT) as timeout:
                 count = 0
                 async for line in lines:
-                    event = self._decoder.event(line)
+                    event = self._decoder.decode_event(line)
                     count += 1
-                    if count % BURST == 0:
-                        patience.reschedule(loop.time() + INITIAL_SILENCE)
+                    if count % LINES_PER_YIELD == 0:
+                        timeout.reschedule(loop.time() + INITIAL_EVENTS_TIMEOUT)
                         await asyncio.sleep(0)
-                    if isinstance(event, BadObject):
-                        self._complain([event])
-                    elif isinstance(event, Envelope):
+                    if isinstance(event, UndecodableObject):
+                        self._report_undecodable([event])
+                    elif isinstance(event, RawWatchEvent):
                         if event.type == "ERROR":
-                            raise self._stream_error(event)
-                        meta = decode_bare(event.object)
+                            raise self._event_error(event)
+                        meta = decode_metadata(event.object)
                         if meta.annotations.get(INITIAL_EVENTS_END) != "true":
-                            raise _UnsupportedError("a bookmark came before the initial events")
+                            raise _WatchListUnsupportedError(
+                                "a bookmark came before the initial events"
+                            )
                         self._replace(list(found.values()), meta.resource_version)
                         return loop.time()
                     elif event.type == "DELETED":
@@ -270,68 +280,68 @@ class Reflector(Generic[T]):
                     else:
                         found[event.object.metadata.uid] = event.object
         except TimeoutError:
-            raise _UnsupportedError("the initial events do not end") from None
+            raise _WatchListUnsupportedError("the initial events do not end") from None
         raise TransportError("the watch ended within the initial events")
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         """Pass one event on to the sink."""
-        event = self._decoder.event(line)
-        if isinstance(event, BadObject):
-            self._complain([event])
-            self._advance(event.meta.resource_version)
+        event = self._decoder.decode_event(line)
+        if isinstance(event, UndecodableObject):
+            self._report_undecodable([event])
+            self._advance_version(event.meta.resource_version)
             return
-        if isinstance(event, Envelope):
+        if isinstance(event, RawWatchEvent):
             if event.type == "ERROR":
-                raise self._stream_error(event)
-            self._advance(decode_bare(event.object).resource_version)
+                raise self._event_error(event)
+            self._advance_version(decode_metadata(event.object).resource_version)
             return
         obj = event.object
         meta = obj.metadata
         version = meta.resource_version
         known = self._versions.get(meta.uid)
-        if known is not None and not newer(version, known):
-            self._meter.count("watch_stale_events", 1, resource=self._path)
+        if known is not None and not is_newer(version, known):
+            self._metrics.increment("watch_stale_events", 1, resource=self._path)
             return
         if event.type == "DELETED":
-            self._advance(version)
+            self._advance_version(version)
             if known is not None:
                 del self._versions[meta.uid]
                 self._sink.deleted(obj)
         elif event.type in ("ADDED", "MODIFIED"):
-            self._advance(version)
+            self._advance_version(version)
             self._versions[meta.uid] = version
             self._sink.applied(obj)
 
     def _replace(self, objects: list[T], version: str) -> None:
-        self.absent = False
-        self.trouble = ""
+        self.not_served = False
+        self.last_error = ""
         self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
         self.resource_version = version
         self._sink.replaced(objects, version)
         self.synced.set()
 
-    def _advance(self, version: str) -> None:
-        if version and (not self.resource_version or newer(version, self.resource_version)):
+    def _advance_version(self, version: str) -> None:
+        if version and (not self.resource_version or is_newer(version, self.resource_version)):
             self.resource_version = version
 
-    def _report_absent(self) -> None:
-        self.trouble = "not served"
+    def _report_not_served(self) -> None:
+        self.last_error = "not served"
         self.resource_version = ""
-        if not self.absent:
-            self.absent = True
+        if not self.not_served:
+            self.not_served = True
             self._versions = {}
             log.info("reflector.absent", resource=self._path)
             self._sink.replaced([], "")
             self.synced.set()
 
-    def _restart(self, why: str, detail: str) -> None:
-        self.trouble = detail or why
-        self._meter.count("watch_restarts", 1, resource=self._path, why=why)
+    def _record_restart(self, why: str, detail: str) -> None:
+        self.last_error = detail or why
+        self._metrics.increment("watch_restarts", 1, resource=self._path, why=why)
         log.info("reflector.restart", resource=self._path, why=why, detail=detail)
 
-    def _complain(self, bad: Iterable[BadObject]) -> None:
+    def _report_undecodable(self, bad: Iterable[UndecodableObject]) -> None:
         for item in bad:
-            self._meter.count("watch_bad_objects", 1, resource=self._path)
+            self._metrics.increment("watch_bad_objects", 1, resource=self._path)
             log.warning(
                 "reflector.bad_object",
                 resource=self._path,
@@ -340,33 +350,35 @@ class Reflector(Generic[T]):
                 error=item.error,
             )
 
-    def _failure(self, answer: Response) -> Exception:
+    def _response_error(self, answer: Response) -> Exception:
         if answer.status == 404:
-            return _AbsentError()
-        error = self._judge(parse_status(answer.body, answer.status))
-        if isinstance(error, _UnwellError):
+            return _NotServedError()
+        error = self._classify(parse_status(answer.body, answer.status))
+        if isinstance(error, _ServerUnavailableError):
             error.wait = retry_after(answer)
         return error
 
-    def _stream_error(self, event: Envelope) -> Exception:
-        error = self._judge(parse_status(event.object))
-        if self._backoff.failures >= STUCK:
+    def _event_error(self, event: RawWatchEvent) -> Exception:
+        error = self._classify(parse_status(event.object))
+        if self._backoff.failures >= MAX_STREAM_ERRORS:
             return _ExpiredError(f"again and again: {error}")
         return error
 
-    def _judge(self, status: Status) -> Exception:
+    def _classify(self, status: Status) -> Exception:
         detail = f"{status.code} {status.reason} {status.message}".strip()
         if status.expired or status.too_large_version:
             return _ExpiredError(detail)
-        return _UnwellError(detail, status.details.retry_after_seconds if status.details else 0.0)
+        return _ServerUnavailableError(
+            detail, status.details.retry_after_seconds if status.details else 0.0
+        )
 
 
-def newer(version: str, than: str) -> bool:
+def is_newer(version: str, other: str) -> bool:
     """Whether one resourceVersion is later than another of the same resource.
 
     Since 1.35 apimachinery defines the order of decimal versions (by length, then by digits). Any
     other form is opaque, and what cannot be told stale counts as new.
     """
-    if version.isdecimal() and than.isdecimal():
-        return (len(version), version) > (len(than), than)
-    return version != than
+    if version.isdecimal() and other.isdecimal():
+        return (len(version), version) > (len(other), other)
+    return version != other

@@ -15,8 +15,8 @@ import msgspec
 from arranger.api.effects import Applied, Bind, Outcome, Refused
 from arranger.kube.client.status import Status, parse_status, retry_after
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
-from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.writes.call_queue import Urgency
+from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
+from arranger.kube.writes.call_queue import CallPriority
 
 
 class _Meta(msgspec.Struct, omit_defaults=True):
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 _pod = msgspec.json.Decoder(_Pod)
 
 
-class BindJob(Job):
+class BindCall(ApiCall):
     """A :class:`~arranger.api.effects.Bind` until it is Applied or Refused.
 
     Refused reasons of our own: ``NotLeader``, ``Unreachable`` (no connection until the deadline),
@@ -60,11 +60,11 @@ class BindJob(Job):
     the server's reason.
     """
 
-    kind = "bind"
-    urgency = Urgency.BINDING
+    call_type = "bind"
+    priority = CallPriority.BINDING
 
-    def __init__(self, bind: Bind, done: Done, rng: random.Random) -> None:
-        super().__init__(done, rng)
+    def __init__(self, bind: Bind, on_outcome: OutcomeCallback, rng: random.Random) -> None:
+        super().__init__(on_outcome, rng)
         self._uid = bind.pod.uid
         self._node = bind.node
         self._pod_path = f"/api/v1/namespaces/{bind.pod.namespace}/pods/{bind.pod.name}"
@@ -75,52 +75,52 @@ class BindJob(Job):
             )
         )
 
-    async def attempt(self, wire: Wire) -> Outcome | Again:
+    async def execute(self, context: CallContext) -> Outcome | Retry:
         """Post the Binding once."""
         try:
-            answer = await wire.write("POST", self._pod_path + "/binding", self._body)
+            answer = await context.write("POST", self._pod_path + "/binding", self._body)
         except NotLeaderError:
-            if not self.doubtful:
+            if not self.ambiguous:
                 return Refused(0, "NotLeader")
             # Reading is no write: somebody may have settled it meanwhile.
-            return await self._look(wire, None)
+            return await self._read_outcome(context, None)
         except RefusedConnectionError as error:
-            return self.again(wire.now(), Refused(0, "Unreachable", str(error)))
+            return self.retry(context.now(), Refused(0, "Unreachable", str(error)))
         except TransportError as error:
-            return self.doubt(str(error))
-        return await self._judge(answer, wire)
+            return self.mark_ambiguous(str(error))
+        return await self._classify(answer, context)
 
-    async def _judge(self, answer: Response, wire: Wire) -> Outcome | Again:
+    async def _classify(self, answer: Response, context: CallContext) -> Outcome | Retry:
         if 200 <= answer.status < 300:
             return Applied()
         status = parse_status(answer.body, answer.status)
         if answer.status == 409:
-            return await self._look(wire, status)
+            return await self._read_outcome(context, status)
         refusal = Refused(answer.status, status.reason, status.message)
         if answer.status >= 500:
-            return self.doubt(f"{answer.status} {status.message}".rstrip())
+            return self.mark_ambiguous(f"{answer.status} {status.message}".rstrip())
         if answer.status in (401, 429):
-            return self.again(wire.now(), refusal, at_least=retry_after(answer))
-        if answer.status == 404 or not self.doubtful:
+            return self.retry(context.now(), refusal, at_least=retry_after(answer))
+        if answer.status == 404 or not self.ambiguous:
             return refusal
         # Say our rights were taken away: that tells nothing about the write that was lost before.
-        return self.again(wire.now(), refusal)
+        return self.retry(context.now(), refusal)
 
-    async def _look(self, wire: Wire, conflict: Status | None) -> Outcome | Again:
+    async def _read_outcome(self, context: CallContext, conflict: Status | None) -> Outcome | Retry:
         """Read the pod to learn what a 409 meant, or (``None``) whether doubt can be settled."""
         try:
-            answer = await wire.read(self._pod_path)
+            answer = await context.read(self._pod_path)
         except TransportError as error:
-            return self.doubt(str(error))
+            return self.mark_ambiguous(str(error))
         if answer.status == 404:
             status = parse_status(answer.body, 404)
             return Refused(404, status.reason or "NotFound", status.message)
         if answer.status != 200:
-            return self.doubt(f"reading the pod after a conflict: {answer.status}")
+            return self.mark_ambiguous(f"reading the pod after a conflict: {answer.status}")
         try:
             pod = _pod.decode(answer.body)
         except msgspec.DecodeError as error:
-            return self.doubt(f"reading the pod after a conflict: {error}")
+            return self.mark_ambiguous(f"reading the pod after a conflict: {error}")
         if pod.metadata.uid != self._uid:
             return Refused(409, "Replaced", f"the pod is now {pod.metadata.uid}")
         if pod.spec.node_name == self._node:
@@ -128,11 +128,11 @@ class BindJob(Job):
         if pod.spec.node_name:
             return Refused(409, "AlreadyBound", f"the pod is bound to {pod.spec.node_name}")
         if conflict is None:
-            return self.doubt("NotLeader")
+            return self.mark_ambiguous("NotLeader")
         return Refused(409, conflict.reason or "Conflict", conflict.message)
 
 
-def pod_node(pod: bytes) -> str:
+def bound_node(pod: bytes) -> str:
     """The node that a pod (JSON) is bound to; "" if it is not, or cannot be read."""
     try:
         return _pod.decode(pod).spec.node_name

@@ -16,17 +16,17 @@ from arranger.kube.client.transport import (
     Transport,
     TransportError,
 )
-from arranger.kube.writes.call_queue import Urgency
-from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
+from arranger.kube.writes.call_queue import CallPriority
+from arranger.kube.writes.concurrency_limiter import AimdLimiter
 
 #: Called with each outcome: at most once with Ambiguous, and then with the final one.
-Done = Callable[[Outcome], None]
+OutcomeCallback = Callable[[Outcome], None]
 
 #: Seconds for one attempt: lease duration minus renew deadline, so that a write sent just before
 #: our leadership became doubtful has ended before somebody else may lead.
 ATTEMPT_TIMEOUT: Final = 5.0
 #: Seconds after the first attempt at which a write that is known not to have happened is given up.
-DEADLINE: Final = 30.0
+RETRY_DEADLINE: Final = 30.0
 
 
 class NotLeaderError(Exception):
@@ -34,13 +34,13 @@ class NotLeaderError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """No final answer yet: try once more after ``delay`` seconds."""
 
     delay: float
 
 
-class Wire:
+class CallContext:
     """The transport as jobs use it: leader check before each write, feedback to the limit."""
 
     def __init__(
@@ -48,13 +48,13 @@ class Wire:
         transport: Transport,
         *,
         may_write: Callable[[], bool],
-        limit: AdaptiveLimit,
+        limiter: AimdLimiter,
         now: Callable[[], float],
         in_flight: Callable[[], int],
     ) -> None:
         self._transport = transport
         self._may_write = may_write
-        self._limit = limit
+        self._limiter = limiter
         self._in_flight = in_flight
         self.now = now
 
@@ -95,48 +95,48 @@ class Wire:
         except RefusedConnectionError:
             raise
         except TransportError:
-            self._limit.congested(self.now())
+            self._limiter.on_congestion(self.now())
             raise
         if answer.status == 429 or answer.status >= 500:
-            self._limit.congested(self.now())
+            self._limiter.on_congestion(self.now())
         else:
-            self._limit.succeeded(self._in_flight())
+            self._limiter.on_success(self._in_flight())
         return answer
 
 
-class Job(ABC):
+class ApiCall(ABC):
     """One effect on its way; :meth:`attempt` is called until it gives an outcome."""
 
     #: The metric label.
-    kind: str
-    urgency: Urgency = Urgency.REST
+    call_type: str
+    priority: CallPriority = CallPriority.NORMAL
 
-    def __init__(self, done: Done, rng: random.Random) -> None:
-        self.done = done
-        self.doubtful = False
-        self.submitted = 0.0
+    def __init__(self, on_outcome: OutcomeCallback, rng: random.Random) -> None:
+        self.on_outcome = on_outcome
+        self.ambiguous = False
+        self.submitted_at = 0.0
         self._deadline: float | None = None
         self._backoff = Backoff(rng, first=0.25, limit=10.0)
 
     @abstractmethod
-    async def attempt(self, wire: Wire) -> Outcome | Again:
+    async def execute(self, context: CallContext) -> Outcome | Retry:
         """Try once; never raises TransportError."""
 
-    def doubt(self, reason: str) -> Again:
+    def mark_ambiguous(self, reason: str) -> Retry:
         """The server may have done it: say so once, and try again."""
-        if not self.doubtful:
-            self.doubtful = True
-            self.done(Ambiguous(reason))
-        return Again(self._backoff.next())
+        if not self.ambiguous:
+            self.ambiguous = True
+            self.on_outcome(Ambiguous(reason))
+        return Retry(self._backoff.next_delay())
 
-    def again(self, now: float, refusal: Outcome, *, at_least: float = 0.0) -> Outcome | Again:
+    def retry(self, now: float, refusal: Outcome, *, at_least: float = 0.0) -> Outcome | Retry:
         """It was not done: try again until the deadline, then end with ``refusal``.
 
         A doubtful job has no deadline: what an earlier attempt did is still unknown.
         """
         if self._deadline is None:
-            self._deadline = now + DEADLINE
-        delay = max(at_least, self._backoff.next())
-        if not self.doubtful and now + delay > self._deadline:
+            self._deadline = now + RETRY_DEADLINE
+        delay = max(at_least, self._backoff.next_delay())
+        if not self.ambiguous and now + delay > self._deadline:
             return refusal
-        return Again(delay)
+        return Retry(delay)

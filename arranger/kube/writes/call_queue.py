@@ -7,13 +7,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from arranger.kube.writes.call import Job
+    from arranger.kube.writes.call import ApiCall
 
 #: While the more urgent wait, one in so many still goes to the others in turn.
-OTHERS_SHARE: Final = 8
+LOWER_PRIORITY_SHARE: Final = 8
 
 
-class Urgency(IntEnum):
+class CallPriority(IntEnum):
     """How soon a write is sent, the smallest first.
 
     A pod that gets its node at once need not be told first that it waits: the longer such a patch
@@ -22,42 +22,42 @@ class Urgency(IntEnum):
 
     BINDING = 0
     #: Evictions, and what is written of volumes and claims before a binding.
-    NEEDED = 1
-    REST = 2
+    BLOCKING = 1
+    NORMAL = 2
 
 
-class Lines:
+class CallQueue:
     """Jobs that wait to be sent, in the order they came among those of one urgency."""
 
     def __init__(self) -> None:
-        self._lines: tuple[deque[Job], ...] = tuple(deque() for _ in Urgency)
-        self._turn = 0
+        self._queues: tuple[deque[ApiCall], ...] = tuple(deque() for _ in CallPriority)
+        self._pops = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._lines))
+        return sum(map(len, self._queues))
 
-    def join(self, job: Job) -> None:
+    def push(self, call: ApiCall) -> None:
         """Queue up behind the others."""
-        self._lines[job.urgency].append(job)
+        self._queues[call.priority].append(call)
 
-    def join_in_front(self, job: Job) -> None:
+    def push_front(self, call: ApiCall) -> None:
         """Go before the others: it has waited already, and others may depend on it."""
-        self._lines[job.urgency].appendleft(job)
+        self._queues[call.priority].appendleft(call)
 
-    def next(self) -> Job | None:
+    def pop(self) -> ApiCall | None:
         """Take the job that is to be sent now, if there is any."""
-        waiting = [line for line in self._lines if line]
+        waiting = [line for line in self._queues if line]
         if not waiting:
             return None
-        self._turn += 1
-        turn, is_theirs = divmod(self._turn, OTHERS_SHARE)
-        if len(waiting) > 1 and not is_theirs:
+        self._pops += 1
+        turn, remainder = divmod(self._pops, LOWER_PRIORITY_SHARE)
+        if len(waiting) > 1 and not remainder:
             return waiting[1 + turn % (len(waiting) - 1)].popleft()
         return waiting[0].popleft()
 
-    def clear(self) -> list[Job]:
+    def take_all(self) -> list[ApiCall]:
         """Take all."""
-        jobs = [job for line in self._lines for job in line]
-        for line in self._lines:
+        calls = [job for line in self._queues for job in line]
+        for line in self._queues:
             line.clear()
-        return jobs
+        return calls

@@ -26,26 +26,26 @@ from arranger.api.effects import (
     ReserveClaim,
     Write,
 )
-from arranger.kube.client.metrics import Meter, SilentMeter
+from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
-from arranger.kube.writes.binding import BindJob
-from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.writes.call_queue import Lines
-from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
-from arranger.kube.writes.pods import MERGE_PATCH, IdempotentJob, PodWrites, Step
-from arranger.kube.writes.resource_claims import ClaimJob
+from arranger.kube.writes.binding import BindCall
+from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
+from arranger.kube.writes.call_queue import CallQueue
+from arranger.kube.writes.concurrency_limiter import AimdLimiter
+from arranger.kube.writes.pods import MERGE_PATCH, CallStep, IdempotentCall, PodCallFactory
+from arranger.kube.writes.resource_claims import ResourceClaimCall
 
 #: Seconds; more than the resolution of any event loop's clock.
 TICK: Final = 1e-6
 
 
-def ignore(outcome: Outcome) -> None:
+def ignore_outcome(outcome: Outcome) -> None:
     """For effects whose outcome nobody needs."""
 
 
-class Writer:
+class ApiDispatcher:
     """Carries effects to the API server.
 
     Args:
@@ -68,86 +68,91 @@ class Writer:
         may_write: Callable[[], bool],
         host: str,
         rng: random.Random,
-        wall: Callable[[], datetime] = utc_now,
-        meter: Meter | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        metrics: MetricsRecorder | None = None,
     ) -> None:
-        self._meter = meter or SilentMeter()
+        self._metrics = metrics or NullMetricsRecorder()
         self._rng = rng
-        self._limit = AdaptiveLimit()
-        self._pod_writes = PodWrites(rng=rng, wall=wall)
-        self._events = EventRecorder(host, rng=rng, wall=wall, meter=self._meter)
-        self._wire = Wire(
+        self._limiter = AimdLimiter()
+        self._pod_calls = PodCallFactory(rng=rng, clock=clock)
+        self._recorder = EventRecorder(host, rng=rng, clock=clock, metrics=self._metrics)
+        self._context = CallContext(
             transport,
             may_write=may_write,
-            limit=self._limit,
+            limiter=self._limiter,
             now=self._now,
             in_flight=lambda: self._in_flight,
         )
-        self._lines = Lines()
+        self._queue = CallQueue()
         self._in_flight = 0
         self._events_in_flight = 0
         #: Jobs between two attempts, with the timer that brings them back.
-        self._waiting: dict[Job, asyncio.TimerHandle] = {}
-        self._idle: list[asyncio.Future[Job | EventWrite]] = []
+        self._backing_off: dict[ApiCall, asyncio.TimerHandle] = {}
+        self._idle_workers: list[asyncio.Future[ApiCall | EventWrite]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._events_timer: asyncio.TimerHandle | None = None
-        self._settled = asyncio.Event()
+        self._work_done = asyncio.Event()
         self._stop = asyncio.Event()
-        self._refusing = False
+        self._draining = False
 
     async def run(self) -> None:
         """Work until :meth:`close`; raises what a ``done`` callback raises."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._dispatch()
+            self._start_work()
             await self._stop.wait()
             for worker in self._workers:
                 worker.cancel()
         self._group = None
 
-    def submit(self, effect: Write, done: Done = ignore) -> None:
-        """Queue ``effect``; ``done`` is called from the event loop, never for an Event."""
+    def submit(self, effect: Write, on_outcome: OutcomeCallback = ignore_outcome) -> None:
+        """Queue ``effect``; ``on_outcome`` is called from the event loop, never for an Event."""
         match effect:
             case PublishEvent():
-                if not self._refusing:
-                    self._events.record(effect, self._now())
-                    self._dispatch()
+                if not self._draining:
+                    self._recorder.record(effect, self._now())
+                    self._start_work()
             case Bind():
-                self._pod_writes.binding(effect.pod)
-                self._enqueue(BindJob(effect, done, self._rng))
+                self._pod_calls.on_binding(effect.pod)
+                self._enqueue(BindCall(effect, on_outcome, self._rng))
             case PatchPodStatus():
-                job = self._pod_writes.patch_status(effect, done)
-                if job is not None:
-                    self._enqueue(job)
+                call = self._pod_calls.patch_status(effect, on_outcome)
+                if call is not None:
+                    self._enqueue(call)
             case DeletePod():
-                self._enqueue(self._pod_writes.delete(effect, done))
+                self._enqueue(self._pod_calls.delete(effect, on_outcome))
             case AnnotatePod():
-                self._enqueue(self._pod_writes.annotate(effect, done))
+                self._enqueue(self._pod_calls.annotate(effect, on_outcome))
             case PatchObject():
-                self._enqueue(self._pod_writes.patch_object(effect, done))
+                self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
             case ReserveClaim() | ReleaseClaim():
-                self._enqueue(ClaimJob(effect, done, self._rng))
+                self._enqueue(ResourceClaimCall(effect, on_outcome, self._rng))
             case _:
                 assert_never(effect)
 
     def patch(
-        self, path: str, body: bytes, done: Done = ignore, *, content_type: str = MERGE_PATCH
+        self,
+        path: str,
+        body: bytes,
+        on_outcome: OutcomeCallback = ignore_outcome,
+        *,
+        content_type: str = MERGE_PATCH,
     ) -> None:
         """Queue a patch of any object, ``…/status`` of a custom resource for example."""
-        steps = [Step("PATCH", path, body, content_type)]
-        self._enqueue(IdempotentJob("patch", steps, done, self._rng))
+        steps = [CallStep("PATCH", path, body, content_type)]
+        self._enqueue(IdempotentCall("patch", steps, on_outcome, self._rng))
 
     @property
     def backlog(self) -> int:
         """Bindings, patches and deletes not settled yet, without Events."""
         busy = self._in_flight - self._events_in_flight
-        return len(self._lines) + len(self._waiting) + busy
+        return len(self._queue) + len(self._backing_off) + busy
 
     @property
     def limit(self) -> int:
         """Writes that may be in flight now."""
-        return self._limit.value
+        return self._limiter.value
 
     async def drain(self, *, effects: float = 10.0, events: float = 5.0) -> bool:
         """Take nothing new, and wait (seconds each) for effects, then for Events.
@@ -155,115 +160,117 @@ class Writer:
         Returns:
             Whether all bindings, patches and deletes were settled.
         """
-        self._refusing = True
-        settled = await self._until(lambda: not self.backlog, effects)
-        await self._until(lambda: not self._events_in_flight and not len(self._events), events)
+        self._draining = True
+        settled = await self._wait_until(lambda: not self.backlog, effects)
+        await self._wait_until(
+            lambda: not self._events_in_flight and not len(self._recorder), events
+        )
         return settled
 
     def close(self) -> None:
         """Stop at once: what was never sent ends as ``Refused(0, "Stopped")``; idempotent."""
-        self._refusing = True
-        waiting = [job for job in self._waiting if not job.doubtful]
-        for timer in self._waiting.values():
+        self._draining = True
+        backing_off = [job for job in self._backing_off if not job.ambiguous]
+        for timer in self._backing_off.values():
             timer.cancel()
         if self._events_timer is not None:
             self._events_timer.cancel()
-        unsent = [*self._lines.clear(), *waiting]
-        self._waiting.clear()
+        unsent = [*self._queue.take_all(), *backing_off]
+        self._backing_off.clear()
         self._stop.set()
-        for job in unsent:
-            if not job.doubtful:
-                job.done(Refused(0, "Stopped"))
+        for call in unsent:
+            if not call.ambiguous:
+                call.on_outcome(Refused(0, "Stopped"))
 
-    def _enqueue(self, job: Job) -> None:
-        if self._refusing:
-            job.done(Refused(0, "Stopped"))
+    def _enqueue(self, call: ApiCall) -> None:
+        if self._draining:
+            call.on_outcome(Refused(0, "Stopped"))
             return
-        job.submitted = self._now()
-        self._lines.join(job)
-        self._dispatch()
+        call.submitted_at = self._now()
+        self._queue.push(call)
+        self._start_work()
 
-    def _requeue(self, job: Job) -> None:
-        del self._waiting[job]
-        self._lines.join_in_front(job)
-        self._dispatch()
+    def _requeue(self, call: ApiCall) -> None:
+        del self._backing_off[call]
+        self._queue.push_front(call)
+        self._start_work()
 
-    def _dispatch(self) -> None:
+    def _start_work(self) -> None:
         """Give work to idle or new workers as far as the limit allows."""
         if self._group is None or self._stop.is_set():
             return
-        while (work := self._take()) is not None:
-            if self._idle:
-                self._idle.pop().set_result(work)
+        while (work := self._next_work()) is not None:
+            if self._idle_workers:
+                self._idle_workers.pop().set_result(work)
             else:
-                worker = self._group.create_task(self._work(work), name="writer")
+                worker = self._group.create_task(self._run_worker(work), name="writer")
                 self._workers.add(worker)
-        self._arm_events()
+        self._arm_event_timer()
 
-    def _take(self) -> Job | EventWrite | None:
+    def _next_work(self) -> ApiCall | EventWrite | None:
         """The most urgent piece of work, counted as in flight; ``None`` when none may start."""
-        if self._in_flight >= self._limit.value:
+        if self._in_flight >= self._limiter.value:
             return None
-        work: Job | EventWrite | None = self._lines.next()
+        work: ApiCall | EventWrite | None = self._queue.pop()
         # Half the slots at most, so that a binding never finds all taken by Events.
-        if work is None and self._events_in_flight < self._limit.value // 2:
-            work = self._events.next()
+        if work is None and self._events_in_flight < self._limiter.value // 2:
+            work = self._recorder.next()
             self._events_in_flight += work is not None
         self._in_flight += work is not None
         return work
 
-    async def _work(self, work: Job | EventWrite) -> None:
+    async def _run_worker(self, work: ApiCall | EventWrite) -> None:
         while True:
             try:
                 if isinstance(work, EventWrite):
-                    await self._publish(work)
+                    await self._send_event(work)
                 else:
-                    await self._perform(work)
+                    await self._execute(work)
             finally:
                 self._in_flight -= 1
                 self._events_in_flight -= isinstance(work, EventWrite)
-                self._settled.set()
-            following = self._take()
+                self._work_done.set()
+            following = self._next_work()
             if following is None:
-                offer: asyncio.Future[Job | EventWrite] = asyncio.Future()
-                self._idle.append(offer)
+                offer: asyncio.Future[ApiCall | EventWrite] = asyncio.Future()
+                self._idle_workers.append(offer)
                 following = await offer
-            elif self._in_flight < self._limit.value:
+            elif self._in_flight < self._limiter.value:
                 # The limit has grown: one worker more may start.
-                self._dispatch()
+                self._start_work()
             work = following
 
-    async def _perform(self, job: Job) -> None:
-        outcome = await job.attempt(self._wire)
-        if isinstance(outcome, Again):
-            self._meter.count("writes", 1, kind=job.kind, outcome="again")
+    async def _execute(self, call: ApiCall) -> None:
+        outcome = await call.execute(self._context)
+        if isinstance(outcome, Retry):
+            self._metrics.increment("writes", 1, kind=call.call_type, outcome="again")
             loop = asyncio.get_running_loop()
-            self._waiting[job] = loop.call_later(outcome.delay, self._requeue, job)
+            self._backing_off[call] = loop.call_later(outcome.delay, self._requeue, call)
             return
         label = "applied" if isinstance(outcome, Applied) else "refused"
-        self._meter.count("writes", 1, kind=job.kind, outcome=label)
-        self._meter.observe("write_seconds", self._now() - job.submitted, kind=job.kind)
-        job.done(outcome)
+        self._metrics.increment("writes", 1, kind=call.call_type, outcome=label)
+        self._metrics.observe("write_seconds", self._now() - call.submitted_at, kind=call.call_type)
+        call.on_outcome(outcome)
 
-    async def _publish(self, write: EventWrite) -> None:
+    async def _send_event(self, write: EventWrite) -> None:
         status = 0
         try:
-            answer = await self._wire.write(
+            answer = await self._context.write(
                 write.method, write.path, write.body, write.content_type
             )
             status = answer.status
         except NotLeaderError:
-            self._events.clear()
+            self._recorder.clear()
             return
         except TransportError:
             pass
-        self._events.answered(write, status, self._now())
-        self._arm_events()
+        self._recorder.on_answer(write, status, self._now())
+        self._arm_event_timer()
         label = "applied" if 200 <= status < 300 else str(status)
-        self._meter.count("writes", 1, kind="event", outcome=label)
+        self._metrics.increment("writes", 1, kind="event", outcome=label)
 
-    def _arm_events(self) -> None:
-        due = self._events.due()
+    def _arm_event_timer(self) -> None:
+        due = self._recorder.next_due()
         if due == float("inf"):
             return
         if self._events_timer is not None:
@@ -271,19 +278,19 @@ class Writer:
                 return
             self._events_timer.cancel()
         # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
-        self._events_timer = asyncio.get_running_loop().call_at(due + TICK, self._tick_events)
+        self._events_timer = asyncio.get_running_loop().call_at(due + TICK, self._on_event_timer)
 
-    def _tick_events(self) -> None:
+    def _on_event_timer(self) -> None:
         self._events_timer = None
-        self._events.tick(self._now())
-        self._dispatch()
+        self._recorder.tick(self._now())
+        self._start_work()
 
-    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+    async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
-                    self._settled.clear()
-                    await self._settled.wait()
+                    self._work_done.clear()
+                    await self._work_done.wait()
         except TimeoutError:
             return False
         return True

@@ -12,32 +12,36 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from arranger.api.effects import Applied, Outcome, PatchPodStatus
-from arranger.kube.writes.call import Again, Done, Job, Wire
+from arranger.kube.writes.call import ApiCall, CallContext, OutcomeCallback, Retry
 
 #: Makes the job of one patch, to be tried until it is answered.
-MakeJob = Callable[[PatchPodStatus], Job]
+CallFactory = Callable[[PatchPodStatus], ApiCall]
 
 
-class StatusJob(Job):
+class CoalescedStatusPatch(ApiCall):
     """All that is being said about the status of one pod.
 
     Attributes:
         effect: what it comes to.
     """
 
-    kind = "patch_status"
+    call_type = "patch_status"
 
     def __init__(
-        self, effect: PatchPodStatus, done: Done, make: MakeJob, rng: random.Random
+        self,
+        effect: PatchPodStatus,
+        on_outcome: OutcomeCallback,
+        make_call: CallFactory,
+        rng: random.Random,
     ) -> None:
-        super().__init__(self._finish, rng)
-        self._make = make
+        super().__init__(self._notify_all, rng)
+        self._make_call = make_call
         self.effect = effect
-        self._dones = [done]
-        self._job: Job | None = None
-        self._more = False
+        self._callbacks = [on_outcome]
+        self._call: ApiCall | None = None
+        self._changed = False
 
-    def add(self, effect: PatchPodStatus, done: Done) -> None:
+    def merge(self, effect: PatchPodStatus, on_outcome: OutcomeCallback) -> None:
         """Say more; it takes the place of what was said before about the same condition."""
         earlier = self.effect
         self.effect = replace(
@@ -47,10 +51,10 @@ class StatusJob(Job):
                 earlier.nominated_node if effect.nominated_node is None else effect.nominated_node
             ),
         )
-        self._dones.append(done)
-        self._more = True
+        self._callbacks.append(on_outcome)
+        self._changed = True
 
-    def take_back(self) -> None:
+    def drop_outdated(self) -> None:
         """The pod is being bound, so what is still to be said of why it waits is not true.
 
         Nor of its nomination: the server ends it with the Binding, and refuses another after it.
@@ -61,19 +65,19 @@ class StatusJob(Job):
         # One that is taken back stays to be said: the Binding may fail, and be tried elsewhere.
         nominated = "" if self.effect.nominated_node == "" else None
         self.effect = replace(self.effect, condition=condition, nominated_node=nominated)
-        self._job = None
+        self._call = None
 
-    async def attempt(self, wire: Wire) -> Outcome | Again:
+    async def execute(self, context: CallContext) -> Outcome | Retry:
         """Send it, and what has come meanwhile behind it."""
         while True:
             if self.effect.condition is None and self.effect.nominated_node is None:
                 return Applied()
-            if self._job is None or self._more:
-                self._job, self._more = self._make(self.effect), False
-            answer = await self._job.attempt(wire)
-            if isinstance(answer, Again) or not self._more:
+            if self._call is None or self._changed:
+                self._call, self._changed = self._make_call(self.effect), False
+            answer = await self._call.execute(context)
+            if isinstance(answer, Retry) or not self._changed:
                 return answer
 
-    def _finish(self, outcome: Outcome) -> None:
-        for done in self._dones:
+    def _notify_all(self, outcome: Outcome) -> None:
+        for done in self._callbacks:
             done(outcome)

@@ -20,42 +20,42 @@ _MAGIC: Final = b"k8s\x00"
 _RAW: Final = 2
 _METADATA: Final = 1
 _FINALIZERS: Final = 14
-_BYTES: Final = 2  # the wire type of what has a length
+_LENGTH_DELIMITED: Final = 2  # the wire type of what has a length
 
 
-class FormError(ValueError):
+class ProtobufFormatError(ValueError):
     """The bytes are not an object in binary form."""
 
 
-def with_finalizer(body: bytes, finalizer: str) -> bytes:
+def add_finalizer(body: bytes, finalizer: str) -> bytes:
     """The object with one finalizer more.
 
     Raises:
         FormError: it is not in the binary form.
     """
     if not body.startswith(_MAGIC):
-        raise FormError("no object in binary form")
-    metadata = _field(_FINALIZERS, finalizer.encode())
-    edited, at = _MAGIC, len(_MAGIC)
-    while at < len(body):
-        start = at
-        tag, at = _number(body, at)
-        if tag & 7 != _BYTES:
-            raise FormError(f"field {tag >> 3} has wire type {tag & 7}")
-        length, at = _number(body, at)
-        content, at = body[at : at + length], at + length
+        raise ProtobufFormatError("no object in binary form")
+    metadata = _encode_field(_FINALIZERS, finalizer.encode())
+    edited, offset = _MAGIC, len(_MAGIC)
+    while offset < len(body):
+        start = offset
+        tag, offset = _decode_varint(body, offset)
+        if tag & 7 != _LENGTH_DELIMITED:
+            raise ProtobufFormatError(f"field {tag >> 3} has wire type {tag & 7}")
+        length, offset = _decode_varint(body, offset)
+        content, offset = body[offset : offset + length], offset + length
         if tag >> 3 == _RAW:
-            edited += _field(_RAW, content + _field(_METADATA, metadata))
+            edited += _encode_field(_RAW, content + _encode_field(_METADATA, metadata))
         else:
-            edited += body[start:at]
+            edited += body[start:offset]
     return edited
 
 
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
+def _encode_field(number: int, content: bytes) -> bytes:
+    return _encode_varint(number << 3 | _LENGTH_DELIMITED) + _encode_varint(len(content)) + content
 
 
-def _varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -64,14 +64,14 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _number(body: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(body: bytes, offset: int) -> tuple[int, int]:
     """The number at a place, and where it ends."""
     number = shift = 0
     while True:
-        if at >= len(body):
-            raise FormError("cut short")
-        byte = body[at]
+        if offset >= len(body):
+            raise ProtobufFormatError("cut short")
+        byte = body[offset]
         number |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
+        shift, offset = shift + 7, offset + 1
         if byte < 0x80:
-            return number, at
+            return number, offset

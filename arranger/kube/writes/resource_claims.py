@@ -16,145 +16,151 @@ from arranger.api.types.resource_claims import (
     FINALIZER,
     GROUP,
     Allocation,
-    ClaimConsumer,
     ResourceClaim,
+    ResourceClaimConsumer,
 )
 from arranger.kube.client.status import parse_status, retry_after
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
 from arranger.kube.writes import protobuf
-from arranger.kube.writes.call import Again, Done, Job, NotLeaderError, Wire
-from arranger.kube.writes.call_queue import Urgency
+from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
+from arranger.kube.writes.call_queue import CallPriority
 from arranger.kube.writes.pods import MERGE_PATCH
 
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
 _encode: Final = msgspec.json.Encoder().encode
 
 #: How often a write is made again because somebody else was faster.
-CONFLICT_TRIES: Final = 8
+MAX_CONFLICT_RETRIES: Final = 8
 
 
 #: What to patch: the claim ("") or its status, and how.
-_Steps = list[tuple[str, dict[str, Any]]]
+_Patches = list[tuple[str, dict[str, Any]]]
 
 
-class ClaimJob(Job):
+class ResourceClaimCall(ApiCall):
     """Brings one claim to where an effect wants it.
 
     Reading first makes every attempt safe to repeat, whatever became of the one before.
     """
 
-    kind = "claim"
-    urgency = Urgency.NEEDED
+    call_type = "claim"
+    priority = CallPriority.BLOCKING
 
-    def __init__(self, effect: ReserveClaim | ReleaseClaim, done: Done, rng: random.Random) -> None:
-        super().__init__(done, rng)
+    def __init__(
+        self, effect: ReserveClaim | ReleaseClaim, on_outcome: OutcomeCallback, rng: random.Random
+    ) -> None:
+        super().__init__(on_outcome, rng)
         self._effect = effect
         self._path = _path(effect.claim)
-        self._conflicts = 0
-        self._as_bytes = False
+        self._conflict_retries = 0
+        self._tried_protobuf = False
 
-    async def attempt(self, wire: Wire) -> Outcome | Again:
+    async def execute(self, context: CallContext) -> Outcome | Retry:
         """Read the claim and write what is missing."""
         try:
-            answer = await wire.read(self._path)
+            answer = await context.read(self._path)
         except TransportError as error:
-            return self.again(wire.now(), Refused(0, "DeadlineExceeded", str(error)))
+            return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
         if not 200 <= answer.status < 300:
-            return self._refused(wire, answer)
+            return self._classify(context, answer)
         claim = _claim.decode(answer.body)
         if claim.metadata.uid != self._effect.claim.uid:
-            return self._gone()
+            return self._claim_deleted_outcome()
         if isinstance(self._effect, ReleaseClaim):
-            found = _release(self._effect, claim)
+            missing = _release_patches(self._effect, claim)
         else:
-            found = _reserve(self._effect, claim)
-        return await self._write(wire, claim, found) if isinstance(found, list) else found
+            missing = _reserve_patches(self._effect, claim)
+        return await self._write(context, claim, missing) if isinstance(missing, list) else missing
 
-    async def _write(self, wire: Wire, claim: ResourceClaim, steps: _Steps) -> Outcome | Again:
+    async def _write(
+        self, context: CallContext, claim: ResourceClaim, patches: _Patches
+    ) -> Outcome | Retry:
         version = claim.metadata.resource_version
-        for suffix, change in steps:
+        for suffix, change in patches:
             metadata = {"uid": claim.metadata.uid, "resourceVersion": version}
             body = _encode({**change, "metadata": {**metadata, **change.get("metadata", {})}})
             try:
-                answer = await wire.write("PATCH", self._path + suffix, body, MERGE_PATCH)
+                answer = await context.write("PATCH", self._path + suffix, body, MERGE_PATCH)
             except NotLeaderError:
-                return self.doubt("NotLeader") if self.doubtful else Refused(0, "NotLeader")
+                return (
+                    self.mark_ambiguous("NotLeader") if self.ambiguous else Refused(0, "NotLeader")
+                )
             except RefusedConnectionError as error:
-                return self.again(wire.now(), Refused(0, "Unreachable", str(error)))
+                return self.retry(context.now(), Refused(0, "Unreachable", str(error)))
             except TransportError as error:
-                return self.doubt(str(error))
+                return self.mark_ambiguous(str(error))
             if answer.status >= 500:
-                return self.doubt(f"{answer.status}")
-            if answer.status == 422 and not suffix and not self._as_bytes:
-                self._as_bytes = True
-                return await self._protect_as_it_is(wire)
+                return self.mark_ambiguous(f"{answer.status}")
+            if answer.status == 422 and not suffix and not self._tried_protobuf:
+                self._tried_protobuf = True
+                return await self._add_finalizer_protobuf(context)
             if not 200 <= answer.status < 300:
-                return self._refused(wire, answer)
+                return self._classify(context, answer)
             version = _claim.decode(answer.body).metadata.resource_version
         return Applied()
 
-    async def _protect_as_it_is(self, wire: Wire) -> Outcome | Again:
+    async def _add_finalizer_protobuf(self, context: CallContext) -> Outcome | Retry:
         """Add the finalizer without putting what drivers are told through JSON once more.
 
         The API server takes a claim's spec for changed if the JSON in it has lost its spaces.
         """
         try:
-            answer = await wire.read(self._path, accept=protobuf.CONTENT_TYPE)
+            answer = await context.read(self._path, accept=protobuf.CONTENT_TYPE)
             if answer.status == 200:
-                body = protobuf.with_finalizer(answer.body, FINALIZER)
-                answer = await wire.write("PUT", self._path, body, protobuf.CONTENT_TYPE)
+                body = protobuf.add_finalizer(answer.body, FINALIZER)
+                answer = await context.write("PUT", self._path, body, protobuf.CONTENT_TYPE)
         except (NotLeaderError, TransportError) as error:
             # Nothing but the finalizer can have been written, and the next attempt looks for it.
-            return self.again(wire.now(), Refused(0, "DeadlineExceeded", str(error)))
-        except protobuf.FormError as error:
+            return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
+        except protobuf.ProtobufFormatError as error:
             return Refused(422, "Invalid", f"adding a finalizer to claim {self._path}: {error}")
-        return Again(0.0) if 200 <= answer.status < 300 else self._refused(wire, answer)
+        return Retry(0.0) if 200 <= answer.status < 300 else self._classify(context, answer)
 
-    def _gone(self) -> Outcome:
+    def _claim_deleted_outcome(self) -> Outcome:
         if isinstance(self._effect, ReleaseClaim):
             return Applied()
         message = f'resourceclaims.{GROUP} "{self._effect.claim.name}" not found'
         return Refused(404, "NotFound", message)
 
-    def _refused(self, wire: Wire, answer: Response) -> Outcome | Again:
+    def _classify(self, context: CallContext, answer: Response) -> Outcome | Retry:
         code = answer.status
         status = parse_status(answer.body, code)
         refusal = Refused(code, status.reason, status.message)
         if code in (401, 429) or code >= 500:
             late = Refused(code, "DeadlineExceeded", status.message)
-            return self.again(wire.now(), late, at_least=retry_after(answer))
+            return self.retry(context.now(), late, at_least=retry_after(answer))
         if code == 404:
-            return self._gone()
-        if code == 409 and self._conflicts < CONFLICT_TRIES:
-            self._conflicts += 1
-            return self.again(wire.now(), refusal)
+            return self._claim_deleted_outcome()
+        if code == 409 and self._conflict_retries < MAX_CONFLICT_RETRIES:
+            self._conflict_retries += 1
+            return self.retry(context.now(), refusal)
         return refusal
 
 
-def _reserve(effect: ReserveClaim, claim: ResourceClaim) -> _Steps | Outcome:
+def _reserve_patches(effect: ReserveClaim, claim: ResourceClaim) -> _Patches | Outcome:
     """What is missing until the pod may use the claim."""
-    given, wanted = claim.status.allocation, effect.allocation
+    allocated, requested = claim.status.allocation, effect.allocation
     if claim.metadata.deletion_timestamp is not None:
-        return _refusal(effect, "got deleted in the meantime")
-    if given is None and wanted is None:
-        return _refusal(effect, "got deallocated elsewhere in the meantime")
-    ours = None if wanted is None else msgspec.convert(wanted, Allocation)
-    if given is not None and ours is not None and not given.same_devices(ours):
-        return _refusal(effect, "got allocated elsewhere in the meantime")
+        return _conflict(effect, "got deleted in the meantime")
+    if allocated is None and requested is None:
+        return _conflict(effect, "got deallocated elsewhere in the meantime")
+    ours = None if requested is None else msgspec.convert(requested, Allocation)
+    if allocated is not None and ours is not None and not allocated.same_devices(ours):
+        return _conflict(effect, "got allocated elsewhere in the meantime")
     if claim.is_reserved_for(effect.pod.uid):
         return Applied()
-    pod = ClaimConsumer(resource="pods", name=effect.pod.name, uid=effect.pod.uid)
+    pod = ResourceClaimConsumer(resource="pods", name=effect.pod.name, uid=effect.pod.uid)
     status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, pod]}
-    if given is not None:
+    if allocated is not None:
         return [("/status", {"status": status})]
-    steps: _Steps = [("/status", {"status": {**status, "allocation": wanted}})]
+    patches: _Patches = [("/status", {"status": {**status, "allocation": requested}})]
     if FINALIZER not in claim.metadata.finalizers:
         finalizers = [*claim.metadata.finalizers, FINALIZER]
-        steps.insert(0, ("", {"metadata": {"finalizers": finalizers}}))
-    return steps
+        patches.insert(0, ("", {"metadata": {"finalizers": finalizers}}))
+    return patches
 
 
-def _release(effect: ReleaseClaim, claim: ResourceClaim) -> _Steps | Outcome:
+def _release_patches(effect: ReleaseClaim, claim: ResourceClaim) -> _Patches | Outcome:
     """What is missing until the pod does not hold the claim any more."""
     left = [consumer for consumer in claim.status.reserved_for if consumer.uid != effect.pod.uid]
     status: dict[str, Any] = {}
@@ -166,7 +172,7 @@ def _release(effect: ReleaseClaim, claim: ResourceClaim) -> _Steps | Outcome:
     return [("/status", {"status": status})] if status else []
 
 
-def _refusal(effect: ReserveClaim, why: str) -> Refused:
+def _conflict(effect: ReserveClaim, why: str) -> Refused:
     return Refused(409, "Conflict", f"claim {effect.claim} {why}")
 
 

@@ -17,18 +17,23 @@ import numpy as np
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray
-from arranger.cluster.node_table import Change
+from arranger.cluster.node_table import RowChange
 from arranger.cluster.node_view import NodeView
-from arranger.plugins.dynamicresources.allocator import MOST_STEPS, Chosen, GaveUpError, search
+from arranger.plugins.dynamicresources.allocator import (
+    MAX_STEPS,
+    ChosenDevice,
+    SearchLimitError,
+    search,
+)
 from arranger.plugins.dynamicresources.pools import pools_for
 from arranger.plugins.dynamicresources.requests import AllocationError
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
 #: Different wishes kept.
-_KEPT: Final = 16
+_MAX_ENTRIES: Final = 16
 #: After so many nodes on which a search was given up, others are looked at only so long.
-_PATIENCE: Final = 4
-_GLANCE: Final = 50
+_MAX_EXHAUSTED_SEARCHES: Final = 4
+_SHORT_SEARCH_STEPS: Final = 50
 #: In place of a kind: devices are there; and: not judged yet.
 _FOUND: Final = -1
 _UNKNOWN: Final = -2
@@ -37,7 +42,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CacheEntry:
     """What was found for one wish; ``claims`` are those that it was found for.
 
     Attributes:
@@ -49,73 +54,77 @@ class _Kept:
     versions: tuple[int, int, int] = (-1, -1, -1)
     reasons: dict[str, int] = field(default_factory=dict)
     kind_of: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    found: dict[int, list[list[Chosen]]] = field(default_factory=dict)
+    found: dict[int, list[list[ChosenDevice]]] = field(default_factory=dict)
 
 
-class Wish:
+class AllocationQuery:
     """Claims that are to be allocated together, on some node of a cluster as it is now."""
 
-    def __init__(self, cluster: Cluster, claims: Sequence[ResourceClaim], kept: _Kept) -> None:
+    def __init__(
+        self, cluster: Cluster, claims: Sequence[ResourceClaim], kept: _CacheEntry
+    ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._kept = kept
-        self._given_up = 0
+        self._entry = kept
+        self._exhausted_searches = 0
 
-    def on(self, row: int) -> list[list[Chosen]] | str:
+    def devices_on(self, row: int) -> list[list[ChosenDevice]] | str:
         """The devices for each claim, or why the claims cannot be allocated there."""
-        reasons, (kind,) = self.judge(NodeView(self._cluster.table, slice(row, row + 1)))
-        return self._kept.found[row] if kind == _FOUND else reasons[kind]
+        reasons, (kind,) = self.check(NodeView(self._cluster.table, slice(row, row + 1)))
+        return self._entry.found[row] if kind == _FOUND else reasons[kind]
 
-    def judge(self, nodes: NodeView) -> tuple[list[str], IntArray]:
+    def check(self, nodes: NodeView) -> tuple[list[str], IntArray]:
         """Reasons, and for each entry of the view which of them it has; -1 for devices."""
-        kept = self._kept
+        kept = self._entry
         self._refresh()
-        rows = nodes.numbers()
+        rows = nodes.row_numbers()
         kinds = kept.kind_of[rows]
-        self._given_up = 0
+        self._exhausted_searches = 0
         for row in rows[(kinds == _UNKNOWN) & nodes.alive].tolist():
             found = self._search(row)
             if isinstance(found, str):
                 kept.kind_of[row] = kept.reasons.setdefault(found, len(kept.reasons))
             else:
                 kept.found[row], kept.kind_of[row] = found, _FOUND
-        reasons = [self._named(reason) for reason in kept.reasons]
+        reasons = [self._reworded(reason) for reason in kept.reasons]
         judged: IntArray = np.maximum(kept.kind_of[rows], _FOUND)
         return reasons, judged
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _search(self, row: int) -> list[list[Chosen]] | str:
+    def _search(self, row: int) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
         try:
             found = search(
                 self._claims,
                 pools_for(self._cluster.table.node(row), devices),
                 lambda name: objects.get(DeviceClass, "", name),
-                devices.claims.is_taken,
-                most_steps=MOST_STEPS if self._given_up < _PATIENCE else _GLANCE,
+                devices.claim_tracker.is_taken,
+                max_steps=MAX_STEPS
+                if self._exhausted_searches < _MAX_EXHAUSTED_SEARCHES
+                else _SHORT_SEARCH_STEPS,
             )
         except AllocationError as error:
-            self._given_up += isinstance(error, GaveUpError)
+            self._exhausted_searches += isinstance(error, SearchLimitError)
             text = str(error)
-            for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
+            for theirs, claim in zip(self._entry.claims, self._claims, strict=True):
                 text = text.replace(f"claim {claim.key}", f"claim {theirs}")
             return text
         if found.chosen is not None:
             return found.chosen
-        if found.passed_over:
-            return f"{NOT_ENOUGH}; not supported yet: {', '.join(found.passed_over)}"
+        if found.unsupported:
+            return f"{NOT_ENOUGH}; not supported yet: {', '.join(found.unsupported)}"
         return NOT_ENOUGH
 
-    def _named(self, reason: str) -> str:
+    def _reworded(self, reason: str) -> str:
         """A reason that was found for others' claims, said of these."""
-        for theirs, claim in zip(self._kept.claims, self._claims, strict=True):
+        for theirs, claim in zip(self._entry.claims, self._claims, strict=True):
             reason = reason.replace(f"claim {theirs}", f"claim {claim.key}")
         return reason
 
     def _refresh(self) -> None:
         """Forget what is known of nodes that have changed, or whose devices have."""
-        kept, table, devices = self._kept, self._cluster.table, self._cluster.devices
+        kept, table, devices = self._entry, self._cluster.table, self._cluster.devices
         versions = table.version, devices.version, devices.classes_version
         if kept.versions == versions:
             return
@@ -130,29 +139,29 @@ class Wish:
         if len(kept.kind_of) < table.size:
             more = np.full(table.size - len(kept.kind_of), _UNKNOWN, dtype=np.int64)
             kept.kind_of = np.concatenate([kept.kind_of, more])
-        changed = {row for change, row in rows if change is Change.NODE}
+        changed = {row for change, row in rows if change is RowChange.NODE}
         changed |= {table.index[home] for home in homes if home in table.index}
         for row in changed:
             kept.kind_of[row] = _UNKNOWN
             kept.found.pop(row, None)
 
 
-class Wishes:
+class AllocationCache:
     """The wishes of one cluster that were judged last."""
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._kept: OrderedDict[tuple[bytes, ...], _Kept] = OrderedDict()
+        self._entries: OrderedDict[tuple[bytes, ...], _CacheEntry] = OrderedDict()
 
-    def of(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Wish:
+    def query(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> AllocationQuery:
         """The wish for all these claims."""
         if cluster is not self._cluster:
-            self._cluster, self._kept = cluster, OrderedDict()
+            self._cluster, self._entries = cluster, OrderedDict()
         key = tuple(_encode(claim.spec) for claim in claims)
-        kept = self._kept.get(key)
+        kept = self._entries.get(key)
         if kept is None:
-            kept = self._kept[key] = _Kept([claim.key for claim in claims])
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return Wish(cluster, claims, kept)
+            kept = self._entries[key] = _CacheEntry([claim.key for claim in claims])
+            if len(self._entries) > _MAX_ENTRIES:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return AllocationQuery(cluster, claims, kept)

@@ -12,11 +12,11 @@ from arranger.api.types.resource_claims import (
     DeviceAllocation,
     ResourceClaim,
 )
-from arranger.plugins.dynamicresources.allocator import Chosen
-from arranger.plugins.dynamicresources.requests import Wanted
+from arranger.plugins.dynamicresources.allocator import ChosenDevice
+from arranger.plugins.dynamicresources.requests import RequestAlternative
 
 
-def allocation(claim: ResourceClaim, chosen: Sequence[Chosen], node: str) -> Allocation:
+def build_allocation(claim: ResourceClaim, chosen: Sequence[ChosenDevice], node: str) -> Allocation:
     """The allocation of these devices, to be used from ``node`` and from where else they can be."""
     results = [
         AllocatedDevice(
@@ -34,7 +34,7 @@ def allocation(claim: ResourceClaim, chosen: Sequence[Chosen], node: str) -> All
     return Allocation(DeviceAllocation(results, config), _nodes(chosen, node))
 
 
-def _of_classes(served: Iterable[Wanted]) -> list[AllocatedConfiguration]:
+def _of_classes(served: Iterable[RequestAlternative]) -> list[AllocatedConfiguration]:
     """What the classes tell the drivers, once for each class, about all requests for it."""
     names: dict[str, list[str]] = {}
     classes = {}
@@ -59,12 +59,12 @@ def _of_claim(claim: ResourceClaim, served: set[str]) -> list[AllocatedConfigura
     ]
 
 
-def _nodes(chosen: Sequence[Chosen], node: str) -> NodeSelector | None:
+def _nodes(chosen: Sequence[ChosenDevice], node: str) -> NodeSelector | None:
     """From which nodes all of the devices can be used; ``None`` for every node."""
     expressions: list[Requirement] = []
     fields: list[Requirement] = []
     for _, offer in chosen:
-        name, selector = offer.place
+        name, selector = offer.node_restriction
         if name or offer.device.binds_to_node:
             only = Requirement("metadata.name", "In", [node])
             return NodeSelector([NodeSelectorTerm(match_fields=[only])])

@@ -11,43 +11,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from arranger.api.types.resource_claims import MOST_DEVICES, DeviceId, ResourceClaim
-from arranger.plugins.dynamicresources.pools import Offer, Pool
+from arranger.api.types.resource_claims import MAX_DEVICES, DeviceId, ResourceClaim
+from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 from arranger.plugins.dynamicresources.requests import (
     AllocationError,
-    Classes,
-    Constraint,
-    Wanted,
-    alternatives,
+    AttributeConstraint,
+    DeviceClassLookup,
+    RequestAlternative,
     is_selectable,
-    unsupported,
+    request_alternatives,
+    unsupported_feature,
 )
 
 #: Steps of a search, each at most a glance at every device of the node. Upstream stops after ten
 #: seconds; a count says the same on every machine.
-MOST_STEPS: Final = 5_000
+MAX_STEPS: Final = 5_000
 
 
-class Chosen(NamedTuple):
+class ChosenDevice(NamedTuple):
     """A device for a request."""
 
-    wanted: Wanted
-    offer: Offer
+    wanted: RequestAlternative
+    offer: DeviceOffer
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search came to.
 
     Attributes:
         chosen: for each claim its devices; ``None`` if there are not enough.
-        passed_over: what spoke against devices that would have done.
+        unsupported: what spoke against devices that would have done.
     """
 
-    chosen: list[list[Chosen]] | None
-    passed_over: tuple[str, ...] = ()
+    chosen: list[list[ChosenDevice]] | None
+    unsupported: tuple[str, ...] = ()
 
 
-class GaveUpError(AllocationError):
+class SearchLimitError(AllocationError):
     """The search has taken too long."""
 
 
@@ -58,18 +58,18 @@ class _TooManyError(Exception):
 def search(
     claims: Sequence[ResourceClaim],
     pools: list[Pool],
-    classes: Classes,
+    classes: DeviceClassLookup,
     is_taken: Callable[[DeviceId], bool],
     *,
-    most_steps: int = MOST_STEPS,
-) -> Found:
+    max_steps: int = MAX_STEPS,
+) -> SearchResult:
     """Devices of these pools for all the claims, or none.
 
     Raises:
         AllocationError: something other than a lack of devices speaks against it.
         GaveUpError: there may be a way, but it is hard to find.
     """
-    return _Search(claims, pools, classes, is_taken, most_steps).run()
+    return _Search(claims, pools, classes, is_taken, max_steps).run()
 
 
 class _Search:
@@ -77,39 +77,40 @@ class _Search:
         self,
         claims: Sequence[ResourceClaim],
         pools: list[Pool],
-        classes: Classes,
+        classes: DeviceClassLookup,
         is_taken: Callable[[DeviceId], bool],
-        most_steps: int,
+        max_steps: int,
     ) -> None:
-        self._most_steps = most_steps
-        self._wanted = [alternatives(claim, classes, pools) for claim in claims]
+        self._max_steps = max_steps
+        self._wanted = [request_alternatives(claim, classes, pools) for claim in claims]
         for claim, requests in zip(claims, self._wanted, strict=True):
             least = sum(min(each.number for each in request) for request in requests)
-            if least > MOST_DEVICES:
+            if least > MAX_DEVICES:
                 raise AllocationError(
                     f"claim {claim.key}: number of requested devices {least} exceeds the claim "
-                    f"limit of {MOST_DEVICES}"
+                    f"limit of {MAX_DEVICES}"
                 )
         self._constraints = [
-            [Constraint(rule) for rule in claim.spec.devices.constraints] for claim in claims
+            [AttributeConstraint(rule) for rule in claim.spec.devices.constraints]
+            for claim in claims
         ]
         self._offers = tuple(offer for pool in pools for offer in pool.offers)
         self._any_invalid = any(pool.invalid for pool in pools)
         self._is_taken = is_taken
-        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        self._chosen: list[list[ChosenDevice]] = [[] for _ in claims]
         #: The claims that a device is chosen for.
         self._users: dict[DeviceId, list[int]] = {}
         #: (alternative, offer) → whether it is of the right kind.
         self._selectable: dict[tuple[int, int], bool] = {}
-        self._passed_over: dict[str, None] = {}
+        self._unsupported: dict[str, None] = {}
         self._steps = 0
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         if self._claim(0):
-            return Found(self._chosen)
+            return SearchResult(self._chosen)
         if self._any_invalid:
             raise AllocationError("invalid resource pools were encountered")
-        return Found(None, tuple(self._passed_over))
+        return SearchResult(None, tuple(self._unsupported))
 
     def _claim(self, n: int) -> bool:
         """Serve the claims from the n-th on."""
@@ -136,26 +137,28 @@ class _Search:
             raise _TooManyError
         return False
 
-    def _devices(self, claim: int, request: int, wanted: Wanted, have: int, start: int) -> bool:
+    def _devices(
+        self, claim: int, request: int, wanted: RequestAlternative, have: int, start: int
+    ) -> bool:
         """Choose what a request still lacks, offers before ``start`` having been tried."""
         self._steps += 1
-        if self._steps > self._most_steps:
-            raise GaveUpError("gave up looking for devices: there are too many combinations")
+        if self._steps > self._max_steps:
+            raise SearchLimitError("gave up looking for devices: there are too many combinations")
         if wanted.number == 0:
             return False  # all of none: it wants one at least
         if have == wanted.number:
             return self._request(claim, request + 1)
-        if len(self._chosen[claim]) + wanted.number - have > MOST_DEVICES:
+        if len(self._chosen[claim]) + wanted.number - have > MAX_DEVICES:
             raise _TooManyError
-        if wanted.every is not None:
+        if wanted.all_devices is not None:
             # The order does not matter: if one cannot be had, there is no way.
-            offers = wanted.every[have : have + 1]
+            offers = wanted.all_devices[have : have + 1]
         else:
             offers = self._offers[start:]
         for n, offer in enumerate(offers, start):
             if not self._is_free(claim, wanted, offer.id):
                 continue
-            if wanted.every is None and not self._fits(wanted, n, offer):
+            if wanted.all_devices is None and not self._fits(wanted, n, offer):
                 continue
             if not self._choose(claim, wanted, offer):
                 continue
@@ -164,46 +167,46 @@ class _Search:
                 done = self._devices(claim, request, wanted, have + 1, n + 1)
             finally:
                 if not done:
-                    self._give_back(claim, wanted, offer)
+                    self._unchoose(claim, wanted, offer)
             if done:
                 return True
         return False
 
-    def _is_free(self, claim: int, wanted: Wanted, device: DeviceId) -> bool:
+    def _is_free(self, claim: int, wanted: RequestAlternative, device: DeviceId) -> bool:
         users = self._users.get(device)
         if wanted.is_admin:
             return not users or claim not in users
         return not users and not self._is_taken(device)
 
-    def _fits(self, wanted: Wanted, n: int, offer: Offer) -> bool:
+    def _fits(self, wanted: RequestAlternative, n: int, offer: DeviceOffer) -> bool:
         key = id(wanted), n
         fits = self._selectable.get(key)
         if fits is None:
             fits = self._selectable[key] = is_selectable(wanted, offer)
         return fits
 
-    def _choose(self, claim: int, wanted: Wanted, offer: Offer) -> bool:
-        if problem := unsupported(offer.device):
-            self._passed_over[problem] = None
+    def _choose(self, claim: int, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
+        if problem := unsupported_feature(offer.device):
+            self._unsupported[problem] = None
             return False
-        if not wanted.may_have(offer.device):
+        if not wanted.tolerates(offer.device):
             return False
         constraints = self._constraints[claim]
         for n, constraint in enumerate(constraints):
             if not constraint.add(wanted, offer):
                 for added in reversed(constraints[:n]):
                     added.remove(wanted)
-                if wanted.every is not None:
+                if wanted.all_devices is not None:
                     raise AllocationError(
                         f"claim {wanted.claim.key}, request {wanted.name}: cannot add device "
                         f"{offer.id} because a claim constraint would not be satisfied"
                     )
                 return False
         self._users.setdefault(offer.id, []).append(claim)
-        self._chosen[claim].append(Chosen(wanted, offer))
+        self._chosen[claim].append(ChosenDevice(wanted, offer))
         return True
 
-    def _give_back(self, claim: int, wanted: Wanted, offer: Offer) -> None:
+    def _unchoose(self, claim: int, wanted: RequestAlternative, offer: DeviceOffer) -> None:
         self._chosen[claim].pop()
         self._users[offer.id].remove(claim)
         for constraint in reversed(self._constraints[claim]):

@@ -64,32 +64,32 @@ def _normal(text: str) -> str:
     return ".".join([*parts, *["0"] * (3 - len(parts))]) + bare[end:]
 
 
-class Maybe(celtypes.MapType):
+class CelOptional(celtypes.MapType):
     """A value that may be absent (``device.?name``); what is selected of it may be absent, too."""
 
     def __init__(self, values: tuple[Any, ...] = ()) -> None:
         super().__init__()
         self.values_ = values
 
-    def __getitem__(self, key: Any) -> Maybe:
-        return select(self, key)
+    def __getitem__(self, key: Any) -> CelOptional:
+        return opt_select(self, key)
 
 
-def select(of: Any, key: Any) -> Maybe:
+def opt_select(of: Any, key: Any) -> CelOptional:
     """What a map, or one that may be absent, has by this name, if it has something."""
-    for found in of.values_ if isinstance(of, Maybe) else (of,):
+    for found in of.values_ if isinstance(of, CelOptional) else (of,):
         try:
-            return Maybe((found[key],))
+            return CelOptional((found[key],))
         except KeyError:
             break
-    return Maybe()
+    return CelOptional()
 
 
-def _or_value(maybe: Maybe, otherwise: Any) -> Any:
+def _or_value(maybe: CelOptional, otherwise: Any) -> Any:
     return maybe.values_[0] if maybe.values_ else otherwise
 
 
-def _value(maybe: Maybe) -> Any:
+def _value(maybe: CelOptional) -> Any:
     if not maybe.values_:
         raise ValueError("optional.none() dereference")
     return maybe.values_[0]
@@ -157,7 +157,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "orValue": _or_value,
     "hasValue": lambda maybe: celtypes.BoolType(bool(maybe.values_)),
     "value": _value,
-    SELECT: select,
+    SELECT: opt_select,
     "semver": _semver,
     "isSemver": _is_semver,
     "compareTo": lambda one, other: celtypes.IntType(_compare(one, other)),

@@ -28,16 +28,16 @@ _OPTIONAL: Final = re.compile(
     r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\.\?\s*([A-Za-z_]\w*)""", re.DOTALL
 )
 #: Compiled selectors kept; a cluster has a few dozen.
-_KEPT: Final = 512
+_MAX_SELECTORS: Final = 512
 #: Verdicts kept of one selector.
-_KEPT_VERDICTS: Final = 65_536
+_MAX_RESULTS: Final = 65_536
 
 
 class SelectorError(ValueError):
     """A selector cannot be compiled or, for some device, not evaluated."""
 
 
-class Selector:
+class CelSelector:
     """One expression.
 
     Raises:
@@ -45,10 +45,10 @@ class Selector:
     """
 
     def __init__(self, expression: str) -> None:
-        self._program = _compiled(expression)
+        self._program = _compile(expression)
         #: What has been read in some evaluation → what was there → the verdict.
-        self._known: dict[tuple[Path, ...], dict[tuple[Any, ...], bool | str]] = {}
-        self._verdicts = 0
+        self._results: dict[tuple[Path, ...], dict[tuple[Any, ...], bool | str]] = {}
+        self._result_count = 0
 
     def matches(self, driver: str, device: Device) -> bool:
         """Whether it selects a device.
@@ -56,38 +56,38 @@ class Selector:
         Raises:
             SelectorError: it cannot tell, for want of an attribute for example.
         """
-        verdict = self._remembered(driver, device)
+        verdict = self._cached_result(driver, device)
         if verdict is None:
-            verdict = self._evaluated(driver, device)
+            verdict = self._evaluate(driver, device)
         if isinstance(verdict, str):
             raise SelectorError(f"CEL runtime error: {verdict}")
         return verdict
 
-    def _remembered(self, driver: str, device: Device) -> bool | str | None:
-        for paths, verdicts in self._known.items():
-            verdict = verdicts.get(tuple(_looked_up(driver, device, path) for path in paths))
+    def _cached_result(self, driver: str, device: Device) -> bool | str | None:
+        for paths, verdicts in self._results.items():
+            verdict = verdicts.get(tuple(_value_at(driver, device, path) for path in paths))
             if verdict is not None:
                 return verdict
         return None
 
-    def _evaluated(self, driver: str, device: Device) -> bool | str:
+    def _evaluate(self, driver: str, device: Device) -> bool | str:
         reads: dict[Path, None] = {}
-        verdict = _verdict(self._program, _view(driver, device, reads))
-        if self._verdicts >= _KEPT_VERDICTS:
-            self._known.clear()
-            self._verdicts = 0
+        verdict = _run(self._program, _cel_variables(driver, device, reads))
+        if self._result_count >= _MAX_RESULTS:
+            self._results.clear()
+            self._result_count = 0
         # What is read next depends only on what was read before: that, and no more, decides.
-        key = tuple(_looked_up(driver, device, path) for path in reads)
-        self._known.setdefault(tuple(reads), {})[key] = verdict
-        self._verdicts += 1
+        key = tuple(_value_at(driver, device, path) for path in reads)
+        self._results.setdefault(tuple(reads), {})[key] = verdict
+        self._result_count += 1
         return verdict
 
 
-@lru_cache(maxsize=_KEPT)
-def selector(expression: str) -> Selector | SelectorError:
+@lru_cache(maxsize=_MAX_SELECTORS)
+def compile_selector(expression: str) -> CelSelector | SelectorError:
     """The selector of an expression, or why there is none."""
     try:
-        return Selector(expression)
+        return CelSelector(expression)
     except SelectorError as error:
         return error
 
@@ -95,7 +95,7 @@ def selector(expression: str) -> Selector | SelectorError:
 # --- what of a device is read ------------------------------------------------------------------
 
 
-def _looked_up(driver: str, device: Device, path: Path) -> Any:
+def _value_at(driver: str, device: Device, path: Path) -> Any:
     """What is at a place of a device, as something that can be compared and hashed."""
     if not path:
         return driver, msgspec.json.encode(device, order="sorted")
@@ -112,14 +112,14 @@ def _looked_up(driver: str, device: Device, path: Path) -> Any:
     return driver, msgspec.json.encode(field, order="sorted")
 
 
-def _view(driver: str, device: Device, reads: dict[Path, None]) -> Any:
+def _cel_variables(driver: str, device: Device, reads: dict[Path, None]) -> Any:
     """The variables of an evaluation; what it looks at is noted in ``reads``."""
     from celpy import celtypes
 
     def note(path: Path) -> None:
         reads[path] = None
 
-    seen = _noting_map()
+    seen = _tracking_map()
     fields: dict[str, Any] = {
         "driver": celtypes.StringType(driver),
         "allowMultipleAllocations": celtypes.BoolType(device.allow_multiple_allocations),
@@ -173,11 +173,11 @@ def _capacity(name: str, given: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _noting_map() -> Callable[..., Any]:
+def _tracking_map() -> Callable[..., Any]:
     """The type of maps that note what is read of them; made when first needed, as celpy is slow."""
     from celpy import celtypes
 
-    class Noting(celtypes.MapType):
+    class TrackingMap(celtypes.MapType):
         def __init__(
             self, items: dict[str, Any], note: Callable[[Path], None], path: Path, otherwise: Any
         ) -> None:
@@ -188,7 +188,7 @@ def _noting_map() -> Callable[..., Any]:
             found = dict.get(self, key, _ABSENT)
             if found is _ABSENT and self._otherwise is not _ABSENT:
                 return self._otherwise(str(key))
-            if not isinstance(found, Noting):
+            if not isinstance(found, TrackingMap):
                 self._note((*self._path, str(key)))
             if found is _ABSENT:
                 raise KeyError(key)
@@ -226,13 +226,13 @@ def _noting_map() -> Callable[..., Any]:
             self._note(self._path)
             return dict.get(self, key, otherwise)
 
-    return Noting
+    return TrackingMap
 
 
 # --- evaluating --------------------------------------------------------------------------------
 
 
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     from celpy import Environment
     from celpy.celparser import CELParseError
 
@@ -244,14 +244,14 @@ def _compiled(expression: str) -> Any:
         lambda found: f'.{SELECT}("{found[1]}")' if found[1] else found[0], expression
     )
     try:
-        tree = _without_bind(environment, environment.compile(plain))
+        tree = _expand_cel_bind(environment, environment.compile(plain))
     except CELParseError as error:
         said = str(error.args[0]).splitlines()[0] if error.args else expression
         raise SelectorError(f"CEL compile error: cannot be read: {said}") from error
     return environment.program(tree, functions=dict(FUNCTIONS))
 
 
-def _without_bind(environment: Any, tree: Any) -> Any:
+def _expand_cel_bind(environment: Any, tree: Any) -> Any:
     """``cel.bind(name, value, body)`` as ``[value].map(name, body)[0]``, which means the same."""
     for node in list(tree.iter_subtrees()):
         if node.data != "member_dot_arg" or len(node.children) != 3:
@@ -277,7 +277,7 @@ def _replaced(child: Any, parts: dict[str, Any]) -> Any:
     return parts.get(words[0], child) if len(words) == 1 else child
 
 
-def _verdict(program: Any, seen: Any) -> bool | str:
+def _run(program: Any, seen: Any) -> bool | str:
     """Whether a device is selected, or what went wrong."""
     from celpy import celtypes
 

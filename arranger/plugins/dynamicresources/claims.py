@@ -12,21 +12,21 @@ from arranger.api.types.core import Pod
 from arranger.api.types.resource_claims import ResourceClaim
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
 class NotCreatedError(Exception):
     """A pod cannot be placed for want of a claim; the text says which."""
 
 
-class _Use(NamedTuple):
+class _ClaimReference(NamedTuple):
     """A claim by its name; ``own`` if it was made for the pod from a template."""
 
     name: str
     own: bool
 
 
-def uses_of(pod: Pod) -> Iterator[_Use]:
+def claim_references(pod: Pod) -> Iterator[_ClaimReference]:
     """The claims a pod names, and those that were made for it.
 
     Raises:
@@ -37,7 +37,7 @@ def uses_of(pod: Pod) -> Iterator[_Use]:
     }
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:
-            yield _Use(use.resource_claim_name, own=False)
+            yield _ClaimReference(use.resource_claim_name, own=False)
         elif use.resource_claim_template_name is None:
             raise NotCreatedError(
                 f'pod "{pod.key}", spec.resourceClaim "{use.name}": '
@@ -46,24 +46,24 @@ def uses_of(pod: Pod) -> Iterator[_Use]:
         elif use.name not in made:
             raise NotCreatedError(f'pod "{pod.key}": ResourceClaim not created yet')
         elif (name := made[use.name]) is not None:
-            yield _Use(name, own=True)  # there may be none where none is needed
+            yield _ClaimReference(name, own=True)  # there may be none where none is needed
 
 
-def claims_of(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
+def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
     """The claims a pod uses, each once.
 
     Raises:
         NotCreatedError: one is missing, is going, or is not the pod's.
     """
     claims: dict[str, ResourceClaim] = {}
-    for use in uses_of(pod):
+    for use in claim_references(pod):
         claim = objects.get(ResourceClaim, pod.metadata.namespace, use.name)
         if claim is None:
             key = f"{pod.metadata.namespace}/{use.name}"
             raise NotCreatedError(f'could not find ResourceClaim "{key}"')
         if claim.metadata.deletion_timestamp is not None:
             raise NotCreatedError(f'resourceclaim "{use.name}" is being deleted')
-        if use.own and not _was_made_for(claim, pod):
+        if use.own and not _is_for_pod(claim, pod):
             raise NotCreatedError(
                 f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)"
             )
@@ -71,7 +71,7 @@ def claims_of(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
     return list(claims.values())
 
 
-def _was_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_for_pod(claim: ResourceClaim, pod: Pod) -> bool:
     return any(
         owner.controller and owner.uid == pod.metadata.uid
         for owner in claim.metadata.owner_references
@@ -95,7 +95,7 @@ def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
     if now is None or now.metadata.namespace != pod.pod.metadata.namespace:
         return False
     try:
-        used = any(use.name == now.metadata.name for use in uses_of(pod.pod))
+        used = any(use.name == now.metadata.name for use in claim_references(pod.pod))
     except NotCreatedError:
         return False  # its own status tells when there is more
     return used and (was is None or was.status != now.status)
@@ -110,9 +110,9 @@ def _had_claims(_pod: PodInfo, event: ClusterEvent) -> bool:
     return event.pod is None or bool(event.pod.spec.resource_claims)
 
 
-WAKE_ON = (
-    WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS | EventKind.NODE_ALLOCATABLE),
-    WakeUp(EventKind.OWN_UPDATE),
-    WakeUp(EventKind.POD_REMOVED, _had_claims),
-    WakeUp(EventKind.OTHER, _may_have_devices),
+QUEUEING_HINTS = (
+    QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS | ActionType.NODE_ALLOCATABLE),
+    QueueingHint(ActionType.OWN_UPDATE),
+    QueueingHint(ActionType.POD_REMOVED, _had_claims),
+    QueueingHint(ActionType.OTHER, _may_have_devices),
 )

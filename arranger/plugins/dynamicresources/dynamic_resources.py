@@ -20,54 +20,59 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.effects import Effect, PodRef
+from arranger.api.effects import Effect, ObjectKey
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
-from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.runtime.dry_run import PreemptionContext
 from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.plugins.dynamicresources.allocation_cache import Wish, Wishes
-from arranger.plugins.dynamicresources.allocation_result import allocation
-from arranger.plugins.dynamicresources.claims import WAKE_ON, NotCreatedError, claims_of, uses_of
-from arranger.plugins.dynamicresources.requests import preference, refusal
-from arranger.plugins.helpers.node_selectors import any_of, terms_of
+from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
+from arranger.plugins.dynamicresources.allocation_result import build_allocation
+from arranger.plugins.dynamicresources.claims import (
+    QUEUEING_HINTS,
+    NotCreatedError,
+    claim_references,
+    look_up_claims,
+)
+from arranger.plugins.dynamicresources.requests import preference_score, unallocatable_reason
+from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
 
-ELSEWHERE: Final = "resourceclaim not available on the node"
+NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 #: Pods that a claim can be reserved for (``ResourceClaimReservedForMaxSize``).
-MOST_USERS: Final = 256
+MAX_RESERVED_FOR: Final = 256
 
 
 @dataclass(slots=True)
-class _Notes:
+class _PreFilterState:
     """What is worked out once for a pod.
 
     Attributes:
-        wanted: claims that have to be allocated, and ``wish`` for their devices.
-        given: claims that are allocated.
+        to_allocate: claims that have to be allocated, and ``query`` for their devices.
+        allocated: claims that are allocated.
     """
 
     cluster: Cluster
-    wanted: list[ResourceClaim] = field(default_factory=list)
-    given: list[ResourceClaim] = field(default_factory=list)
-    wish: Wish | None = None
+    to_allocate: list[ResourceClaim] = field(default_factory=list)
+    allocated: list[ResourceClaim] = field(default_factory=list)
+    query: AllocationQuery | None = None
 
 
 class DynamicResources(Plugin):
     """Reject nodes from which a pod's claims cannot be used; allocate and reserve them."""
 
-    reads = Reads.NODE
-    wake_on = WAKE_ON
+    depends_on = DependsOn.NODE
+    queueing_hints = QUEUEING_HINTS
 
     def __init__(self) -> None:
-        self._wishes = Wishes()
+        self._allocation_cache = AllocationCache()
 
-    def sign(self, pod: PodInfo) -> Hashable | None:
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """Pods with claims are judged alone: what they can have changes with every one placed."""
         return None if pod.pod.spec.resource_claims else ()
 
@@ -78,7 +83,7 @@ class DynamicResources(Plugin):
         if not pod.pod.spec.resource_claims:
             return None
         try:
-            for _ in uses_of(pod.pod):
+            for _ in claim_references(pod.pod):
                 pass
         except NotCreatedError as error:
             return self.reject(str(error), resolvable=False)
@@ -87,41 +92,41 @@ class DynamicResources(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Look the claims up; refuse pods that have to wait for one, skip those without any."""
         state[self.name] = None
-        if cluster.devices.extended and (why := _asks_for_devices(pod, cluster)):
+        if cluster.devices.extended_resources and (why := _extended_resource_problem(pod, cluster)):
             return self.reject(why, resolvable=False)
         if not pod.pod.spec.resource_claims:
             return SKIP
         try:
-            claims = claims_of(pod.pod, cluster.objects)
+            claims = look_up_claims(pod.pod, cluster.objects)
         except NotCreatedError as error:
             return self.reject(str(error), resolvable=False)
         if not claims:
             return SKIP
-        notes = _Notes(cluster)
+        notes = _PreFilterState(cluster)
         for claim in claims:
-            if why := _take_up(claim, pod, notes):
+            if why := _classify_claim(claim, pod, notes):
                 return self.reject(why, resolvable=False)
-        if notes.wanted:
-            notes.wish = self._wishes.of(cluster, notes.wanted)
+        if notes.to_allocate:
+            notes.query = self._allocation_cache.query(cluster, notes.to_allocate)
         state[self.name] = notes
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that can use what is allocated, and have devices for the other claims."""
-        notes: _Notes = state[self.name]
-        here = nodes.every()
-        for claim in notes.given:
-            here &= _usable(notes, claim, nodes)
+        notes: _PreFilterState = state[self.name]
+        here = nodes.full_mask()
+        for claim in notes.allocated:
+            here &= _usable_nodes(notes, claim, nodes)
         reasons: list[str] = []
         kind_of = np.full(nodes.length, -1, dtype=np.int64)
-        if notes.wish is not None:
-            reasons, kind_of = notes.wish.judge(nodes)
+        if notes.query is not None:
+            reasons, kind_of = notes.query.check(nodes)
         kind_of[~here & (kind_of < 0)] = len(reasons)
-        kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in (*reasons, ELSEWHERE)]
-        return Verdicts(kind_of < 0, lambda: (kinds, kind_of))
+        kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in (*reasons, NOT_AVAILABLE)]
+        return FilterResult(kind_of < 0, lambda: (kinds, kind_of))
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: WhatIf, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
     ) -> Status | None:
         """Say what came of :meth:`take_back`."""
         if self.name not in state:
@@ -129,27 +134,33 @@ class DynamicResources(Plugin):
             return Status(Code.ERROR, ("not found",), self.name)
         if state[self.name] is None:
             return self.reject("no new claims to deallocate")
-        return self.take_back(state, pod, diagnosis) or self.reject("still not schedulable")
+        return self.pod_group_post_filter(state, pod, diagnosis) or self.reject(
+            "still not schedulable"
+        )
 
-    def take_back(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | None:
+    def pod_group_post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> Status | None:
         """Take back an allocation that keeps the pod from nodes, if nobody else uses it."""
-        notes: _Notes | None = state.get(self.name)
+        notes: _PreFilterState | None = state.get(self.name)
         if notes is None:
             return None
-        for claim in _in_the_way(notes, NodeView(notes.cluster.table, self._elsewhere(diagnosis))):
+        for claim in _blocking_claims(
+            notes, NodeView(notes.cluster.table, self._rows_lacking_only_claims(diagnosis))
+        ):
             if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
-                notes.cluster.devices.claims.deallocate(claim, _ref(pod))
+                notes.cluster.devices.claim_tracker.plan_deallocation(claim, _pod_ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
         return None
 
-    def _elsewhere(self, diagnosis: Diagnosis) -> IntArray:
+    def _rows_lacking_only_claims(self, diagnosis: Diagnosis) -> IntArray:
         """The rows that nothing keeps the pod from but where its claims are."""
         kinds = [
             n
-            for n, kind in enumerate(diagnosis.kinds)
-            if kind.plugin == self.name and kind.rejection.reasons == (ELSEWHERE,)
+            for n, kind in enumerate(diagnosis.rejections)
+            if kind.plugin == self.name and kind.rejection.reasons == (NOT_AVAILABLE,)
         ]
-        return np.flatnonzero(np.isin(diagnosis.kind_of, kinds))
+        return np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -157,8 +168,8 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Leave pods out that are content with one thing only."""
-        notes: _Notes | None = state.get(self.name)
-        if notes is None or not any(map(_has_alternatives, [*notes.wanted, *notes.given])):
+        notes: _PreFilterState | None = state.get(self.name)
+        if notes is None or not any(map(_has_alternatives, [*notes.to_allocate, *notes.allocated])):
             return SKIP
         return None
 
@@ -166,21 +177,23 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """The earlier in their lists the alternatives are that can be had, the better."""
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         points = np.zeros(nodes.length, dtype=np.int64)
-        for claim in notes.given:
-            given = notes.cluster.devices.claims.allocation_of(claim)
+        for claim in notes.allocated:
+            given = notes.cluster.devices.claim_tracker.allocation_of(claim)
             results = [] if given is None else given.devices.results
-            points += preference(claim, {result.request for result in results})
-        if notes.wish is not None:
+            points += preference_score(claim, {result.request for result in results})
+        if notes.query is not None:
             for place, info in nodes.nodes():
-                found = notes.wish.on(info.row)
+                found = notes.query.devices_on(info.row)
                 if not isinstance(found, str):
-                    for claim, chosen in zip(notes.wanted, found, strict=True):
-                        points[place] += preference(claim, {wanted.name for wanted, _ in chosen})
+                    for claim, chosen in zip(notes.to_allocate, found, strict=True):
+                        points[place] += preference_score(
+                            claim, {wanted.name for wanted, _ in chosen}
+                        )
         return points
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
         return normalize_by_max(scores, feasible)
 
@@ -188,50 +201,52 @@ class DynamicResources(Plugin):
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Count on the claims and on the devices found for them from now on."""
-        notes: _Notes | None = state.get(self.name)
+        notes: _PreFilterState | None = state.get(self.name)
         if notes is None:
             return None
-        table, claims = notes.cluster.table, notes.cluster.devices.claims
-        if notes.wish is not None:
-            found = notes.wish.on(table.index[node])
+        table, claims = notes.cluster.table, notes.cluster.devices.claim_tracker
+        if notes.query is not None:
+            found = notes.query.devices_on(table.index[node])
             if isinstance(found, str):
                 return self.reject(found, resolvable=False)
-            for claim, chosen in zip(notes.wanted, found, strict=True):
-                claims.reserve(claim, _ref(pod), allocation(claim, chosen, node))
-        for claim in notes.given:
-            claims.reserve(claim, _ref(pod), None)
+            for claim, chosen in zip(notes.to_allocate, found, strict=True):
+                claims.reserve(claim, _pod_ref(pod), build_allocation(claim, chosen, node))
+        for claim in notes.allocated:
+            claims.reserve(claim, _pod_ref(pod), None)
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Count on nothing any more, and take back what is written; not from a bound pod."""
-        notes: _Notes | None = state.get(self.name)
+        notes: _PreFilterState | None = state.get(self.name)
         if notes is None:
             return
         cluster = notes.cluster
         if pod.uid in cluster and pod.uid not in cluster.assumed:
-            cluster.devices.claims.bound(pod.uid)
+            cluster.devices.claim_tracker.on_pod_bound(pod.uid)
         else:
-            cluster.devices.claims.give_up(pod.uid)
+            cluster.devices.claim_tracker.release_pod(pod.uid)
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node: str
     ) -> Sequence[Effect] | Status | None:
         """Write the allocations and the reservations."""
-        notes: _Notes | None = state.get(self.name)
-        return None if notes is None else notes.cluster.devices.claims.write(pod.uid)
+        notes: _PreFilterState | None = state.get(self.name)
+        return (
+            None if notes is None else notes.cluster.devices.claim_tracker.prepare_writes(pod.uid)
+        )
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """The claims are the API's matter from now on."""
-        notes: _Notes | None = state.get(self.name)
+        notes: _PreFilterState | None = state.get(self.name)
         if notes is not None:
-            notes.cluster.devices.claims.bound(pod.uid)
+            notes.cluster.devices.claim_tracker.on_pod_bound(pod.uid)
 
 
-def _asks_for_devices(pod: PodInfo, cluster: Cluster) -> str:
+def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
     """Why a pod that asks for devices as for a resource waits: no node has them as one."""
-    extended, table = cluster.devices.extended, cluster.table
+    extended, table = cluster.devices.extended_resources, cluster.table
     for resource in sorted(extended.keys() & pod.requests.keys()):
-        column = table.column_of(resource)
+        column = table.resource_column(resource)
         if not table.allocatable[column].any():
             return (
                 f"extended resource {resource} is of device class {extended[resource]}, which is "
@@ -240,20 +255,20 @@ def _asks_for_devices(pod: PodInfo, cluster: Cluster) -> str:
     return ""
 
 
-def _take_up(claim: ResourceClaim, pod: PodInfo, notes: _Notes) -> str:
+def _classify_claim(claim: ResourceClaim, pod: PodInfo, notes: _PreFilterState) -> str:
     """Note what a claim still needs; returns why the pod cannot use it, "" if it can."""
     cluster = notes.cluster
-    if cluster.devices.claims.is_being_released(claim):
+    if cluster.devices.claim_tracker.is_being_released(claim):
         return f"resource claim {claim.key} is in the process of being deallocated"
-    given = cluster.devices.claims.allocation_of(claim)
+    given = cluster.devices.claim_tracker.allocation_of(claim)
     if given is None:
-        notes.wanted.append(claim)
-        return refusal(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
+        notes.to_allocate.append(claim)
+        return unallocatable_reason(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
     if any(result.binding_conditions for result in given.devices.results):
         return f"resource claim {claim.key}: binding conditions are not supported yet"
-    if len(claim.status.reserved_for) >= MOST_USERS and not claim.is_reserved_for(pod.uid):
+    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not claim.is_reserved_for(pod.uid):
         return "resourceclaim in use"
-    notes.given.append(claim)
+    notes.allocated.append(claim)
     return ""
 
 
@@ -261,19 +276,19 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
     return any(request.first_available for request in claim.spec.devices.requests)
 
 
-def _usable(notes: _Notes, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
+def _usable_nodes(notes: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
     """The nodes from which what a claim has been given can be used."""
-    given = notes.cluster.devices.claims.allocation_of(claim)
+    given = notes.cluster.devices.claim_tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
-        return nodes.every()
-    return any_of(terms_of(given.node_selector.node_selector_terms), nodes)
+        return nodes.full_mask()
+    return matches_any(compile_terms(given.node_selector.node_selector_terms), nodes)
 
 
-def _in_the_way(notes: _Notes, nodes: NodeView) -> Iterator[ResourceClaim]:
+def _blocking_claims(notes: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
     """The claims that cannot be used from all of these nodes."""
-    return (claim for claim in notes.given if not _usable(notes, claim, nodes).all())
+    return (claim for claim in notes.allocated if not _usable_nodes(notes, claim, nodes).all())
 
 
-def _ref(pod: PodInfo) -> PodRef:
+def _pod_ref(pod: PodInfo) -> ObjectKey:
     meta = pod.pod.metadata
-    return PodRef(meta.namespace, meta.name, meta.uid)
+    return ObjectKey(meta.namespace, meta.name, meta.uid)

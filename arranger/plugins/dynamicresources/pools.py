@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Node, NodeSelector
 from arranger.api.types.resource_claims import Device, DeviceId, PoolId, ResourceSlice
-from arranger.cluster.device_inventory import Devices
-from arranger.plugins.helpers.node_selectors import terms_of
+from arranger.cluster.device_inventory import DeviceInventory
+from arranger.plugins.helpers.node_selectors import compile_terms
 
 
-class Offer(NamedTuple):
+class DeviceOffer(NamedTuple):
     """A device, and the slice that tells of it."""
 
     id: DeviceId
@@ -24,7 +24,7 @@ class Offer(NamedTuple):
     slice: ResourceSlice
 
     @property
-    def place(self) -> tuple[str, NodeSelector | None]:
+    def node_restriction(self) -> tuple[str, NodeSelector | None]:
         """The one node it is for, "" if it is not, and which nodes it is for."""
         where = self.device if self.slice.spec.per_device_node_selection else self.slice.spec
         return where.node_name, where.node_selector
@@ -35,15 +35,15 @@ class Pool:
     """A pool as a node sees it; an incomplete or invalid one has no offers."""
 
     id: PoolId
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[DeviceOffer, ...] = ()
     incomplete: bool = False
     invalid: bool = False
 
 
-def pools_for(node: Node, devices: Devices) -> list[Pool]:
+def pools_for(node: Node, devices: DeviceInventory) -> list[Pool]:
     """The pools with devices for a node, in the order in which devices are tried."""
     relevant: dict[PoolId, list[ResourceSlice]] = {}
-    for found in devices.slices_for(node.metadata.name):
+    for found in devices.slices_for_node(node.metadata.name):
         if not _is_relevant(found, node):
             continue
         of_pool = relevant.setdefault(found.pool_id, [])
@@ -61,12 +61,12 @@ def pools_for(node: Node, devices: Devices) -> list[Pool]:
 
 
 def _pool(
-    pool_id: PoolId, slices: list[ResourceSlice], node: Node, devices: Devices
+    pool_id: PoolId, slices: list[ResourceSlice], node: Node, devices: DeviceInventory
 ) -> Pool | None:
     """One pool; ``None`` when newer slices, of other nodes, have replaced those of this one."""
     ours = slices[0].spec.pool
     if len(slices) != ours.resource_slice_count:
-        everywhere = [found.spec.pool.generation for found in devices.slices_of(pool_id)]
+        everywhere = [found.spec.pool.generation for found in devices.slices_of_pool(pool_id)]
         if max(everywhere) > ours.generation:
             return None
         if everywhere.count(ours.generation) != ours.resource_slice_count:
@@ -78,10 +78,10 @@ def _pool(
     return Pool(pool_id, tuple(_offers(pool_id, slices, node)))
 
 
-def _offers(pool_id: PoolId, slices: list[ResourceSlice], node: Node) -> Iterator[Offer]:
+def _offers(pool_id: PoolId, slices: list[ResourceSlice], node: Node) -> Iterator[DeviceOffer]:
     for found in slices:
         for device in found.spec.devices:
-            offer = Offer(DeviceId(*pool_id, device.name), device, found)
+            offer = DeviceOffer(DeviceId(*pool_id, device.name), device, found)
             if not found.spec.per_device_node_selection or _matches(
                 node, device.node_name, device.all_nodes, device.node_selector
             ):
@@ -108,4 +108,4 @@ def _matches(node: Node, name: str, everywhere: bool, selector: NodeSelector | N
 
 def selects(selector: NodeSelector, node: Node) -> bool:
     """Whether a node is one of those selected."""
-    return any(term.matches(node) for term in terms_of(selector.node_selector_terms))
+    return any(term.matches(node) for term in compile_terms(selector.node_selector_terms))

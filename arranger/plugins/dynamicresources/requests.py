@@ -9,7 +9,7 @@ from typing import NamedTuple
 from arranger.api.types.resource_claims import (
     ALL,
     EXACT_COUNT,
-    MOST_ALTERNATIVES,
+    MAX_ALTERNATIVES,
     Device,
     DeviceAttribute,
     DeviceClass,
@@ -19,21 +19,21 @@ from arranger.api.types.resource_claims import (
     DeviceSubRequest,
     ResourceClaim,
 )
-from arranger.plugins.dynamicresources.cel_selectors import SelectorError, selector
-from arranger.plugins.dynamicresources.pools import Offer, Pool
+from arranger.plugins.dynamicresources.cel_selectors import SelectorError, compile_selector
+from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 
 #: The class of a name, if there is one.
-Classes = Callable[[str], DeviceClass | None]
+DeviceClassLookup = Callable[[str], DeviceClass | None]
 
 
 class AllocationError(ValueError):
     """A claim cannot be allocated, whatever is free: the text names the claim and the reason."""
 
 
-class Wanted(NamedTuple):
+class RequestAlternative(NamedTuple):
     """A request or, with a ``parent``, one of the alternatives of a request.
 
-    ``every`` are the devices that a request for all has to get; the others want ``number``.
+    ``all_devices`` are the devices that a request for all has to get; the others want ``number``.
     """
 
     claim: ResourceClaim
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     request: DeviceSubRequest
     device_class: DeviceClass
     number: int
-    every: tuple[Offer, ...] | None
+    all_devices: tuple[DeviceOffer, ...] | None
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
         """Whether it wants access for administration, which takes no device from anybody."""
         return bool(self.request.admin_access)
 
-    def may_have(self, device: Device) -> bool:
+    def tolerates(self, device: Device) -> bool:
         """Whether it tolerates the device's taints."""
         return all(
             taint.effect not in ("NoSchedule", "NoExecute")
@@ -62,13 +62,15 @@ class Wanted(NamedTuple):
         )
 
 
-def alternatives(claim: ResourceClaim, classes: Classes, pools: list[Pool]) -> list[list[Wanted]]:
+def request_alternatives(
+    claim: ResourceClaim, classes: DeviceClassLookup, pools: list[Pool]
+) -> list[list[RequestAlternative]]:
     """For each request of a claim what would satisfy it, the best first.
 
     Raises:
         AllocationError: something about the claim, its classes or the pools makes it impossible.
     """
-    wanted: list[list[Wanted]] = []
+    wanted: list[list[RequestAlternative]] = []
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             named = DeviceSubRequest(
@@ -79,18 +81,18 @@ def alternatives(claim: ResourceClaim, classes: Classes, pools: list[Pool]) -> l
                     if field != "name"
                 },
             )
-            wanted.append([_wanted(claim, "", named, classes, pools)])
+            wanted.append([_alternative(claim, "", named, classes, pools)])
         else:
             wanted.append(
                 [
-                    _wanted(claim, request.name, each, classes, pools)
+                    _alternative(claim, request.name, each, classes, pools)
                     for each in request.first_available
                 ]
             )
     return wanted
 
 
-def refusal(claim: ResourceClaim, classes: Classes) -> str:
+def unallocatable_reason(claim: ResourceClaim, classes: DeviceClassLookup) -> str:
     """Why a claim cannot be allocated on any node, "" if nothing speaks against it."""
     for request in claim.spec.devices.requests:
         requests = [(request.name, request.exactly)] if request.exactly is not None else []
@@ -116,17 +118,17 @@ def refusal(claim: ResourceClaim, classes: Classes) -> str:
     return ""
 
 
-def preference(claim: ResourceClaim, served: Set[str]) -> int:
+def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
     """Points for the alternatives that were chosen, more for those named earlier."""
     return sum(
-        MOST_ALTERNATIVES - n
+        MAX_ALTERNATIVES - n
         for request in claim.spec.devices.requests
         for n, each in enumerate(request.first_available)
         if f"{request.name}/{each.name}" in served
     )
 
 
-def unsupported(device: Device) -> str:
+def unsupported_feature(device: Device) -> str:
     """What of a device we cannot honour yet, "" if we can have it."""
     if device.consumes_counters:
         return "devices that share counters (partitionable devices)"
@@ -137,7 +139,7 @@ def unsupported(device: Device) -> str:
     return ""
 
 
-def is_selectable(wanted: Wanted, offer: Offer) -> bool:
+def is_selectable(wanted: RequestAlternative, offer: DeviceOffer) -> bool:
     """Whether a device is of the class and the selectors agree.
 
     Raises:
@@ -154,7 +156,7 @@ def _all_match(whose: str, selectors: list[DeviceSelector], driver: str, device:
     for n, each in enumerate(selectors):
         if each.cel is None:
             raise AllocationError(f"{whose}: selector #{n}: CEL expression empty")
-        compiled = selector(each.cel.expression)
+        compiled = compile_selector(each.cel.expression)
         try:
             if isinstance(compiled, SelectorError):
                 raise compiled
@@ -165,20 +167,20 @@ def _all_match(whose: str, selectors: list[DeviceSelector], driver: str, device:
     return True
 
 
-def _wanted(
+def _alternative(
     claim: ResourceClaim,
     parent: str,
     request: DeviceSubRequest,
-    classes: Classes,
+    classes: DeviceClassLookup,
     pools: list[Pool],
-) -> Wanted:
+) -> RequestAlternative:
     device_class = classes(request.device_class_name)
     if device_class is None:
         raise AllocationError(f"device class {request.device_class_name} does not exist")
-    wanted = Wanted(claim, parent, request, device_class, request.count, None)
+    wanted = RequestAlternative(claim, parent, request, device_class, request.count, None)
     if request.allocation_mode != ALL:
         return wanted
-    every: list[Offer] = []
+    every: list[DeviceOffer] = []
     for pool in pools:
         if pool.incomplete or pool.invalid:
             state = "being updated" if pool.incomplete else "invalid"
@@ -187,14 +189,14 @@ def _wanted(
                 f"but resource pool {pool.id} is currently {state}"
             )
         every += [offer for offer in pool.offers if is_selectable(wanted, offer)]
-    return wanted._replace(number=len(every), every=tuple(every))
+    return wanted._replace(number=len(every), all_devices=tuple(every))
 
 
 # --- constraints -------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Constraint:
+class AttributeConstraint:
     """``matchAttribute`` or ``distinctAttribute`` among the devices that are chosen.
 
     Once it refuses a device it goes on refusing it, whatever else is chosen.
@@ -203,14 +205,14 @@ class Constraint:
     rule: DeviceConstraint
     chosen: list[DeviceAttribute] = field(default_factory=list)
 
-    def concerns(self, wanted: Wanted) -> bool:
+    def applies_to(self, wanted: RequestAlternative) -> bool:
         """Whether devices of the request are among those compared."""
         named = self.rule.requests
         return not named or wanted.name in named or wanted.parent in named
 
-    def add(self, wanted: Wanted, offer: Offer) -> bool:
+    def add(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
         """Choose a device; ``False`` if the constraint does not let us."""
-        if not self.concerns(wanted):
+        if not self.applies_to(wanted):
             return True
         name = self.rule.match_attribute or self.rule.distinct_attribute or ""
         value = _attribute(offer.id, offer.device.attributes, name)
@@ -224,9 +226,9 @@ class Constraint:
             self.chosen.append(value)
         return agrees
 
-    def remove(self, wanted: Wanted) -> None:
+    def remove(self, wanted: RequestAlternative) -> None:
         """Undo the last :meth:`add` that was granted."""
-        if self.concerns(wanted):
+        if self.applies_to(wanted):
             self.chosen.pop()
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
-class Section(BaseModel):
+class ArgsSection(BaseModel):
     """Part of a plugin's arguments, with the field names of KubeSchedulerConfiguration."""
 
     model_config = ConfigDict(
@@ -16,14 +16,14 @@ class Section(BaseModel):
     )
 
 
-class PluginArgs(Section):
+class PluginArgs(ArgsSection):
     """A plugin's arguments; what says which type they are may stay in when they are copied."""
 
     api_version: str = ""
     kind: str = ""
 
 
-class ResourceSpec(Section):
+class ResourceSpec(ArgsSection):
     """A resource that counts in a score, and how much."""
 
     name: str

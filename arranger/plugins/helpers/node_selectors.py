@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from arranger.api.selectors import accepts, is_valid
+from arranger.api.selectors import is_valid_requirement, requirement_matches
 from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from arranger.cluster.columns import ABSENT, BoolArray
 from arranger.cluster.node_view import NodeView
 
 
-class Term:
+class NodeTerm:
     """A term that can match something: expressions over labels, and over the node's name."""
 
     def __init__(self, expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> None:
@@ -21,10 +21,10 @@ class Term:
 
     def mask(self, nodes: NodeView) -> BoolArray:
         """Which nodes of the view it selects."""
-        selected = nodes.every()
+        selected = nodes.full_mask()
         for field in self._fields:
             row = nodes.table.index.get(field.values[0], -1)
-            named = nodes.numbers() == row
+            named = nodes.row_numbers() == row
             selected &= named if field.operator == "In" else ~named
         for expression in self._expressions:
             selected &= _mask(expression, nodes)
@@ -32,43 +32,43 @@ class Term:
 
     def matches(self, node: Node) -> bool:
         """Whether it selects this node."""
-        return all(accepts(f, node.metadata.name) for f in self._fields) and all(
-            accepts(e, node.metadata.labels.get(e.key)) for e in self._expressions
+        return all(requirement_matches(f, node.metadata.name) for f in self._fields) and all(
+            requirement_matches(e, node.metadata.labels.get(e.key)) for e in self._expressions
         )
 
 
-def terms_of(terms: Iterable[NodeSelectorTerm]) -> list[Term]:
+def compile_terms(terms: Iterable[NodeSelectorTerm]) -> list[NodeTerm]:
     """The terms that can match something.
 
     Upstream ignores terms it cannot parse as long as others match, and empty ones.
     """
     return [
-        Term(term.match_expressions, term.match_fields)
+        NodeTerm(term.match_expressions, term.match_fields)
         for term in terms
         if (term.match_expressions or term.match_fields)
-        and all(map(is_valid, term.match_expressions))
+        and all(map(is_valid_requirement, term.match_expressions))
         and all(map(_is_valid_field, term.match_fields))
     ]
 
 
-class RequiredNodes:
+class RequiredNodeAffinity:
     """Where a pod may run by its ``nodeSelector`` and its required node affinity."""
 
     def __init__(self, pod: Pod) -> None:
         self._labels = pod.spec.node_selector
-        required = required_of(pod)
-        self._terms = None if required is None else terms_of(required.node_selector_terms)
+        required = required_node_affinity(pod)
+        self._terms = None if required is None else compile_terms(required.node_selector_terms)
 
     def mask(self, nodes: NodeView) -> BoolArray:
         """Which nodes of the view the pod may run on."""
-        selected = nodes.every()
+        selected = nodes.full_mask()
         values = nodes.table.label_values
         for key, value in self._labels.items():
             column = nodes.label(key)  # asked for first: a new column numbers its values
             wanted = values.find(value)
             selected &= (column == wanted) & (wanted != ABSENT)
         if self._terms is not None:
-            selected &= any_of(self._terms, nodes)
+            selected &= matches_any(self._terms, nodes)
         return selected
 
     def matches(self, node: Node) -> bool:
@@ -79,7 +79,7 @@ class RequiredNodes:
         return self._terms is None or any(term.matches(node) for term in self._terms)
 
 
-def required_of(pod: Pod) -> NodeSelector | None:
+def required_node_affinity(pod: Pod) -> NodeSelector | None:
     """The pod's required node affinity, if it states one."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
@@ -87,9 +87,9 @@ def required_of(pod: Pod) -> NodeSelector | None:
     return affinity.node_affinity.required_during_scheduling_ignored_during_execution
 
 
-def any_of(terms: Iterable[Term], nodes: NodeView) -> BoolArray:
+def matches_any(terms: Iterable[NodeTerm], nodes: NodeView) -> BoolArray:
     """Which nodes of the view at least one term selects."""
-    selected = nodes.none()
+    selected = nodes.empty_mask()
     for term in terms:
         selected |= term.mask(nodes)
     return selected
@@ -113,7 +113,7 @@ def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
         absent: BoolArray = column == ABSENT
         return absent
     if requirement.operator in ("In", "NotIn"):
-        held = nodes.none()
+        held = nodes.empty_mask()
         for value in requirement.values:
             wanted = values.find(value)
             if wanted != ABSENT:
@@ -121,5 +121,5 @@ def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
         return held if requirement.operator == "In" else ~held
     accepted = np.zeros(len(values) + 1, dtype=np.bool_)  # the last place is ABSENT's
     for value in np.unique(column).tolist():
-        accepted[value] = value != ABSENT and accepts(requirement, values.values[value])
+        accepted[value] = value != ABSENT and requirement_matches(requirement, values.values[value])
     return accepted[column]

@@ -15,17 +15,17 @@ from pydantic import Field, model_validator
 
 from arranger.cluster.columns import CPU, MEMORY, IntArray
 from arranger.cluster.node_view import NodeView
-from arranger.plugins.helpers.args import CPU_AND_MEMORY, ResourceSpec, Section
+from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceSpec
 
 
-class ShapePoint(Section):
+class ShapePoint(ArgsSection):
     """What a utilisation (per cent) is worth (0–10)."""
 
     utilization: Annotated[int, Field(ge=0, le=100)]
     score: Annotated[int, Field(ge=0, le=10)]
 
 
-class RatioParams(Section):
+class RatioParams(ArgsSection):
     """``requestedToCapacityRatio``: a function of utilisation, linear between its points."""
 
     shape: Annotated[tuple[ShapePoint, ...], Field(min_length=1)]
@@ -38,7 +38,7 @@ class RatioParams(Section):
         return self
 
 
-class ScoringStrategy(Section):
+class ScoringStrategy(ArgsSection):
     """``scoringStrategy`` of NodeResourcesFit."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
@@ -54,7 +54,7 @@ class ScoringStrategy(Section):
         return self
 
 
-class Scorer(Protocol):
+class ResourceScorer(Protocol):
     """Scores by what pods ask for and what nodes offer, both ``[resource, row]``."""
 
     def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
@@ -66,30 +66,30 @@ def is_scalar(resource: str) -> bool:
     return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
 
 
-def stacked(rows: Sequence[IntArray]) -> IntArray:
+def stack_rows(rows: Sequence[IntArray]) -> IntArray:
     """One row a resource."""
     return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.int64)
 
 
-def offered(resources: list[str], nodes: NodeView) -> IntArray:
+def allocatable_matrix(resources: list[str], nodes: NodeView) -> IntArray:
     """``[resource, row]`` of what the nodes offer."""
     table = nodes.table
     if resources == ["cpu", "memory"]:
         return table.allocatable[CPU : MEMORY + 1, nodes.rows]
-    return stacked([nodes.allocatable(table.column_of(name)) for name in resources])
+    return stack_rows([nodes.allocatable(table.resource_column(name)) for name in resources])
 
 
-def make_scorer(strategy: ScoringStrategy) -> Scorer:
+def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:
     """The scoring function of a strategy."""
     weights = np.array([[resource.weight] for resource in strategy.resources], dtype=np.int64)
     if strategy.requested_to_capacity_ratio is not None:
-        return _Ratio(weights[:, 0], strategy.requested_to_capacity_ratio.shape)
+        return _RequestedToCapacityRatio(weights[:, 0], strategy.requested_to_capacity_ratio.shape)
     if strategy.type == "MostAllocated":
-        return _Most(weights)
-    return _Least(weights)
+        return _MostAllocated(weights)
+    return _LeastAllocated(weights)
 
 
-class _Least:
+class _LeastAllocated:
     """The free share, in per cent."""
 
     def __init__(self, weights: IntArray) -> None:
@@ -100,7 +100,7 @@ class _Least:
         return _weighted_mean(free, self._weights, allocatable)
 
 
-class _Most:
+class _MostAllocated:
     """The used share, in per cent."""
 
     def __init__(self, weights: IntArray) -> None:
@@ -124,12 +124,12 @@ def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) ->
     return mean
 
 
-class _Ratio:
+class _RequestedToCapacityRatio:
     """The configured function of the used share; resources worth nothing do not count."""
 
     def __init__(self, weights: IntArray, shape: Sequence[ShapePoint]) -> None:
         self._weights = weights
-        self._worth = np.array([_worth(used, shape) for used in range(101)], dtype=np.int64)
+        self._worth = np.array([_shape_score(used, shape) for used in range(101)], dtype=np.int64)
 
     def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
         used = np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)
@@ -140,7 +140,7 @@ class _Ratio:
         return rounded
 
 
-def _worth(used: int, shape: Sequence[ShapePoint]) -> int:
+def _shape_score(used: int, shape: Sequence[ShapePoint]) -> int:
     """The function at ``used`` per cent, on a scale of 0–100, rounded towards the left point."""
     left = shape[0]
     for point in shape:

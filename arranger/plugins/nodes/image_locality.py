@@ -9,26 +9,26 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import CycleState
 
 _MIB: Final = 1024 * 1024
 #: Below this many bytes an image counts for nothing,
-LEAST: Final = 23 * _MIB
+MIN_THRESHOLD: Final = 23 * _MIB
 #: and above this many, per container, for no more.
-MOST: Final = 1000 * _MIB
+MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB
 
 
-class ImageLocality(SpecPlugin):
+class ImageLocality(SpecOnlyPlugin):
     """Score by the size of the pod's images present, scaled by how widely each is spread.
 
     Image volumes count as images, but not, upstream, as containers to share the maximum among.
     """
 
     # How widely an image is spread depends on all nodes.
-    reads = Reads.NODES
-    wake_on = ()
+    depends_on = DependsOn.NODES
+    queueing_hints = ()
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -42,7 +42,7 @@ class ImageLocality(SpecPlugin):
         present = np.zeros(table.size, dtype=np.int64)
         found = False
         for image in images:
-            holders = table.images.get(full_name(image))
+            holders = table.images.get(normalized_image_name(image))
             if holders:
                 found = True
                 spread = len(holders) / table.count
@@ -50,11 +50,13 @@ class ImageLocality(SpecPlugin):
                 present[list(holders)] += (sizes * spread).astype(np.int64)
         if not found:
             return np.zeros(nodes.length, dtype=np.int64)
-        most = MOST * len(containers)
-        scores: IntArray = 100 * (present.clip(LEAST, most) - LEAST) // (most - LEAST)
+        most = MAX_CONTAINER_THRESHOLD * len(containers)
+        scores: IntArray = (
+            100 * (present.clip(MIN_THRESHOLD, most) - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
+        )
         return scores[nodes.rows]
 
 
-def full_name(image: str) -> str:
+def normalized_image_name(image: str) -> str:
     """The image's name with its tag, ``latest`` unless it states one."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

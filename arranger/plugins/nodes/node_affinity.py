@@ -14,19 +14,19 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
-from arranger.framework.interface import PreFilterResult, Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
+from arranger.framework.interface import DependsOn, PreFilterResult
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.plugins.helpers.args import PluginArgs, Section
+from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.helpers.node_selectors import (
-    RequiredNodes,
-    Term,
-    any_of,
-    required_of,
-    terms_of,
+    NodeTerm,
+    RequiredNodeAffinity,
+    compile_terms,
+    matches_any,
+    required_node_affinity,
 )
 
 OWN: Final = Rejection(("node(s) didn't match Pod's node affinity/selector",), Code.UNRESOLVABLE)
@@ -35,7 +35,7 @@ ENFORCED: Final = Rejection(
 )
 
 
-class RequirementArg(Section):
+class RequirementArg(ArgsSection):
     """A requirement on a label or field."""
 
     key: str
@@ -43,27 +43,27 @@ class RequirementArg(Section):
     values: tuple[str, ...] = ()
 
 
-class TermArg(Section):
+class TermArg(ArgsSection):
     """A node selector term."""
 
     match_expressions: tuple[RequirementArg, ...] = ()
     match_fields: tuple[RequirementArg, ...] = ()
 
 
-class SelectorArg(Section):
+class SelectorArg(ArgsSection):
     """A node selector."""
 
     node_selector_terms: Annotated[tuple[TermArg, ...], Field(min_length=1)]
 
 
-class PreferredArg(Section):
+class PreferredArg(ArgsSection):
     """A preferred node selector term."""
 
     weight: Annotated[int, Field(ge=1, le=100)]
     preference: TermArg
 
 
-class AffinityArg(Section):
+class AffinityArg(ArgsSection):
     """A node affinity."""
 
     required_during_scheduling_ignored_during_execution: SelectorArg | None = None
@@ -76,13 +76,13 @@ class NodeAffinityArgs(PluginArgs):
     added_affinity: AffinityArg | None = None
 
 
-Weighted = list[tuple[int, Term]]
+WeightedTerms = list[tuple[int, NodeTerm]]
 
 
-class NodeAffinity(SpecPlugin):
+class NodeAffinity(SpecOnlyPlugin):
     """Reject nodes the pod does not select; favour those it prefers."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
     Args = NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:
@@ -91,20 +91,20 @@ class NodeAffinity(SpecPlugin):
             fields: dict[str, Any] = args.added_affinity.model_dump(by_alias=True)
             added = msgspec.convert(fields, NodeAffinitySpec)
         required = added.required_during_scheduling_ignored_during_execution
-        self._added = None if required is None else terms_of(required.node_selector_terms)
-        self._added_preferred = _weighted(
+        self._added = None if required is None else compile_terms(required.node_selector_terms)
+        self._added_preferred = _weighted_terms(
             added.preferred_during_scheduling_ignored_during_execution
         )
-        self.wake_on = (  # type: ignore[misc]
-            WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS, self._now_matches),
-            WakeUp(EventKind.OWN_UPDATE),
+        self.queueing_hints = (  # type: ignore[misc]
+            QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS, self._now_matches),
+            QueueingHint(ActionType.OWN_UPDATE),
         )
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, cluster: Cluster
     ) -> PreFilterResult | Status | None:
         """Skip pods that select nothing; name the nodes if every term names some."""
-        required = required_of(pod.pod)
+        required = required_node_affinity(pod.pod)
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
         names: frozenset[str] = frozenset()
@@ -123,17 +123,17 @@ class NodeAffinity(SpecPlugin):
             return self.reject("pod affinity terms conflict", resolvable=False)
         return PreFilterResult(names)
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that the added affinity and the pod's own both select."""
         own = self._required(state, pod).mask(nodes)
         if self._added is None:
-            return Verdicts(own, OWN)
-        added = any_of(self._added, nodes)
+            return FilterResult(own, OWN)
+        added = matches_any(self._added, nodes)
 
-        def explain() -> Grouped:
+        def explain() -> GroupedRejections:
             return (ENFORCED, OWN), np.where(added, np.where(own, -1, 1), 0)
 
-        return Verdicts(added & own, explain)
+        return FilterResult(added & own, explain)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -145,28 +145,28 @@ class NodeAffinity(SpecPlugin):
             own = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
         if not own and not self._added_preferred:
             return SKIP
-        state["NodeAffinity/preferred"] = [*self._added_preferred, *_weighted(own)]
+        state["NodeAffinity/preferred"] = [*self._added_preferred, *_weighted_terms(own)]
         return None
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Add up the weights of the preferred terms that match."""
-        preferred: Weighted = state["NodeAffinity/preferred"]
+        preferred: WeightedTerms = state["NodeAffinity/preferred"]
         scores = np.zeros(nodes.length, dtype=np.int64)
         for weight, term in preferred:
             scores += weight * term.mask(nodes)
         return scores
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
         return normalize_by_max(scores, feasible)
 
-    def _required(self, state: CycleState, pod: PodInfo) -> RequiredNodes:
+    def _required(self, state: CycleState, pod: PodInfo) -> RequiredNodeAffinity:
         required = state.get("NodeAffinity/required")
         if required is None:
-            required = state["NodeAffinity/required"] = RequiredNodes(pod.pod)
-        assert isinstance(required, RequiredNodes)
+            required = state["NodeAffinity/required"] = RequiredNodeAffinity(pod.pod)
+        assert isinstance(required, RequiredNodeAffinity)
         return required
 
     def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
@@ -175,11 +175,13 @@ class NodeAffinity(SpecPlugin):
             return False
         if self._added is not None and not any(term.matches(event.node) for term in self._added):
             return False
-        required = RequiredNodes(pod.pod)
+        required = RequiredNodeAffinity(pod.pod)
         if not required.matches(event.node):
             return False
         return event.node_before is None or not required.matches(event.node_before)
 
 
-def _weighted(preferred: list[PreferredSchedulingTerm]) -> Weighted:
-    return [(p.weight, term) for p in preferred for term in terms_of([p.preference]) if p.weight]
+def _weighted_terms(preferred: list[PreferredSchedulingTerm]) -> WeightedTerms:
+    return [
+        (p.weight, term) for p in preferred for term in compile_terms([p.preference]) if p.weight
+    ]

@@ -9,10 +9,10 @@ import numpy as np
 from arranger.api.types.core import Node, PodSpec
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts, all_pass
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection, all_pass
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
 
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
@@ -39,16 +39,16 @@ def _declared(node: Node) -> frozenset[str]:
     return frozenset(node.status.declared_features)
 
 
-class NodeDeclaredFeatures(SpecPlugin):
+class NodeDeclaredFeatures(SpecOnlyPlugin):
     """Reject nodes whose kubelet lacks a feature that the pod needs."""
 
-    reads = Reads.NODE
-    wake_on = (
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_FEATURES, _has_them),
-        WakeUp(EventKind.OWN_UPDATE),
+    depends_on = DependsOn.NODE
+    queueing_hints = (
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_FEATURES, _has_them),
+        QueueingHint(ActionType.OWN_UPDATE),
     )
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass the nodes that declare all features needed."""
         required = required_features(pod.pod.spec)
         if not required:
@@ -56,6 +56,6 @@ class NodeDeclaredFeatures(SpecPlugin):
         table = nodes.table
         passed = [
             (node := table.nodes[row]) is not None and required <= _declared(node)
-            for row in nodes.numbers().tolist()
+            for row in nodes.row_numbers().tolist()
         ]
-        return Verdicts(np.array(passed, dtype=np.bool_), REASON)
+        return FilterResult(np.array(passed, dtype=np.bool_), REASON)

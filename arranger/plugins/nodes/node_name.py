@@ -7,9 +7,9 @@ from typing import Final
 
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts, all_pass
-from arranger.framework.interface import Plugin, Reads
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection, all_pass
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import Code, CycleState
 
 REASON: Final = Rejection(("node(s) didn't match the requested node name",), Code.UNRESOLVABLE)
@@ -22,16 +22,16 @@ def _is_that_node(pod: PodInfo, event: ClusterEvent) -> bool:
 class NodeName(Plugin):
     """Reject nodes other than the one the pod names in ``spec.nodeName``."""
 
-    reads = Reads.NODE
-    wake_on = (WakeUp(EventKind.NODE_ADDED, _is_that_node),)
+    depends_on = DependsOn.NODE
+    queueing_hints = (QueueingHint(ActionType.NODE_ADDED, _is_that_node),)
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """The name: the key of a spec leaves it out."""
         return pod.pod.spec.node_name
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass the named node, or all if none is named."""
         name = pod.pod.spec.node_name
         if not name:
             return all_pass(nodes.length)
-        return Verdicts(nodes.numbers() == nodes.table.index.get(name, -1), REASON)
+        return FilterResult(nodes.row_numbers() == nodes.table.index.get(name, -1), REASON)

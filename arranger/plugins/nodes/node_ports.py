@@ -10,16 +10,16 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 
 REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod ports",))
 
 
-def conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
+def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
     """Whether two claims meet: same protocol and port, on one address or on all."""
     return any(
         (protocol, port) == (used_protocol, used_port)
@@ -30,27 +30,30 @@ def conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
 
 
 def _frees_a_port(pod: PodInfo, event: ClusterEvent) -> bool:
-    return event.pod is None or conflict(pod.ports, host_ports(event.pod.spec))
+    return event.pod is None or ports_conflict(pod.ports, host_ports(event.pod.spec))
 
 
-class NodePorts(SpecPlugin):
+class NodePorts(SpecOnlyPlugin):
     """Reject nodes where another pod holds a host port this one wants."""
 
-    reads = Reads.USAGE
-    wake_on = (WakeUp(EventKind.POD_REMOVED, _frees_a_port), WakeUp(EventKind.NODE_ADDED))
+    depends_on = DependsOn.USAGE
+    queueing_hints = (
+        QueueingHint(ActionType.POD_REMOVED, _frees_a_port),
+        QueueingHint(ActionType.NODE_ADDED),
+    )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods without host ports."""
         return None if pod.ports else SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where all wanted ports are free."""
-        passes = nodes.every()
+        passes = nodes.full_mask()
         table = nodes.table
-        rows = nodes.numbers()
+        rows = nodes.row_numbers()
         places: Iterable[int] = range(nodes.length)
         if nodes.length > len(table.port_rows):
             places = np.flatnonzero(np.isin(rows, list(table.port_rows))).tolist()
         for place in places:
-            passes[place] = not conflict(pod.ports, table.ports[rows[place]])
-        return Verdicts(passes, REASON)
+            passes[place] = not ports_conflict(pod.ports, table.ports[rows[place]])
+        return FilterResult(passes, REASON)

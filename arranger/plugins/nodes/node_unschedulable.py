@@ -8,10 +8,10 @@ from arranger.api.selectors import tolerates
 from arranger.api.types.core import Taint
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts, all_pass
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection, all_pass
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
 
 CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -33,17 +33,17 @@ def _now_tolerates(_pod: PodInfo, event: ClusterEvent) -> bool:
     return event.pod is None or _tolerates_cordon(PodInfo(event.pod))
 
 
-class NodeUnschedulable(SpecPlugin):
+class NodeUnschedulable(SpecOnlyPlugin):
     """Reject nodes with ``spec.unschedulable``."""
 
-    reads = Reads.NODE
-    wake_on = (
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_TAINTS, _opens),
-        WakeUp(EventKind.OWN_UPDATE, _now_tolerates),
+    depends_on = DependsOn.NODE
+    queueing_hints = (
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _opens),
+        QueueingHint(ActionType.OWN_UPDATE, _now_tolerates),
     )
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that are not cordoned."""
         if pod.pod.spec.tolerations and _tolerates_cordon(pod):
             return all_pass(nodes.length)
-        return Verdicts(~nodes.unschedulable, REASON)
+        return FilterResult(~nodes.unschedulable, REASON)

@@ -6,23 +6,23 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.selectors import untolerated
+from arranger.api.selectors import untolerated_taints
 from arranger.api.types.core import Toleration
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import Code, CycleState
 
 REASON: Final = Rejection(("node(s) had untolerated taint(s)",), Code.UNRESOLVABLE)
 #: Effects that keep a pod away; PreferNoSchedule only costs points.
-HARD: Final = ("NoSchedule", "NoExecute")
-SOFT: Final = ("PreferNoSchedule",)
+HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
+SOFT_EFFECTS: Final = ("PreferNoSchedule",)
 
 
 def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
@@ -30,62 +30,66 @@ def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node is None:
         return False
     tolerations = pod.pod.spec.tolerations
-    if untolerated(event.node.spec.taints, tolerations, HARD):
+    if untolerated_taints(event.node.spec.taints, tolerations, HARD_EFFECTS):
         return False
     before = event.node_before
-    return before is None or bool(untolerated(before.spec.taints, tolerations, HARD))
+    return before is None or bool(untolerated_taints(before.spec.taints, tolerations, HARD_EFFECTS))
 
 
-class _Judged:
+class _TaintListResults:
     """The verdict on each distinct taint list, worked out once and looked up by its id."""
 
     __slots__ = ("_preferring", "_tolerations", "allowed", "disliked")
 
     def __init__(self, tolerations: list[Toleration]) -> None:
         self._tolerations = tolerations
-        self._preferring = [t for t in tolerations if t.effect in ("", *SOFT)]
+        self._preferring = [t for t in tolerations if t.effect in ("", *SOFT_EFFECTS)]
         self.allowed: BoolArray = np.zeros(0, dtype=np.bool_)
         self.disliked: IntArray = np.zeros(0, dtype=np.int64)
 
-    def catch_up(self, table: NodeTable) -> None:
+    def extend(self, table: NodeTable) -> None:
         """Judge the lists that have appeared since."""
         known = len(self.allowed)
         if len(table.taint_lists) == known:
             return
         taints = [table.taints_of(number) for number in range(known, len(table.taint_lists))]
-        allowed = [not untolerated(of_node, self._tolerations, HARD) for of_node in taints]
-        disliked = [len(untolerated(of_node, self._preferring, SOFT)) for of_node in taints]
+        allowed = [
+            not untolerated_taints(of_node, self._tolerations, HARD_EFFECTS) for of_node in taints
+        ]
+        disliked = [
+            len(untolerated_taints(of_node, self._preferring, SOFT_EFFECTS)) for of_node in taints
+        ]
         self.allowed = np.append(self.allowed, np.array(allowed, dtype=np.bool_))
         self.disliked = np.append(self.disliked, np.array(disliked, dtype=np.int64))
 
 
-class TaintToleration(SpecPlugin):
+class TaintToleration(SpecOnlyPlugin):
     """Reject nodes with a taint the pod does not tolerate; mark down PreferNoSchedule."""
 
-    reads = Reads.NODE
-    wake_on = (
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_TAINTS, _now_tolerated),
-        WakeUp(EventKind.OWN_UPDATE),
+    depends_on = DependsOn.NODE
+    queueing_hints = (
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _now_tolerated),
+        QueueingHint(ActionType.OWN_UPDATE),
     )
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes whose NoSchedule and NoExecute taints are tolerated."""
-        return Verdicts(self._judged(state, pod, nodes).allowed.take(nodes.taints), REASON)
+        return FilterResult(self._results(state, pod, nodes).allowed.take(nodes.taints), REASON)
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Count the PreferNoSchedule taints that are not tolerated."""
-        return self._judged(state, pod, nodes).disliked.take(nodes.taints)
+        return self._results(state, pod, nodes).disliked.take(nodes.taints)
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """Fewest taints, most points."""
         return normalize_by_max(scores, feasible, reverse=True)
 
-    def _judged(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _Judged:
+    def _results(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _TaintListResults:
         judged = state.get(self.name)
         if judged is None:
-            judged = state[self.name] = _Judged(pod.pod.spec.tolerations)
-        assert isinstance(judged, _Judged)
-        judged.catch_up(nodes.table)
+            judged = state[self.name] = _TaintListResults(pod.pod.spec.tolerations)
+        assert isinstance(judged, _TaintListResults)
+        judged.extend(nodes.table)
         return judged

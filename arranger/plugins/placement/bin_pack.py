@@ -6,10 +6,10 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.plugins.placement.policies import Load, PlacementPlugin, WeightsArgs
+from arranger.plugins.placement.policies import NodeUtilization, PlacementPolicyPlugin, WeightsArgs
 
 
-class BinPack(PlacementPlugin):
+class BinPack(PlacementPolicyPlugin):
     """Prefer the nodes that are fullest with the pod on them."""
 
     Args = WeightsArgs
@@ -21,14 +21,14 @@ class BinPack(PlacementPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Skip pods that do not ask for it."""
-        if not self.wanted_by(pod):
+        if not self.is_requested_by(pod):
             return SKIP
-        state[self.name] = Load(pod, self._weights)
+        state[self.name] = NodeUtilization(pod, self._weights)
         return None
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """The weighted mean of requested / allocatable after placement, in per cent."""
-        load: Load = state[self.name]
-        return load.percent(nodes)
+        utilization: NodeUtilization = state[self.name]
+        return utilization.utilization(nodes)

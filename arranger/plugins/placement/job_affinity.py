@@ -8,26 +8,26 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.selector_counts import PodCounts
+from arranger.cluster.selector_counts import SelectorCounts
 from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.plugins.placement.policies import PlacementPlugin, job_of
+from arranger.plugins.placement.policies import PlacementPolicyPlugin, workload_key
 
 
-class JobAffinity(PlacementPlugin):
+class JobAffinity(PlacementPolicyPlugin):
     """Prefer the nodes with the most pods of the same gang, or of the same controller."""
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """The policies asked for and, where this is one of them, the job."""
-        return super().sign(pod), job_of(pod.pod) if self.wanted_by(pod) else ""
+        return super().sign_pod(pod), workload_key(pod.pod) if self.is_requested_by(pod) else ""
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Find the counts of the job's pods; there is no Filter to skip."""
-        if self.wanted_by(pod) and (job := job_of(pod.pod)):
-            state[self.name] = cluster.counts.get(
-                ("job", job),
+        if self.is_requested_by(pod) and (key := workload_key(pod.pod)):
+            state[self.name] = cluster.selector_counts.get(
+                ("job", key),
                 frozenset({pod.pod.metadata.namespace}),
-                lambda other: job_of(other) == job,
+                lambda other: workload_key(other) == key,
             )
         return None
 
@@ -41,10 +41,10 @@ class JobAffinity(PlacementPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """How many of the job's pods are there."""
-        counts: PodCounts = state[self.name]
+        counts: SelectorCounts = state[self.name]
         return counts.by_row()[nodes.rows]
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The node with the most gets 100, the others in proportion."""
         return normalize_by_max(scores, feasible)
 
@@ -52,6 +52,6 @@ class JobAffinity(PlacementPlugin):
 class JobAntiAffinity(JobAffinity):
     """Prefer the nodes with the fewest pods of the same gang, or of the same controller."""
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The node with the most gets 0, one without gets 100."""
         return normalize_by_max(scores, feasible, reverse=True)

@@ -11,7 +11,7 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
-from arranger.plugins.placement.policies import Load, PlacementPlugin, is_leader
+from arranger.plugins.placement.policies import NodeUtilization, PlacementPolicyPlugin, is_leader
 
 
 class LeaderFirstArgs(PluginArgs):
@@ -20,7 +20,7 @@ class LeaderFirstArgs(PluginArgs):
     raised_weight: Annotated[int, Field(ge=1, le=100)] = 3
 
 
-class LeaderFirst(PlacementPlugin):
+class LeaderFirst(PlacementPolicyPlugin):
     """Prefer idle nodes for leaders and busy ones for everybody else."""
 
     Args = LeaderFirstArgs
@@ -28,27 +28,27 @@ class LeaderFirst(PlacementPlugin):
     def __init__(self, args: LeaderFirstArgs | None = None) -> None:
         self._raised = (args or LeaderFirstArgs()).raised_weight
 
-    def sign(self, pod: PodInfo) -> tuple[str, bool]:
+    def sign_pod(self, pod: PodInfo) -> tuple[str, bool]:
         """The policies asked for and, with them, the role."""
-        asked = str(super().sign(pod))
+        asked = str(super().sign_pod(pod))
         return asked, bool(asked) and is_leader(pod.pod)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Skip pods that do not ask for it."""
-        if not self.wanted_by(pod):
+        if not self.is_requested_by(pod):
             return SKIP
         if is_leader(pod.pod):
-            state[self.name] = Load(pod, {}, extended=self._raised)
+            state[self.name] = NodeUtilization(pod, {}, extended_weight=self._raised)
         else:
-            state[self.name] = Load(pod, {"cpu": self._raised})
+            state[self.name] = NodeUtilization(pod, {"cpu": self._raised})
         return None
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """For a leader the free share after placement, for others the used one, in per cent."""
-        load: Load = state[self.name]
-        used = load.percent(nodes)
+        utilization: NodeUtilization = state[self.name]
+        used = utilization.utilization(nodes)
         return 100 - used if is_leader(pod.pod) else used

@@ -8,10 +8,10 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.plugins.placement.policies import Load, PlacementPlugin, WeightsArgs
+from arranger.plugins.placement.policies import NodeUtilization, PlacementPolicyPlugin, WeightsArgs
 
 
-class MinFragment(PlacementPlugin):
+class MinFragment(PlacementPolicyPlugin):
     """Prefer full nodes whose CPU and memory are used alike."""
 
     Args = WeightsArgs
@@ -23,19 +23,19 @@ class MinFragment(PlacementPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Skip pods that do not ask for it."""
-        if not self.wanted_by(pod):
+        if not self.is_requested_by(pod):
             return SKIP
-        state[self.name] = Load(pod, self._weights)
+        state[self.name] = NodeUtilization(pod, self._weights)
         return None
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """``(1 - |cpu - memory|) × BinPack's score``, with the used shares after placement."""
-        load: Load = state[self.name]
-        used, offered = load.used(nodes)[:2], load.offered(nodes)[:2]
+        utilization: NodeUtilization = state[self.name]
+        used, offered = utilization.requested(nodes)[:2], utilization.allocatable(nodes)[:2]
         cpu, memory = np.minimum(used / np.maximum(offered, 1), 1.0)
         # The sum of shares that are tenths may be off in the last digit: 59.999… is 60.
-        worth = (1.0 - np.abs(cpu - memory)) * load.percent(nodes) + 1e-9
+        worth = (1.0 - np.abs(cpu - memory)) * utilization.utilization(nodes) + 1e-9
         score: IntArray = np.floor(worth).astype(np.int64)
         return score

@@ -12,15 +12,20 @@ from functools import lru_cache
 import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
-from arranger.api.gang_membership import claim_of
+from arranger.api.gang_membership import gang_membership
 from arranger.api.types.core import Pod
 from arranger.cluster.columns import CPU, MEMORY, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Plugin, Reads
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
-from arranger.plugins.helpers.resource_scoring import Scorer, ScoringStrategy, make_scorer, stacked
+from arranger.plugins.helpers.resource_scoring import (
+    ResourceScorer,
+    ScoringStrategy,
+    make_scorer,
+    stack_rows,
+)
 
 #: Weight of these plugins' scores: one point of theirs counts as much as all points of a plugin of
 #: weight 1. The defaults spread pods (LeastAllocated, even use, those of a Service apart), and
@@ -30,25 +35,25 @@ from arranger.plugins.helpers.resource_scoring import Scorer, ScoringStrategy, m
 PLACEMENT_WEIGHT = 100
 
 
-class PlacementPlugin(Plugin):
+class PlacementPolicyPlugin(Plugin):
     """A score that pods ask for by the plugin's name."""
 
     # Also for the pods of one job on a node, which are among those on the node.
-    reads = Reads.USAGE
-    wake_on = ()
+    depends_on = DependsOn.USAGE
+    queueing_hints = ()
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """The policies asked for."""
         return pod.pod.metadata.annotations.get(PLACEMENT, "")
 
-    def wanted_by(self, pod: PodInfo) -> bool:
+    def is_requested_by(self, pod: PodInfo) -> bool:
         """Whether the pod asks for this policy."""
         text = pod.pod.metadata.annotations.get(PLACEMENT)
-        return text is not None and self.name in policies(text)
+        return text is not None and self.name in policy_names(text)
 
 
 @lru_cache(maxsize=256)
-def policies(text: str) -> frozenset[str]:
+def policy_names(text: str) -> frozenset[str]:
     """The names in the annotation; those that nobody knows ask for nothing."""
     return frozenset(part.strip() for part in text.split(","))
 
@@ -59,9 +64,9 @@ def is_leader(pod: Pod) -> bool:
     return (metadata.annotations.get(ROLE) or metadata.labels.get(ROLE)) == "leader"
 
 
-def job_of(pod: Pod) -> str:
+def workload_key(pod: Pod) -> str:
     """What the pod belongs to: its gang, else its controller; "" for a pod on its own."""
-    claim = claim_of(pod)
+    claim = gang_membership(pod)
     if claim is not None:
         return f"gang {claim.gang}"
     owner = next((o for o in pod.metadata.owner_references if o.controller), None)
@@ -74,7 +79,7 @@ class WeightsArgs(PluginArgs):
     resources: tuple[ResourceSpec, ...] = ()
 
 
-class Load:
+class NodeUtilization:
     """How full nodes are with one more of a class of pods.
 
     CPU and memory count for every pod, by what the scores assume of containers that state nothing;
@@ -85,36 +90,39 @@ class Load:
         extended: weight of extended resources that ``weights`` does not name.
     """
 
-    __slots__ = ("_extra", "_names", "_scorer")
+    __slots__ = ("_names", "_pod_requests", "_scorer")
 
-    def __init__(self, pod: PodInfo, weights: dict[str, int], *, extended: int = 1) -> None:
+    def __init__(self, pod: PodInfo, weights: dict[str, int], *, extended_weight: int = 1) -> None:
         asked = sorted(name for name, amount in pod.requests.items() if "/" in name and amount)
         self._names = ["cpu", "memory", *asked]
-        amounts = [*pod.non_zero, *(pod.requests[name] for name in asked)]
-        self._extra: IntArray = np.array([[amount] for amount in amounts], dtype=np.int64)
+        amounts = [*pod.nonzero_requests, *(pod.requests[name] for name in asked)]
+        self._pod_requests: IntArray = np.array([[amount] for amount in amounts], dtype=np.int64)
         resources = tuple(
-            ResourceSpec(name=name, weight=weights.get(name, extended if "/" in name else 1))
+            ResourceSpec(name=name, weight=weights.get(name, extended_weight if "/" in name else 1))
             for name in self._names
         )
-        self._scorer: Scorer = make_scorer(
+        self._scorer: ResourceScorer = make_scorer(
             ScoringStrategy(type="MostAllocated", resources=resources)
         )
 
-    def percent(self, nodes: NodeView) -> IntArray:
+    def utilization(self, nodes: NodeView) -> IntArray:
         """The weighted mean of the used shares, in whole per cent, 0–100."""
-        return self._scorer(self.used(nodes), self.offered(nodes))
+        return self._scorer(self.requested(nodes), self.allocatable(nodes))
 
-    def used(self, nodes: NodeView) -> IntArray:
+    def requested(self, nodes: NodeView) -> IntArray:
         """``[resource, row]`` of what is requested, the pod's own requests included."""
         cpu_and_memory = nodes.table.non_zero[CPU : MEMORY + 1, nodes.rows]
         more = [nodes.requested(column) for column in self._columns(nodes.table)]
-        return np.concatenate([cpu_and_memory, *([stacked(more)] if more else [])]) + self._extra
+        return (
+            np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])
+            + self._pod_requests
+        )
 
-    def offered(self, nodes: NodeView) -> IntArray:
+    def allocatable(self, nodes: NodeView) -> IntArray:
         """``[resource, row]`` of what the nodes offer."""
         cpu_and_memory = nodes.table.allocatable[CPU : MEMORY + 1, nodes.rows]
         more = [nodes.allocatable(column) for column in self._columns(nodes.table)]
-        return np.concatenate([cpu_and_memory, *([stacked(more)] if more else [])])
+        return np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])
 
     def _columns(self, table: NodeTable) -> list[int]:
-        return [table.column_of(name) for name in self._names[2:]]
+        return [table.resource_column(name) for name in self._names[2:]]

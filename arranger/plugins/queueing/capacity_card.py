@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api.annotations import VOLCANO_GROUP, VOLCANO_GROUP_LONG
-from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, wanted_cards
+from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, requested_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
+from arranger.framework.cluster_event import ActionType, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.quota.cards import Cards, is_card_resource
-from arranger.quota.ledger import QueueLedger, Shortage
+from arranger.quota.ledger import QuotaLedger, QuotaShortage
 
 NO_CARD = Rejection(("node(s) didn't have the card that the pod wants",), Code.UNRESOLVABLE)
 WRONG_GROUP = Rejection(
@@ -28,10 +28,10 @@ _MI = 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PreFilterState:
     """What the class of pods asks for."""
 
-    ledger: QueueLedger
+    ledger: QuotaLedger
     wanted: tuple[str, ...]
     resources: tuple[str, ...]
 
@@ -39,27 +39,27 @@ class _Asked:
 class CapacityCard(Plugin):
     """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
 
-    reads = Reads.CLUSTER
-    wake_on = (
-        WakeUp(
-            EventKind.POD_REMOVED
-            | EventKind.POD_SHRUNK
-            | EventKind.NODE_ADDED
-            | EventKind.NODE_LABELS
-            | EventKind.NODE_ALLOCATABLE
-            | EventKind.OWN_UPDATE
-            | EventKind.OTHER
+    depends_on = DependsOn.CLUSTER
+    queueing_hints = (
+        QueueingHint(
+            ActionType.POD_REMOVED
+            | ActionType.POD_SCALED_DOWN
+            | ActionType.NODE_ADDED
+            | ActionType.NODE_LABELS
+            | ActionType.NODE_ALLOCATABLE
+            | ActionType.OWN_UPDATE
+            | ActionType.OTHER
         ),
     )
 
-    def sign(self, pod: PodInfo) -> Hashable | None:
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """The queue, the cards and the service; what a PodGroup says is told by its name."""
         meta = pod.pod.metadata
         notes, owners = meta.annotations, meta.owner_references
         group = notes.get(VOLCANO_GROUP) or notes.get(VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
-            wanted_cards(pod.pod),
+            requested_cards(pod.pod),
             f"{meta.namespace}/{group}" if group else "",
             notes.get(SERVICE_TYPE, ""),
             owners[0].kind if owners else "",
@@ -69,15 +69,15 @@ class CapacityCard(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue takes nothing; skip where there are no queues."""
-        ledger = cluster.companions.get(QueueLedger)
-        if not isinstance(ledger, QueueLedger) or not ledger.active:
+        ledger = cluster.companions.get(QuotaLedger)
+        if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)
-        if ledger.queue_for(pod) is None:
+        if ledger.queue_of_pod(pod) is None:
             return self.reject(f"Queue <{name}> does not exist", resolvable=False)
-        if closed := ledger.closed(pod):
+        if closed := ledger.closed_queue(pod):
             return self.reject(f"Queue <{closed}> is not open", resolvable=False)
-        wanted = wanted_cards(pod.pod)
+        wanted = requested_cards(pod.pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
         if wanted and not resources:
             text = (
@@ -85,32 +85,32 @@ class CapacityCard(Plugin):
                 f"<the pod names card {'|'.join(wanted)} and requests none>"
             )
             return Status(Code.UNRESOLVABLE, (text,), self.name, "GetTaskRequestResourceFailed")
-        state[self.name] = _Asked(ledger, wanted, resources)
+        state[self.name] = _PreFilterState(ledger, wanted, resources)
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes of the queue's groups with a wanted card that it may still use."""
         asked = state[self.name]
-        assert isinstance(asked, _Asked)
-        kinds = asked.ledger.column.rows()[nodes.rows]
-        passes = nodes.every()
+        assert isinstance(asked, _PreFilterState)
+        kinds = asked.ledger.card_column.card_set_ids()[nodes.rows]
+        passes = nodes.full_mask()
         found = np.unique(kinds)
         place_of = np.full(int(found.max(initial=0)) + 1, -1, dtype=np.int64)
         rejections: list[Rejection] = []
         for kind in found.tolist():
-            rejection = _judge(asked, pod, asked.ledger.column.kind(kind))
+            rejection = _check_limits(asked, pod, asked.ledger.card_column.card_set(kind))
             if rejection is not None:
                 place_of[kind] = len(rejections)
                 rejections.append(rejection)
                 passes &= kinds != kind
-        if (outside := _outside(asked.ledger, pod, nodes)) is None:
-            return Verdicts(passes, lambda: (rejections, place_of[kinds]))
+        if (outside := _outside_node_groups(asked.ledger, pod, nodes)) is None:
+            return FilterResult(passes, lambda: (rejections, place_of[kinds]))
 
         def explain() -> tuple[list[Rejection], IntArray]:
             places = np.where(outside, len(rejections), place_of[kinds])
             return [*rejections, WRONG_GROUP], places
 
-        return Verdicts(passes & ~outside, explain)
+        return FilterResult(passes & ~outside, explain)
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -119,36 +119,36 @@ class CapacityCard(Plugin):
     ) -> Status | None:
         """Skip pods that have no choice of cards."""
         asked = state.get(self.name)
-        return None if isinstance(asked, _Asked) and len(asked.wanted) > 1 else SKIP
+        return None if isinstance(asked, _PreFilterState) and len(asked.wanted) > 1 else SKIP
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """100 for the card named first, half as much for each one further."""
         asked = state[self.name]
-        assert isinstance(asked, _Asked)
-        kinds = asked.ledger.column.rows()[nodes.rows]
+        assert isinstance(asked, _PreFilterState)
+        kinds = asked.ledger.card_column.card_set_ids()[nodes.rows]
         scores = np.zeros(nodes.length, dtype=np.int64)
         for kind in np.unique(kinds).tolist():
-            got = _got(asked, asked.ledger.column.kind(kind))
+            got = _granted_cards(asked, asked.ledger.card_column.card_set(kind))
             if got:
                 place = min(asked.wanted.index(card) for card in got)
                 scores[kinds == kind] = int(100 * 0.5**place)
         return scores
 
 
-def _got(asked: _Asked, cards: Cards) -> list[str]:
+def _granted_cards(asked: _PreFilterState, cards: Cards) -> list[str]:
     """The wanted cards that the pod would get."""
     got = [cards[resource] for resource in asked.resources if resource in cards]
     return [card for card in got if card in asked.wanted]
 
 
-def _outside(ledger: QueueLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
+def _outside_node_groups(ledger: QuotaLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
     """Which nodes are of groups that the pod's queues may not use; None where none name any."""
     outside: BoolArray | None = None
     values = nodes.table.label_values
-    for state in ledger.chain(ledger.queue_name(pod)):
-        for names, wrong in ((state.node_groups, False), (state.no_node_groups, True)):
+    for state in ledger.path_self_to_root(ledger.queue_name(pod)):
+        for names, wrong in ((state.node_groups, False), (state.excluded_node_groups, True)):
             if names:
                 column = nodes.label(NODE_GROUP)
                 # A name that no node has must not be taken for having none.
@@ -158,27 +158,27 @@ def _outside(ledger: QueueLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | 
     return outside
 
 
-def _judge(asked: _Asked, pod: PodInfo, cards: Cards) -> Rejection | None:
-    if asked.wanted and not _got(asked, cards):
+def _check_limits(asked: _PreFilterState, pod: PodInfo, cards: Cards) -> Rejection | None:
+    if asked.wanted and not _granted_cards(asked, cards):
         return NO_CARD
     ledger = asked.ledger
-    demand = ledger.demand(pod, cards)
-    if not demand and (text := _exhausted(ledger, pod)):
+    demand = ledger.charges_for(pod, cards)
+    if not demand and (text := _exceeded_limit(ledger, pod)):
         return Rejection((text,), Code.UNSCHEDULABLE, "EmptyQueueCapability")
     short = ledger.shortage(pod, demand, cards)
-    return None if short is None else _rejection(short)
+    return None if short is None else _shortage_rejection(short)
 
 
-def _exhausted(ledger: QueueLedger, pod: PodInfo) -> str:
+def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
     """For a pod that asks for nothing: whether its queue is beyond its limits already."""
-    for state in ledger.chain(ledger.queue_name(pod)):
-        limits = {**state.capability, **(state.quota or {})}
+    for state in ledger.path_self_to_root(ledger.queue_name(pod)):
+        limits = {**state.capability, **(state.card_quota or {})}
         if any(state.used[name] > limit for name, limit in limits.items()):
             return f"Queue <{state.name}> capability <{limits}> is empty, deny it to preempt"
     return ""
 
 
-def _rejection(short: Shortage) -> Rejection:
+def _shortage_rejection(short: QuotaShortage) -> Rejection:
     """The seed's text and its event reason."""
     numbers = (short.requested, short.total, short.limit)
     match short.resource:

@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Queued
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.interface import QueueSortInput
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 
 
 class PrioritySortArgs(BaseModel):
@@ -21,7 +21,7 @@ class PrioritySortArgs(BaseModel):
     job_queue_policy: Literal["Priority", "DRF"] = "Priority"
 
 
-class PrioritySort(SpecPlugin):
+class PrioritySort(SpecOnlyPlugin):
     """Higher priority first, then who was created first, then by name (seed 000).
 
     Between jobs of one pod priority (seed 003): by the job's own priority, or with DRF the job that
@@ -30,18 +30,18 @@ class PrioritySort(SpecPlugin):
     """
 
     Args = PrioritySortArgs
-    wake_on = ()
+    queueing_hints = ()
 
     def __init__(self, args: PrioritySortArgs | None = None) -> None:
         self._policy = (args or PrioritySortArgs()).job_queue_policy
 
-    def sort_key(self, queued: Queued) -> tuple[int, int, float, float, float, str]:
+    def sort_key(self, queued: QueueSortInput) -> tuple[int, int, float, float, float, str]:
         """Smallest first."""
         priority, share = 0, 0.0
         notes = queued.pod.pod.metadata.annotations
         if JOB_PRIORITY in notes or JOB_QUEUE_POLICY in notes:
             if notes.get(JOB_QUEUE_POLICY, self._policy) == "DRF":
-                share = queued.share()
+                share = queued.dominant_share()
             else:
                 priority = -_job_priority(queued.pod)
         return (

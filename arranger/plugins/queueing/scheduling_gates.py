@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import EventKind, WakeUp
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, QueueingHint
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Status
 
 
-class SchedulingGates(SpecPlugin):
+class SchedulingGates(SpecOnlyPlugin):
     """Hold back pods whose ``spec.schedulingGates`` is not empty."""
 
-    reads = Reads.NODE
-    wake_on = (WakeUp(EventKind.OWN_UPDATE),)
+    depends_on = DependsOn.NODE
+    queueing_hints = (QueueingHint(ActionType.OWN_UPDATE),)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Pass once the last gate is gone."""

@@ -11,11 +11,11 @@ from pydantic import Field
 from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
-from arranger.plugins.helpers.resource_scoring import is_scalar, offered, stacked
+from arranger.plugins.helpers.resource_scoring import allocatable_matrix, is_scalar, stack_rows
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):
@@ -24,11 +24,11 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
     resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)] = CPU_AND_MEMORY
 
 
-class NodeResourcesBalancedAllocation(SpecPlugin):
+class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
     """Prefer nodes whose resources the pod brings closer to equal use."""
 
-    reads = Reads.USAGE
-    wake_on = ()
+    depends_on = DependsOn.USAGE
+    queueing_hints = ()
     Args = NodeResourcesBalancedAllocationArgs
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
@@ -51,12 +51,12 @@ class NodeResourcesBalancedAllocation(SpecPlugin):
     ) -> IntArray:
         """50–100: 75 if nothing changes, more if the pod evens the node out."""
         asked: IntArray = state[self.name]
-        allocatable = offered(self._resources, nodes)
+        allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not asked[place, 0]:
                 allocatable[place] = 0
         requested = self._requested(nodes)
-        change = _evenness(requested + asked, allocatable) - _evenness(requested, allocatable)
+        change = _balance(requested + asked, allocatable) - _balance(requested, allocatable)
         score: IntArray = 50 + (50 + change) // 2
         return score
 
@@ -64,10 +64,12 @@ class NodeResourcesBalancedAllocation(SpecPlugin):
         table = nodes.table
         if self._resources == ["cpu", "memory"]:
             return table.requested[CPU : MEMORY + 1, nodes.rows]
-        return stacked([nodes.requested(table.column_of(name)) for name in self._resources])
+        return stack_rows(
+            [nodes.requested(table.resource_column(name)) for name in self._resources]
+        )
 
 
-def _evenness(requested: IntArray, allocatable: IntArray) -> IntArray:
+def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:
     """100 × (1 − the standard deviation of the used shares), as upstream computes it."""
     if len(allocatable) != 2 or allocatable.min(initial=1) <= 0:
         counted = allocatable > 0

@@ -8,24 +8,24 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from arranger.api.resource_requests import NON_ZERO_DEFAULTS, amounts, pod_requests
+from arranger.api.resource_requests import NONZERO_DEFAULTS, parse_resource_list, pod_requests
 from arranger.api.types.core import Node
 from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
-from arranger.framework.interface import Reads
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
+from arranger.framework.interface import DependsOn
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.helpers.resource_scoring import (
     ScoringStrategy,
+    allocatable_matrix,
     is_scalar,
     make_scorer,
-    offered,
-    stacked,
+    stack_rows,
 )
 
 ResourceGroup = Annotated[str, Field(pattern=r"^[^/]+$")]
@@ -39,23 +39,23 @@ class NodeResourcesFitArgs(PluginArgs):
     scoring_strategy: ScoringStrategy = ScoringStrategy()
 
 
-def _has_grown(pod: PodInfo, event: ClusterEvent) -> bool:
+def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
     """The pod would fit the node if it were empty, and something it asks for has grown."""
     if event.node is None:
         return False
-    offers = _offers(event.node)
+    offers = _allocatable(event.node)
     needs = {**pod.requests, "pods": 1}
     if any(amount > offers.get(name, 0) for name, amount in needs.items() if amount):
         return False
     if event.node_before is None:
         return True
-    before = _offers(event.node_before)
+    before = _allocatable(event.node_before)
     return any(
         offers.get(name, 0) > before.get(name, 0) for name, amount in needs.items() if amount
     )
 
 
-def _has_shrunk(pod: PodInfo, event: ClusterEvent) -> bool:
+def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
     """A placed pod gave up some of what this one asks for, or this one asks for less."""
     if event.pod is None or event.pod_before is None:
         return True
@@ -64,16 +64,16 @@ def _has_shrunk(pod: PodInfo, event: ClusterEvent) -> bool:
     return any(before.get(name, 0) > after.get(name, 0) for name, n in asked.items() if n)
 
 
-def _has_room(pod: PodInfo, event: ClusterEvent) -> bool:
+def _could_fit(pod: PodInfo, event: ClusterEvent) -> bool:
     """The pod might fit where one has left."""
-    return event.room is None or event.room(pod)
+    return event.could_fit is None or event.could_fit(pod)
 
 
-def _offers(node: Node) -> Mapping[str, int]:
-    return amounts(node.status.allocatable)
+def _allocatable(node: Node) -> Mapping[str, int]:
+    return parse_resource_list(node.status.allocatable)
 
 
-class _Asked:
+class _PreFilterState:
     """What the class of pods asks for, as columns of the resource matrices."""
 
     __slots__ = ("extra", "wanted")
@@ -84,15 +84,15 @@ class _Asked:
         self.extra: IntArray = np.zeros((0, 1), dtype=np.int64)
 
 
-class NodeResourcesFit(SpecPlugin):
+class NodeResourcesFit(SpecOnlyPlugin):
     """Reject nodes without room; score by how full they would be."""
 
-    reads = Reads.USAGE
+    depends_on = DependsOn.USAGE
     Args = NodeResourcesFitArgs
-    wake_on = (
-        WakeUp(EventKind.POD_REMOVED, _has_room),
-        WakeUp(EventKind.POD_SHRUNK | EventKind.OWN_UPDATE, _has_shrunk),
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_ALLOCATABLE, _has_grown),
+    queueing_hints = (
+        QueueingHint(ActionType.POD_REMOVED, _could_fit),
+        QueueingHint(ActionType.POD_SCALED_DOWN | ActionType.OWN_UPDATE, _scaled_down),
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_ALLOCATABLE, _allocatable_increased),
     )
 
     def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
@@ -101,37 +101,39 @@ class NodeResourcesFit(SpecPlugin):
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         if args.ignored_resources or args.ignored_resource_groups:
             # Room that is ignored here must not keep a pod asleep.
-            wakes = (WakeUp(EventKind.POD_REMOVED), *type(self).wake_on[1:])
-            self.wake_on = wakes  # type: ignore[misc]
+            wakes = (QueueingHint(ActionType.POD_REMOVED), *type(self).queueing_hints[1:])
+            self.queueing_hints = wakes  # type: ignore[misc]
         self._resources = [resource.name for resource in args.scoring_strategy.resources]
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)
 
     # --- filtering -------------------------------------------------------------------------
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource asked for."""
-        wanted = self._asked(state, pod, nodes.table).wanted
+        wanted = self._pre_filter_state(state, pod, nodes.table).wanted
         passes: BoolArray | None = None
         for column, amount in wanted:
             enough = nodes.allocatable(column) - nodes.requested(column) >= amount
             passes = enough if passes is None else passes & enough
         assert passes is not None, "every pod asks for a pod slot"
-        return Verdicts(passes, lambda: _explain(wanted, nodes))
+        return FilterResult(passes, lambda: _explain(wanted, nodes))
 
-    def _asked(self, state: CycleState, pod: PodInfo, table: NodeTable) -> _Asked:
+    def _pre_filter_state(
+        self, state: CycleState, pod: PodInfo, table: NodeTable
+    ) -> _PreFilterState:
         asked = state.get(self.name)
         if asked is None:
-            columns, wanted = table.vector(pod)
+            columns, wanted = table.request_vector(pod)
             names = table.resources.values
-            asked = state[self.name] = _Asked(
+            asked = state[self.name] = _PreFilterState(
                 [
                     (column, amount)
                     for column, amount in sorted(zip(columns, wanted, strict=True), key=_pods_first)
                     if not self._is_ignored(names[column])
                 ]
             )
-        assert isinstance(asked, _Asked)
+        assert isinstance(asked, _PreFilterState)
         return asked
 
     def _is_ignored(self, resource: str) -> bool:
@@ -151,8 +153,8 @@ class NodeResourcesFit(SpecPlugin):
 
         Upstream's scorer, unlike its filter, does not know of pod-level requests.
         """
-        counted = pod_requests(pod.pod, defaults=NON_ZERO_DEFAULTS, pod_level=False)
-        asked = self._asked(state, pod, nodes.table)
+        counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
+        asked = self._pre_filter_state(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         asked.extra = np.array(extra, dtype=np.int64)
         return None
@@ -161,33 +163,33 @@ class NodeResourcesFit(SpecPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """By the strategy: emptiest, fullest, or a function of how full."""
-        extra = self._asked(state, pod, nodes.table).extra
-        allocatable = offered(self._resources, nodes)
+        extra = self._pre_filter_state(state, pod, nodes.table).extra
+        allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not extra[place, 0]:
                 allocatable[place] = 0
-        return self._scorer(_in_use(self._resources, nodes) + extra, allocatable)
+        return self._scorer(_requested_matrix(self._resources, nodes) + extra, allocatable)
 
 
 def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:
     return wanted[0] != PODS, wanted[0]
 
 
-def _in_use(resources: list[str], nodes: NodeView) -> IntArray:
+def _requested_matrix(resources: list[str], nodes: NodeView) -> IntArray:
     """``[resource, row]`` of what is requested, as the scores count it."""
     table = nodes.table
     if resources == ["cpu", "memory"]:
         return table.non_zero[CPU : MEMORY + 1, nodes.rows]
-    special: Final = {"cpu": nodes.non_zero_cpu, "memory": nodes.non_zero_memory}
-    return stacked(
+    special: Final = {"cpu": nodes.nonzero_requested_cpu, "memory": nodes.nonzero_requested_memory}
+    return stack_rows(
         [
-            special[name]() if name in special else nodes.requested(table.column_of(name))
+            special[name]() if name in special else nodes.requested(table.resource_column(name))
             for name in resources
         ]
     )
 
 
-def _explain(wanted: list[tuple[int, int]], nodes: NodeView) -> Grouped:
+def _explain(wanted: list[tuple[int, int]], nodes: NodeView) -> GroupedRejections:
     """Group the rows by which resources they lack, and whether they could ever have them."""
     signature = np.zeros(nodes.length, dtype=np.int64)
     for bit, (column, amount) in enumerate(wanted):

@@ -10,15 +10,20 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
-from arranger.cluster.affinity_terms import PodTerms, Term, TermRows, terms_of
+from arranger.cluster.affinity_terms import (
+    AffinityTerm,
+    PodAffinityTerms,
+    TermRows,
+    affinity_terms_of,
+)
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray, grown
+from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.topology_counts import DomainSums
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
+from arranger.cluster.topology_counts import TopologyCounts
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 
@@ -41,32 +46,32 @@ Domains = dict[str, IntArray]
 
 
 @dataclass(slots=True)
-class _Notes:
+class _PreFilterState:
     """What is worked out once for a class of pods, and what for its present attempt."""
 
     cluster: Cluster
-    own: PodTerms
+    own: PodAffinityTerms
     #: The keys that required affinity needs, and whether the pod may be the first of its kind.
-    wanted: Domains = field(default_factory=dict)
-    first_of_its_kind: bool = False
-    avoided: Domains = field(default_factory=dict)
-    forbidden: Domains = field(default_factory=dict)
-    liked: Domains = field(default_factory=dict)
-    _sums: dict[tuple[str, Term], DomainSums] = field(default_factory=dict)
+    affinity_counts: Domains = field(default_factory=dict)
+    is_first_of_series: bool = False
+    anti_affinity_counts: Domains = field(default_factory=dict)
+    existing_anti_affinity_counts: Domains = field(default_factory=dict)
+    topology_score: Domains = field(default_factory=dict)
+    _sums: dict[tuple[str, AffinityTerm], TopologyCounts] = field(default_factory=dict)
 
-    def sums(self, role: str, term: Term, counts: IntArray | Mapping[int, int]) -> IntArray:
+    def sums(self, role: str, term: AffinityTerm, counts: IntArray | Mapping[int, int]) -> IntArray:
         """Domain → how often the pods there are meant by, or carry, a term in that role."""
         found = self._sums.get((role, term))
-        if found is None or not found.fits:
-            found = DomainSums(self.cluster.table, term.topology_key)
+        if found is None or not found.is_current:
+            found = TopologyCounts(self.cluster.table, term.topology_key)
             self._sums[role, term] = found
-        return found.of(counts)
+        return found.sums_for(counts)
 
 
 class InterPodAffinity(Plugin):
     """Enforce pod (anti-)affinity both ways; score by the preferred terms of both sides."""
 
-    reads = Reads.CLUSTER
+    depends_on = DependsOn.CLUSTER
     Args = InterPodAffinityArgs
 
     def __init__(self, args: InterPodAffinityArgs | None = None) -> None:
@@ -74,7 +79,7 @@ class InterPodAffinity(Plugin):
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignore_others = args.ignore_preferred_terms_of_existing_pods
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Other pods' terms look at namespace and labels."""
         metadata = pod.pod.metadata
         return metadata.namespace, frozenset(metadata.labels.items())
@@ -85,45 +90,51 @@ class InterPodAffinity(Plugin):
         """Find the domains that matter; skip where no required term does."""
         notes = state.get(self.name)
         if notes is None:
-            notes = state[self.name] = _Notes(cluster, _resolved(pod.terms, cluster))
-        assert isinstance(notes, _Notes)
+            notes = state[self.name] = _PreFilterState(
+                cluster, _resolve_namespaces(pod.affinity_terms, cluster)
+            )
+        assert isinstance(notes, _PreFilterState)
         table, own = cluster.table, notes.own
         forbidden: Domains = {}
-        for term, rows in _meaning(table.affinity.required_anti, pod.pod, cluster):
-            _add(forbidden, term.topology_key, notes.sums("anti", term, rows))
+        for term, rows in _matching_existing_terms(table.affinity.required_anti, pod.pod, cluster):
+            _add_counts(forbidden, term.topology_key, notes.sums("anti", term, rows))
         if not (forbidden or own.required or own.required_anti):
             return SKIP
         avoided: Domains = {}
         for term in own.required_anti:
-            there = notes.sums("own anti", term, _count(cluster, [term]))
-            _add(avoided, term.topology_key, there, always=True)
+            there = notes.sums("own anti", term, _matching_pod_counts(cluster, [term]))
+            _add_counts(avoided, term.topology_key, there, always=True)
         wanted: Domains = {}
         if own.required:
-            near = _count(cluster, own.required)
+            near = _matching_pod_counts(cluster, own.required)
             wanted = {t.topology_key: notes.sums("own required", t, near) for t in own.required}
-        notes.forbidden, notes.avoided, notes.wanted = forbidden, avoided, wanted
-        notes.first_of_its_kind = not any(
-            domains.any() for domains in notes.wanted.values()
-        ) and _means(own.required, pod.pod)
+        notes.existing_anti_affinity_counts, notes.anti_affinity_counts, notes.affinity_counts = (
+            forbidden,
+            avoided,
+            wanted,
+        )
+        notes.is_first_of_series = not any(
+            domains.any() for domains in notes.affinity_counts.values()
+        ) and _matches_all(own.required, pod.pod)
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that are near and apart enough, also in the eyes of the pods there."""
-        notes: _Notes = state[self.name]
-        alone = nodes.none()
-        for key, domains in notes.wanted.items():
+        notes: _PreFilterState = state[self.name]
+        alone = nodes.empty_mask()
+        for key, domains in notes.affinity_counts.items():
             ids = nodes.label(key)
             alone |= ids == ABSENT
-            if not notes.first_of_its_kind:
+            if not notes.is_first_of_series:
                 alone |= domains.take(ids) <= 0
-        too_near = _in_any(notes.avoided, nodes)
-        unwelcome = _in_any(notes.forbidden, nodes)
+        too_near = _in_counted_domain(notes.anti_affinity_counts, nodes)
+        unwelcome = _in_counted_domain(notes.existing_anti_affinity_counts, nodes)
 
-        def explain() -> Grouped:
+        def explain() -> GroupedRejections:
             kinds = np.where(alone, 0, np.where(too_near, 1, np.where(unwelcome, 2, -1)))
             return (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY), kinds
 
-        return Verdicts(~(alone | too_near | unwelcome), explain)
+        return FilterResult(~(alone | too_near | unwelcome), explain)
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -131,7 +142,7 @@ class InterPodAffinity(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Add up preferences by domain; skip where none applies."""
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         own, cluster = notes.own, notes.cluster
         index = cluster.table.affinity
         if not (own.preferred or own.preferred_anti) and (self._ignore_others or not index):
@@ -139,29 +150,29 @@ class InterPodAffinity(Plugin):
         liked: Domains = {}
         for sign, preferences in ((1, own.preferred), (-1, own.preferred_anti)):
             for weight, term in preferences:
-                there = notes.sums("own preferred", term, _count(cluster, [term]))
-                _add(liked, term.topology_key, there, sign * weight)
+                there = notes.sums("own preferred", term, _matching_pod_counts(cluster, [term]))
+                _add_counts(liked, term.topology_key, there, sign * weight)
         for name, weight, terms in (
             ("required", self._hard_weight, index.required),
             ("preferred", 1, index.preferred),
             ("preferred anti", -1, index.preferred_anti),
         ):
-            for term, rows in _meaning(terms, pod.pod, cluster) if weight else ():
-                _add(liked, term.topology_key, notes.sums(name, term, rows), weight)
-        notes.liked = liked
+            for term, rows in _matching_existing_terms(terms, pod.pod, cluster) if weight else ():
+                _add_counts(liked, term.topology_key, notes.sums(name, term, rows), weight)
+        notes.topology_score = liked
         return None if liked else SKIP
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Add up the preferences for the node's domains."""
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         scores = np.zeros(nodes.length, dtype=np.int64)
-        for key, domains in notes.liked.items():
+        for key, domains in notes.topology_score.items():
             scores += domains.take(nodes.label(key))
         return scores
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """From 0 for the least liked to 100 for the most; 0 for all if none differs."""
         liked = scores[feasible]
         if not len(liked) or liked.min() == liked.max():
@@ -173,26 +184,26 @@ class InterPodAffinity(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _company_changed(pod: PodInfo, event: ClusterEvent) -> bool:
+    def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:
         """A pod it likes came, or one it does not like, or that does not like it, went."""
-        other, before, own = event.pod, event.pod_before, pod.terms
+        other, before, own = event.pod, event.pod_before, pod.affinity_terms
         if other is None:
             return True
-        if event.kind is EventKind.POD_ADDED:
-            return bool(own.required) and all(_might_mean(term, other) for term in own.required)
-        if event.kind is EventKind.POD_LABELS and before is not None:
+        if event.action_type is ActionType.POD_ADDED:
+            return bool(own.required) and all(_might_match(term, other) for term in own.required)
+        if event.action_type is ActionType.POD_LABELS and before is not None:
             return any(
-                _might_mean(term, before) != _might_mean(term, other)
+                _might_match(term, before) != _might_match(term, other)
                 for term in (*own.required, *own.required_anti)
             )
-        return any(_might_mean(term, other) for term in own.required_anti) or any(
-            _might_mean(term, pod.pod) for term in terms_of(other).required_anti
+        return any(_might_match(term, other) for term in own.required_anti) or any(
+            _might_match(term, pod.pod) for term in affinity_terms_of(other).required_anti
         )
 
     @staticmethod
     def _domain_changed(pod: PodInfo, event: ClusterEvent) -> bool:
         """A node came into a domain that required affinity needs, or left one to be avoided."""
-        node, before, own = event.node, event.node_before, pod.terms
+        node, before, own = event.node, event.node_before, pod.affinity_terms
         if node is None:
             return True
         labels = node.metadata.labels
@@ -207,27 +218,28 @@ class InterPodAffinity(Plugin):
             moved[t] and t.topology_key in old for t in own.required_anti
         )
 
-    wake_on = (
-        WakeUp(
-            EventKind.POD_ADDED | EventKind.POD_REMOVED | EventKind.POD_LABELS, _company_changed
+    queueing_hints = (
+        QueueingHint(
+            ActionType.POD_ADDED | ActionType.POD_REMOVED | ActionType.POD_LABELS,
+            _affine_pod_changed,
         ),
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS, _domain_changed),
-        WakeUp(EventKind.OWN_UPDATE),
-        WakeUp(EventKind.OTHER, lambda _, event: event.resource == "Namespace"),
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS, _domain_changed),
+        QueueingHint(ActionType.OWN_UPDATE),
+        QueueingHint(ActionType.OTHER, lambda _, event: event.resource == "Namespace"),
     )
 
 
-def _resolved(terms: PodTerms, cluster: Cluster) -> PodTerms:
+def _resolve_namespaces(terms: PodAffinityTerms, cluster: Cluster) -> PodAffinityTerms:
     """A newcomer's terms with their namespace selectors turned into names."""
-    namespaces = [n.metadata for n in cluster.objects.of(Namespace, "")]
+    namespaces = [n.metadata for n in cluster.objects.in_namespace(Namespace, "")]
 
-    def resolve(term: Term) -> Term:
-        if _everywhere(term):
+    def resolve(term: AffinityTerm) -> AffinityTerm:
+        if _in_all_namespaces(term):
             return term
         named = {n.name for n in namespaces if term.namespace_selector.matches(n.labels)}
         return replace(term, namespaces=term.namespaces | named)
 
-    return PodTerms(
+    return PodAffinityTerms(
         required=[resolve(term) for term in terms.required],
         required_anti=[resolve(term) for term in terms.required_anti],
         preferred=[(weight, resolve(term)) for weight, term in terms.preferred],
@@ -235,12 +247,12 @@ def _resolved(terms: PodTerms, cluster: Cluster) -> PodTerms:
     )
 
 
-def _means(terms: Sequence[Term], pod: Pod) -> bool:
+def _matches_all(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Whether there are terms and all mean ``pod``, whose namespace labels are not looked at."""
-    return bool(terms) and all(_by_name(term)(pod) for term in terms)
+    return bool(terms) and all(_matcher(term)(pod) for term in terms)
 
 
-def _everywhere(term: Term) -> bool:
+def _in_all_namespaces(term: AffinityTerm) -> bool:
     """Whether a newcomer's term looks in all namespaces.
 
     So does one whose selector only denies labels (NotIn, DoesNotExist): upstream keeps the selector
@@ -249,34 +261,36 @@ def _everywhere(term: Term) -> bool:
     return term.namespace_selector.matches({})
 
 
-def _by_name(term: Term) -> Callable[[Pod], bool]:
+def _matcher(term: AffinityTerm) -> Callable[[Pod], bool]:
     """The term, for resolved namespaces."""
-    everywhere, namespaces, selector = _everywhere(term), term.namespaces, term.selector
+    everywhere, namespaces, selector = _in_all_namespaces(term), term.namespaces, term.selector
     return lambda pod: (
         (everywhere or pod.metadata.namespace in namespaces)
         and selector.matches(pod.metadata.labels)
     )
 
 
-def _might_mean(term: Term, pod: Pod) -> bool:
+def _might_match(term: AffinityTerm, pod: Pod) -> bool:
     """Whether the term means ``pod`` in one namespace or another; for hints, which cannot look."""
-    somewhere = not term.names_only or pod.metadata.namespace in term.namespaces
+    somewhere = not term.has_no_namespace_selector or pod.metadata.namespace in term.namespaces
     return somewhere and term.selector.matches(pod.metadata.labels)
 
 
-def _count(cluster: Cluster, terms: Sequence[Term]) -> IntArray:
+def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> IntArray:
     """Row → how many pods there all terms mean."""
     namespaces = None
-    if not any(_everywhere(term) for term in terms):
+    if not any(_in_all_namespaces(term) for term in terms):
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
-    tests = [_by_name(term) for term in terms]
-    counts = cluster.counts.get(
+    tests = [_matcher(term) for term in terms]
+    counts = cluster.selector_counts.get(
         ("affinity", tuple(terms)), namespaces, lambda pod: all(test(pod) for test in tests)
     )
     return counts.by_row()
 
 
-def _meaning(index: TermRows, pod: Pod, cluster: Cluster) -> Iterable[tuple[Term, dict[int, int]]]:
+def _matching_existing_terms(
+    index: TermRows, pod: Pod, cluster: Cluster
+) -> Iterable[tuple[AffinityTerm, dict[int, int]]]:
     """The placed pods' terms that mean ``pod``, with their rows."""
     if not index:
         return ()
@@ -284,7 +298,7 @@ def _meaning(index: TermRows, pod: Pod, cluster: Cluster) -> Iterable[tuple[Term
     return [(term, rows) for term, rows in index.items() if term.matches(pod, labels)]
 
 
-def _add(
+def _add_counts(
     domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
 ) -> None:
     """Add what is counted by a term, weighted, if it is anything at all."""
@@ -293,13 +307,13 @@ def _add(
         if key in domains:
             # The numbering of labels may have grown since; what is behind its old end is 0.
             size = max(len(domains[key]), len(more))
-            more = grown(domains[key], size, 0) + grown(more, size, 0)
+            more = resized(domains[key], size, 0) + resized(more, size, 0)
         domains[key] = more
 
 
-def _in_any(domains: Domains, nodes: NodeView) -> BoolArray:
+def _in_counted_domain(domains: Domains, nodes: NodeView) -> BoolArray:
     """Which nodes are in a domain that counts at least one."""
-    inside = nodes.none()
+    inside = nodes.empty_mask()
     for key, counts in domains.items():
         inside |= counts.take(nodes.label(key)) > 0
     return inside

@@ -16,16 +16,16 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.topology_counts import DomainSums
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
+from arranger.cluster.topology_counts import TopologyCounts
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.plugins.helpers.args import PluginArgs, Section
+from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.topology.spread_constraints import (
     HOSTNAME,
     ZONE,
-    Constraint,
+    SpreadConstraint,
     compile_constraint,
     default_selector,
     has_all_keys,
@@ -41,7 +41,7 @@ NO_LABEL: Final = Rejection(
 )
 
 
-class DefaultConstraint(Section):
+class DefaultConstraint(ArgsSection):
     """A constraint for pods that state none; its selector comes from their workload."""
 
     max_skew: Annotated[int, Field(ge=1)]
@@ -69,27 +69,27 @@ SYSTEM_DEFAULTS: Final = (
 
 
 @dataclass(slots=True)
-class _Notes:
+class _PreFilterState:
     """What is worked out once for a class of pods, and what for its present attempt."""
 
     cluster: Cluster
-    hard: list[Constraint]
-    soft: list[Constraint]
+    hard: list[SpreadConstraint]
+    soft: list[SpreadConstraint]
     #: Whether a node without one of the soft keys gets no points.
-    need_all_keys: bool
+    require_all_topologies: bool
     #: Per hard constraint: how many pods are in each domain,
-    sums: list[DomainSums] = field(default_factory=list)
+    sums: list[TopologyCounts] = field(default_factory=list)
     #: and domain → how many more pods fit before it is too skewed.
-    room: list[IntArray] = field(default_factory=list)
+    remaining_skew: list[IntArray] = field(default_factory=list)
     #: Per soft constraint: domain → pods, and the weight of a pod.
-    crowding: list[tuple[IntArray, float]] = field(default_factory=list)
-    unscored: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    soft_counts: list[tuple[IntArray, float]] = field(default_factory=list)
+    ignored_nodes: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
 
 class PodTopologySpread(Plugin):
     """Reject nodes in domains that have too many of these pods; favour those with few."""
 
-    reads = Reads.CLUSTER
+    depends_on = DependsOn.CLUSTER
     Args = PodTopologySpreadArgs
 
     def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
@@ -101,7 +101,7 @@ class PodTopologySpread(Plugin):
             for constraint in defaults
         ]
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and controller tell what a pod is counted with."""
         metadata = pod.pod.metadata
         owners = tuple((o.kind, o.name) for o in metadata.owner_references if o.controller)
@@ -113,39 +113,41 @@ class PodTopologySpread(Plugin):
         """Count the pods of every domain; skip pods without hard constraints."""
         notes = state.get(self.name)
         if notes is None:
-            notes = state[self.name] = self._take_notes(pod.pod, cluster)
-        assert isinstance(notes, _Notes)
+            notes = state[self.name] = self._new_state(pod.pod, cluster)
+        assert isinstance(notes, _PreFilterState)
         if not notes.hard:
             return SKIP
-        if not all(sums.fits for sums in notes.sums) or not notes.sums:
+        if not all(sums.is_current for sums in notes.sums) or not notes.sums:
             nodes = NodeView(cluster.table)
             complete = has_all_keys(notes.hard, nodes)
             notes.sums = [
-                DomainSums(cluster.table, c.key, complete & c.included(pod.pod, nodes))
+                TopologyCounts(
+                    cluster.table, c.key, complete & c.match_node_inclusion_policies(pod.pod, nodes)
+                )
                 for c in notes.hard
             ]
-        notes.room = [
-            _room(constraint, pod.pod, cluster, sums)
+        notes.remaining_skew = [
+            _remaining_skew(constraint, pod.pod, cluster, sums)
             for constraint, sums in zip(notes.hard, notes.sums, strict=True)
         ]
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes whose domains can all take one more."""
-        notes: _Notes = state[self.name]
-        passes = nodes.every()
-        for constraint, room in zip(notes.hard, notes.room, strict=True):
+        notes: _PreFilterState = state[self.name]
+        passes = nodes.full_mask()
+        for constraint, room in zip(notes.hard, notes.remaining_skew, strict=True):
             passes &= (room >= 0).take(nodes.label(constraint.key))
 
-        def explain() -> Grouped:
+        def explain() -> GroupedRejections:
             kinds = np.full(nodes.length, -1, dtype=np.int64)
-            for constraint, room in zip(notes.hard, notes.room, strict=True):
+            for constraint, room in zip(notes.hard, notes.remaining_skew, strict=True):
                 ids = nodes.label(constraint.key)
                 kind = np.where(ids == ABSENT, 1, np.where(room.take(ids) < 0, 0, -1))
                 kinds = np.where(kinds < 0, kind, kinds)
             return (TOO_SKEWED, NO_LABEL), kinds
 
-        return Verdicts(passes, explain)
+        return FilterResult(passes, explain)
 
     # --- scoring ---------------------------------------------------------------------------
 
@@ -153,16 +155,16 @@ class PodTopologySpread(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Count the pods of the domains that feasible nodes are in; skip without soft ones."""
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         if not notes.soft or not nodes.length:
             return SKIP
         complete = nodes.alive
-        if notes.need_all_keys:
+        if notes.require_all_topologies:
             complete = has_all_keys(notes.soft, nodes)
-        notes.unscored = ~complete
+        notes.ignored_nodes = ~complete
         candidates = feasible & complete
-        notes.crowding = [
-            _crowding(c, pod.pod, nodes, notes.cluster, complete, candidates) for c in notes.soft
+        notes.soft_counts = [
+            _soft_counts(c, pod.pod, nodes, notes.cluster, complete, candidates) for c in notes.soft
         ]
         return None
 
@@ -170,17 +172,17 @@ class PodTopologySpread(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """The weighted number of pods in the node's domains; -1 for nodes not to be scored."""
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         crowd = np.zeros(nodes.length)
-        for constraint, (pods, weight) in zip(notes.soft, notes.crowding, strict=True):
+        for constraint, (pods, weight) in zip(notes.soft, notes.soft_counts, strict=True):
             ids = nodes.label(constraint.key)
             here = pods[nodes.rows] if constraint.key == HOSTNAME else pods.take(ids)
             crowd += np.where(ids == ABSENT, 0.0, here * weight + (constraint.max_skew - 1))
         scores = np.floor(crowd + 0.5).astype(np.int64)
-        scores[notes.unscored[nodes.rows]] = -1
+        scores[notes.ignored_nodes[nodes.rows]] = -1
         return scores
 
-    def normalize(self, scores: IntArray, feasible: BoolArray) -> IntArray:
+    def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The emptiest gets 100, the others in proportion; nodes not scored get 0."""
         scored = feasible & (scores >= 0)
         most = int(scores.max(where=scored, initial=0))
@@ -191,7 +193,7 @@ class PodTopologySpread(Plugin):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _take_notes(self, pod: Pod, cluster: Cluster) -> _Notes:
+    def _new_state(self, pod: Pod, cluster: Cluster) -> _PreFilterState:
         own = pod.spec.topology_spread_constraints
         constraints = own or self._default_constraints(pod, cluster)
         labels = pod.metadata.labels
@@ -199,7 +201,9 @@ class PodTopologySpread(Plugin):
             [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
             for when in ("DoNotSchedule", "ScheduleAnyway")
         )
-        return _Notes(cluster, hard, soft, need_all_keys=bool(own) or not self._system)
+        return _PreFilterState(
+            cluster, hard, soft, require_all_topologies=bool(own) or not self._system
+        )
 
     def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
         selectors = default_selector(pod, cluster.objects)
@@ -208,7 +212,7 @@ class PodTopologySpread(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _hard(pod: PodInfo) -> list[Constraint]:
+    def _hard(pod: PodInfo) -> list[SpreadConstraint]:
         """The pod's own hard constraints; defaults are known only with the cluster at hand."""
         return [
             compile_constraint(c, pod.pod.metadata.labels)
@@ -245,37 +249,41 @@ class PodTopologySpread(Plugin):
         moved = any(labels.get(c.key) != old.get(c.key) for c in constraints)
         return has and (moved or node.spec.taints != before.spec.taints)
 
-    wake_on = (
-        WakeUp(EventKind.POD_ADDED | EventKind.POD_REMOVED | EventKind.POD_LABELS, _counts_now),
-        WakeUp(
-            EventKind.NODE_ADDED
-            | EventKind.NODE_REMOVED
-            | EventKind.NODE_LABELS
-            | EventKind.NODE_TAINTS,
+    queueing_hints = (
+        QueueingHint(
+            ActionType.POD_ADDED | ActionType.POD_REMOVED | ActionType.POD_LABELS, _counts_now
+        ),
+        QueueingHint(
+            ActionType.NODE_ADDED
+            | ActionType.NODE_REMOVED
+            | ActionType.NODE_LABELS
+            | ActionType.NODE_TAINTS,
             _domains_changed,
         ),
-        WakeUp(EventKind.OWN_UPDATE),
-        WakeUp(EventKind.OTHER, lambda _, event: event.resource != "Namespace"),
+        QueueingHint(ActionType.OWN_UPDATE),
+        QueueingHint(ActionType.OTHER, lambda _, event: event.resource != "Namespace"),
     )
 
 
-def _room(constraint: Constraint, pod: Pod, cluster: Cluster, sums: DomainSums) -> IntArray:
+def _remaining_skew(
+    constraint: SpreadConstraint, pod: Pod, cluster: Cluster, sums: TopologyCounts
+) -> IntArray:
     """Domain → how many more pods it can take beyond this one; negative: not even this one.
 
     So it is for nodes without the label, in the last place.
     """
-    pods = sums.of(constraint.pods(cluster.counts, pod.metadata.namespace).by_row())
+    pods = sums.sums_for(constraint.pods(cluster.selector_counts, pod.metadata.namespace).by_row())
     least = 0
-    if len(sums.present) and len(sums.present) >= constraint.min_domains:
-        least = int(pods[sums.present].min())
+    if len(sums.domains) and len(sums.domains) >= constraint.min_domains:
+        least = int(pods[sums.domains].min())
     itself = int(constraint.selector.matches(pod.metadata.labels))
     room: IntArray = constraint.max_skew + least - itself - pods
     room[-1] = -1
     return room
 
 
-def _crowding(
-    constraint: Constraint,
+def _soft_counts(
+    constraint: SpreadConstraint,
     pod: Pod,
     nodes: NodeView,
     cluster: Cluster,
@@ -283,12 +291,12 @@ def _crowding(
     candidates: BoolArray,
 ) -> tuple[IntArray, float]:
     """(domain → pods, weight of a pod); for hosts, row → pods."""
-    counts = constraint.pods(cluster.counts, pod.metadata.namespace).by_row()
+    counts = constraint.pods(cluster.selector_counts, pod.metadata.namespace).by_row()
     if constraint.key == HOSTNAME:
         # Upstream counts a host's own pods whatever the inclusion policies say.
         return counts, log(np.count_nonzero(candidates) + 2)
     ids = nodes.label(constraint.key)
     size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own
-    among = complete & constraint.included(pod, nodes) & (ids != ABSENT)
+    among = complete & constraint.match_node_inclusion_policies(pod, nodes) & (ids != ABSENT)
     pods = sum_by_domain(ids, counts, among, len(nodes.table.label_values))
     return np.append(pods, 0), log(size + 2)

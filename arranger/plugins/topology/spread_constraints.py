@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from arranger.api.selectors import Selector, untolerated
+from arranger.api.selectors import Selector, untolerated_taints
 from arranger.api.types.core import (
     LabelSelector,
     Node,
@@ -21,9 +21,9 @@ from arranger.api.types.workloads import ReplicaSet, ReplicationController, Serv
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.selector_counts import CountCache, PodCounts
-from arranger.plugins.helpers.node_selectors import RequiredNodes
-from arranger.plugins.nodes.taint_toleration import HARD
+from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
+from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
+from arranger.plugins.nodes.taint_toleration import HARD_EFFECTS
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -32,7 +32,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class SpreadConstraint:
     """A constraint with its selector compiled."""
 
     key: str
@@ -43,7 +43,7 @@ class Constraint:
     selector: Selector
     selector_key: bytes
 
-    def pods(self, counts: CountCache, namespace: str) -> PodCounts:
+    def pods(self, counts: SelectorCountCache, namespace: str) -> SelectorCounts:
         """How many pods on each node count: of the namespace, selected, not terminating."""
         selector = self.selector
 
@@ -55,32 +55,32 @@ class Constraint:
             return counts.get("no pods", frozenset(), matches)
         return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
 
-    def included(self, pod: Pod, nodes: NodeView) -> BoolArray:
+    def match_node_inclusion_policies(self, pod: Pod, nodes: NodeView) -> BoolArray:
         """Which nodes count by the two inclusion policies."""
-        included = nodes.alive.copy()
+        matched = nodes.alive.copy()
         if self.honor_affinity:
-            included &= RequiredNodes(pod).mask(nodes)
+            matched &= RequiredNodeAffinity(pod).mask(nodes)
         if self.honor_taints:
-            included &= _tolerated(pod, nodes)
-        return included
+            matched &= _tolerated(pod, nodes)
+        return matched
 
 
 def compile_constraint(
     constraint: TopologySpreadConstraint, labels: Mapping[str, str]
-) -> Constraint:
+) -> SpreadConstraint:
     """Fill in defaults, and ``matchLabelKeys`` from the pod's labels."""
     also = [
         Requirement(key, "In", [labels[key]])
         for key in constraint.match_label_keys
         if key in labels
     ]
-    return Constraint(
+    return SpreadConstraint(
         key=constraint.topology_key,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains or 1,
         honor_affinity=constraint.node_affinity_policy == "Honor",
         honor_taints=constraint.node_taints_policy == "Honor",
-        selector=Selector(constraint.label_selector, also=also),
+        selector=Selector(constraint.label_selector, extra_requirements=also),
         selector_key=_encode((constraint.label_selector, also)),
     )
 
@@ -92,7 +92,7 @@ def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...
     """
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
     merged: dict[str, str] = {}
-    for service in objects.of(Service, namespace):
+    for service in objects.in_namespace(Service, namespace):
         wanted = service.spec.selector
         if wanted and wanted.items() <= labels.items():
             merged.update(wanted)
@@ -127,7 +127,7 @@ def with_selector(
     return msgspec.structs.replace(constraint, label_selector=selector)
 
 
-def has_all_keys(constraints: Sequence[Constraint], nodes: NodeView) -> BoolArray:
+def has_all_keys(constraints: Sequence[SpreadConstraint], nodes: NodeView) -> BoolArray:
     """Which nodes carry every topology key."""
     present = nodes.alive.copy()
     for constraint in constraints:
@@ -135,7 +135,7 @@ def has_all_keys(constraints: Sequence[Constraint], nodes: NodeView) -> BoolArra
     return present
 
 
-def node_has_all_keys(constraints: Sequence[Constraint], node: Node) -> bool:
+def node_has_all_keys(constraints: Sequence[SpreadConstraint], node: Node) -> bool:
     """Whether one node carries every topology key."""
     return all(constraint.key in node.metadata.labels for constraint in constraints)
 
@@ -151,5 +151,5 @@ def _tolerated(pod: Pod, nodes: NodeView) -> BoolArray:
     passes = np.zeros(len(nodes.table.taint_lists), dtype=np.bool_)
     for number in np.unique(nodes.taints).tolist():
         taints = nodes.table.taints_of(number)
-        passes[number] = not untolerated(taints, tolerations, HARD)
+        passes[number] = not untolerated_taints(taints, tolerations, HARD_EFFECTS)
     return passes.take(nodes.taints)

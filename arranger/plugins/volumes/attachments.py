@@ -19,14 +19,14 @@ from arranger.api.types.storage import (
     VolumeAttachment,
 )
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import IntArray, grown
+from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
-from arranger.plugins.volumes.claims import made_for, uses_of
+from arranger.plugins.volumes.claims import is_for_pod, pvc_references
 from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
 
 #: A driver, and what it calls the volume; "" for the volume that a claim will have.
-Attached = tuple[str, str, str]
+AttachedVolume = tuple[str, str, str]
 #: The limit where there is none.
 UNLIMITED: Final = 2**62
 _NOTHING_READ: Final = frozenset[Any]()
@@ -34,7 +34,7 @@ _NOTHING_READ: Final = frozenset[Any]()
 _Key = tuple[type[Any], str, str]
 
 
-class Reader:
+class TrackingLister:
     """Looks objects up, and remembers which."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -47,16 +47,16 @@ class Reader:
         return self._objects.get(kind, namespace, name)
 
 
-def volumes_of(pod: PodInfo, reader: Reader) -> Iterator[Attached]:
+def attached_volumes_of(pod: PodInfo, reader: TrackingLister) -> Iterator[AttachedVolume]:
     """The volumes that have to be attached for a pod, where CSI drivers serve the old plugins.
 
     Volumes without a driver are passed over, and so are claims that do not exist or are not the
     pod's: other plugins deal with these.
     """
     namespace = pod.pod.metadata.namespace
-    for use in uses_of(pod):
+    for use in pvc_references(pod):
         claim = reader.get(PersistentVolumeClaim, namespace, use.name)
-        if claim is None or (use.ephemeral and not made_for(claim, pod.pod)):
+        if claim is None or (use.ephemeral and not is_for_pod(claim, pod.pod)):
             continue
         attached = _of_claim(claim, reader)
         if attached is not None:
@@ -67,7 +67,7 @@ def volumes_of(pod: PodInfo, reader: Reader) -> Iterator[Attached]:
             yield migration.driver, migration.handle(source, {}), ""
 
 
-def _of_claim(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
+def _of_claim(claim: PersistentVolumeClaim, reader: TrackingLister) -> AttachedVolume | None:
     volume = None
     if claim.spec.volume_name:
         volume = reader.get(PersistentVolume, "", claim.spec.volume_name)
@@ -83,7 +83,7 @@ def _of_claim(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
     return found if found[0] and found[1] else None
 
 
-def _of_class(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
+def _of_class(claim: PersistentVolumeClaim, reader: TrackingLister) -> AttachedVolume | None:
     if not claim.class_name:
         return None
     storage_class = reader.get(StorageClass, "", claim.class_name)
@@ -96,7 +96,7 @@ def _of_class(claim: PersistentVolumeClaim, reader: Reader) -> Attached | None:
 class _Row(NamedTuple):
     """What was counted for a row, and what it rests on."""
 
-    by_pods: frozenset[Attached]
+    by_pods: frozenset[AttachedVolume]
     counts: dict[str, int]
     limits: dict[str, int]
     read: frozenset[_Key]
@@ -105,7 +105,7 @@ class _Row(NamedTuple):
 _EMPTY: Final = _Row(frozenset(), {}, {}, _NOTHING_READ)
 
 
-class VolumeUse:
+class AttachmentIndex:
     """Attached volumes by row and driver."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -114,7 +114,7 @@ class VolumeUse:
         self._rows: list[_Row] = []
         self._counts: dict[str, IntArray] = {}
         self._limits: dict[str, IntArray] = {}
-        self._holders: dict[Attached, set[int]] = {}
+        self._holders: dict[AttachedVolume, set[int]] = {}
         self._readers: dict[_Key, set[int]] = {}
         self._attachments: dict[str, set[str]] = {}
 
@@ -126,7 +126,7 @@ class VolumeUse:
         """Row → how many of the driver's volumes are attached, where they are limited."""
         return self._counts[driver]
 
-    def holders(self, volume: Attached) -> Iterable[int]:
+    def holders(self, volume: AttachedVolume) -> Iterable[int]:
         """The rows where pods use a volume already."""
         return self._holders.get(volume, ())
 
@@ -147,21 +147,21 @@ class VolumeUse:
                 meta = changed.metadata
                 dirty |= self._readers.get((type(changed), meta.namespace, meta.name), set())
                 if isinstance(changed, VolumeAttachment):
-                    self._see_attachment(changed)
+                    self._index_attachment(changed)
                     row = table.index.get(changed.spec.node_name)
                     dirty |= set() if row is None else {row}
         else:
             self._attachments.clear()
-            for attachment in objects.of(VolumeAttachment, ""):
-                self._see_attachment(attachment)
+            for attachment in objects.in_namespace(VolumeAttachment, ""):
+                self._index_attachment(attachment)
             dirty = set(range(table.size))
-        self._make_room()
+        self._grow()
         for row in dirty:
-            self._count(row, cluster)
+            self._update_row(row, cluster)
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _see_attachment(self, attachment: VolumeAttachment) -> None:
+    def _index_attachment(self, attachment: VolumeAttachment) -> None:
         name, node = attachment.metadata.name, attachment.spec.node_name
         names = self._attachments.setdefault(node, set())
         if self._objects.get(VolumeAttachment, "", name) is not None:
@@ -171,16 +171,16 @@ class VolumeUse:
         if not names:
             del self._attachments[node]
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         self._rows += [_EMPTY] * (self._table.size - len(self._rows))
         capacity = len(self._table.alive)
         for arrays, filler in ((self._counts, 0), (self._limits, UNLIMITED)):
             for driver, array in arrays.items():
                 if len(array) < capacity:
-                    arrays[driver] = grown(array, capacity, filler)
+                    arrays[driver] = resized(array, capacity, filler)
 
-    def _count(self, row: int, cluster: Cluster) -> None:
-        before, after = self._rows[row], self._sum_up(row, cluster)
+    def _update_row(self, row: int, cluster: Cluster) -> None:
+        before, after = self._rows[row], self._count_row(row, cluster)
         if before == after:
             return
         self._rows[row] = after
@@ -205,30 +205,30 @@ class VolumeUse:
             arrays[driver] = np.full(len(self._table.alive), filler, dtype=np.int64)
         return arrays[driver]
 
-    def _sum_up(self, row: int, cluster: Cluster) -> _Row:
+    def _count_row(self, row: int, cluster: Cluster) -> _Row:
         node = self._table.nodes[row]
         if node is None:
             return _EMPTY
         name = node.metadata.name
-        reader = Reader(cluster)
+        reader = TrackingLister(cluster)
         csi_node = reader.get(CSINode, "", name)
-        limits = csi_node.limits if csi_node is not None else {}
+        limits = csi_node.volume_limits if csi_node is not None else {}
         if not limits:
             return _Row(frozenset(), {}, {}, frozenset(reader.read))
         by_pods = frozenset(
             volume
             for pod in self._table.pods[row].values()
             if pod.volumes
-            for volume in volumes_of(pod, reader)
+            for volume in attached_volumes_of(pod, reader)
         )
         counts: dict[str, int] = {}
         for driver, *_ in by_pods | self._attached(name, reader):
             counts[driver] = counts.get(driver, 0) + 1
         return _Row(by_pods, counts, limits, frozenset(reader.read))
 
-    def _attached(self, node: str, reader: Reader) -> set[Attached]:
+    def _attached(self, node: str, reader: TrackingLister) -> set[AttachedVolume]:
         """What is attached to a node by the word of VolumeAttachments."""
-        found: set[Attached] = set()
+        found: set[AttachedVolume] = set()
         for name in self._attachments.get(node, ()):
             attachment = reader.get(VolumeAttachment, "", name)
             if attachment is None or not attachment.spec.attacher:

@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
-from arranger.cluster.object_store import Storage
+from arranger.cluster.object_store import StorageObject
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
-class Use(NamedTuple):
+class PvcReference(NamedTuple):
     """A claim that a pod uses; ``ephemeral`` if it is made for this pod alone."""
 
     name: str
     ephemeral: bool
 
 
-def uses_of(pod: PodInfo) -> Iterator[Use]:
+def pvc_references(pod: PodInfo) -> Iterator[PvcReference]:
     """The claims a pod uses, in the order of its volumes.
 
     One that it names twice counts once; upstream may bind it to two volumes.
@@ -33,12 +33,12 @@ def uses_of(pod: PodInfo) -> Iterator[Use]:
             name = volume.persistent_volume_claim.claim_name
             if name not in named:
                 named.add(name)
-                yield Use(name, ephemeral=False)
+                yield PvcReference(name, ephemeral=False)
         elif volume.ephemeral is not None:
-            yield Use(f"{pod.pod.metadata.name}-{volume.name}", ephemeral=True)
+            yield PvcReference(f"{pod.pod.metadata.name}-{volume.name}", ephemeral=True)
 
 
-def made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Whether an ephemeral claim belongs to this pod, not to one that had its name before."""
     return any(
         owner.controller and owner.uid == pod.metadata.uid
@@ -46,22 +46,22 @@ def made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     )
 
 
-def not_made_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
+def not_for_pod_message(claim: PersistentVolumeClaim, pod: Pod) -> str:
     """The reason to refuse an ephemeral claim that is not the pod's."""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
 
 
-def not_found(kind: str, name: str) -> str:
+def not_found_message(kind: str, name: str) -> str:
     """The API's text for a missing object."""
     return f'{kind} "{name}" not found'
 
 
-def volume_sign(pod: PodInfo) -> Hashable:
+def volume_signature(pod: PodInfo) -> Hashable:
     """What beyond the spec tells which claims a pod uses."""
     if not pod.volumes:
         return ()
     metadata = pod.pod.metadata
-    if any(use.ephemeral for use in uses_of(pod)):
+    if any(use.ephemeral for use in pvc_references(pod)):
         return metadata.namespace, metadata.name, metadata.uid
     return metadata.namespace
 
@@ -69,31 +69,33 @@ def volume_sign(pod: PodInfo) -> Hashable:
 # --- waking ------------------------------------------------------------------------------------
 
 #: Whether an object that is now in its first state and was in its second may help the pod.
-Helps = Callable[[PodInfo, Storage, Storage | None], bool]
+StorageHint = Callable[[PodInfo, StorageObject, StorageObject | None], bool]
 
 
-def when_stored(**helps: Helps) -> WakeUp:
+def storage_hint(**helps: StorageHint) -> QueueingHint:
     """Wake when an object of one of these kinds comes or changes, and the kind's hint agrees."""
 
     def hint(pod: PodInfo, event: ClusterEvent) -> bool:
         helpful, after, before = helps.get(event.resource), event.stored, event.stored_before
         if helpful is None or after is None:
             return False
-        assert isinstance(after, Storage), f"{event.resource} is not storage"
-        assert before is None or isinstance(before, Storage)
+        assert isinstance(after, StorageObject), f"{event.resource} is not storage"
+        assert before is None or isinstance(before, StorageObject)
         return helpful(pod, after, before)
 
-    return WakeUp(EventKind.OTHER, hint)
+    return QueueingHint(ActionType.OTHER, hint)
 
 
-def is_used(pod: PodInfo, after: Storage, _before: Storage | None) -> bool:
+def is_used_by_pod(pod: PodInfo, after: StorageObject, _before: StorageObject | None) -> bool:
     """The pod uses the claim."""
     metadata = after.metadata
     return metadata.namespace == pod.pod.metadata.namespace and any(
-        use.name == metadata.name for use in uses_of(pod)
+        use.name == metadata.name for use in pvc_references(pod)
     )
 
 
-def is_new_and_used(pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+def is_new_and_used_by_pod(
+    pod: PodInfo, after: StorageObject, before: StorageObject | None
+) -> bool:
     """The pod uses the claim, which has not been there before."""
-    return before is None and is_used(pod, after, before)
+    return before is None and is_used_by_pod(pod, after, before)

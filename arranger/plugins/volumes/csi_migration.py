@@ -116,7 +116,7 @@ def migration_of(volume: Volume | PersistentVolume) -> tuple[Migration, Source] 
     return None
 
 
-def translated(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms | None:
+def translate_topology(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms | None:
     """Where a volume can be used, in the words of its driver's nodes: ``key`` names the zone."""
     labels = volume.metadata.labels
     stated = {expression.key for term in terms or () for expression in term}
@@ -129,7 +129,7 @@ def translated(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms
         renamed[region] = REGION
     result = None
     if terms is not None:
-        result = [[_named(e, renamed.get(e.key, e.key)) for e in term] for term in terms]
+        result = [[_renamed(e, renamed.get(e.key, e.key)) for e in term] for term in terms]
     if zone not in stated and zone in labels:
         zones = sorted({part.strip() for part in labels[zone].split("__")} - {""})
         if zones:
@@ -138,5 +138,5 @@ def translated(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms
     return result
 
 
-def _named(requirement: Requirement, key: str) -> Requirement:
+def _renamed(requirement: Requirement, key: str) -> Requirement:
     return Requirement(key, requirement.operator, requirement.values)

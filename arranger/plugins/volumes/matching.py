@@ -28,17 +28,17 @@ from arranger.api.types.storage import (
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore
-from arranger.framework.filter_result import Grouped, Rejection
+from arranger.framework.filter_result import GroupedRejections, Rejection
 from arranger.framework.status import Code
-from arranger.plugins.volumes.topology import Places, terms_of
+from arranger.plugins.volumes.topology import NodeTopologyIndex, volume_node_terms
 
 #: Why a node will not do, as bits: there may be several reasons at once, told in this order.
-ELSEWHERE: Final = 1
+AFFINITY_CONFLICT: Final = 1
 NO_VOLUME: Final = 2
 NO_SPACE: Final = 4
 MISSING: Final = 8
 REASONS: Final = {
-    ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
+    AFFINITY_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
     NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
     NO_SPACE: "node(s) did not have enough free storage",
     MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
@@ -46,7 +46,7 @@ REASONS: Final = {
 _NONE: Final = -1
 
 
-class Wanted:
+class UnboundClaim:
     """An unbound claim, and the volumes that would do for it, the best first."""
 
     def __init__(self, claim: PersistentVolumeClaim, volumes: tuple[PersistentVolume, ...]) -> None:
@@ -58,7 +58,7 @@ class Wanted:
         """Volume → its place among :attr:`volumes`."""
         return {id(volume): number for number, volume in enumerate(self.volumes)}
 
-    def best(self, places: Places) -> IntArray:
+    def best_per_node(self, places: NodeTopologyIndex) -> IntArray:
         """The best volume on each node, as an index; as many as there are where none is."""
         best = np.full(places.nodes.length, len(self.volumes), dtype=np.int64)
         by_value, others = self._index
@@ -72,7 +72,7 @@ class Wanted:
             of_value[ABSENT] = len(self.volumes)
             np.minimum(best, of_value[column], out=best)
         for number in others:
-            rows = places.of_volume(self.volumes[number])
+            rows = places.entries_for_volume(self.volumes[number])
             best[rows] = np.minimum(best[rows], number)
         return best
 
@@ -82,8 +82,8 @@ class Wanted:
         by_value: dict[str, dict[str, int]] = {}
         others: list[int] = []
         for number, volume in enumerate(self.volumes):
-            terms = terms_of(volume)
-            if terms is not None and len(terms) == 1 and _asks_for_values(terms[0]):
+            terms = volume_node_terms(volume)
+            if terms is not None and len(terms) == 1 and _is_single_in(terms[0]):
                 first = by_value.setdefault(terms[0][0].key, {})
                 for value in terms[0][0].values:
                     first.setdefault(value, number)
@@ -95,20 +95,20 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Found:
+class MatchResult:
     """What was found, one entry per row of the view.
 
     Attributes:
         conflicts: the reasons against the node, as bits; 0 for none.
         chosen: claim → the volume it would get there, as an index into ``Wanted.volumes``.
-        made: the claims that would be provisioned, and where.
+        provisions: the claims that would be provisioned, and where.
     """
 
     conflicts: IntArray
-    chosen: list[tuple[Wanted, IntArray]] = field(default_factory=list)
-    made: list[tuple[PersistentVolumeClaim, BoolArray]] = field(default_factory=list)
+    chosen: list[tuple[UnboundClaim, IntArray]] = field(default_factory=list)
+    provisions: list[tuple[PersistentVolumeClaim, BoolArray]] = field(default_factory=list)
 
-    def grouped(self) -> Grouped:
+    def grouped_rejections(self) -> GroupedRejections:
         """The reasons, in the form that Filter explains itself in."""
         codes, kinds = np.unique(self.conflicts, return_inverse=True)
         rejections = [
@@ -119,32 +119,32 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class PodVolumeClaims:
     """The claims of a class of pods.
 
     Attributes:
         bound: the volumes they are bound to; ``None`` for one that does not exist.
-        promised: unbound, and to be provisioned for a node that has been selected.
-        wanted: unbound, the smallest first.
+        node_selected: unbound, and to be provisioned for a node that has been selected.
+        to_match: unbound, the smallest first.
     """
 
     objects: ObjectStore
     bound: tuple[PersistentVolume | None, ...]
-    promised: tuple[PersistentVolumeClaim, ...]
-    wanted: tuple[Wanted, ...]
+    node_selected: tuple[PersistentVolumeClaim, ...]
+    to_match: tuple[UnboundClaim, ...]
 
     @classmethod
-    def of(
+    def look_up(
         cls,
         objects: ObjectStore,
         bound: Iterable[PersistentVolumeClaim],
         unbound: Sequence[PersistentVolumeClaim],
-    ) -> Claims:
+    ) -> PodVolumeClaims:
         """Look up what the claims need; the unbound ones wait for their first pod."""
         promised = [c for c in unbound if SELECTED_NODE in c.metadata.annotations]
         waiting = [c for c in unbound if SELECTED_NODE not in c.metadata.annotations]
         volumes: dict[str, list[PersistentVolume]] = {claim.class_name: [] for claim in waiting}
-        for volume in objects.of(PersistentVolume, "") if waiting else ():
+        for volume in objects.in_namespace(PersistentVolume, "") if waiting else ():
             if (of_class := volumes.get(volume.class_name)) is not None:
                 of_class.append(volume)
         return cls(
@@ -152,7 +152,7 @@ class Claims:
             tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
             tuple(promised),
             tuple(
-                Wanted(claim, _suitable(claim, volumes[claim.class_name]))
+                UnboundClaim(claim, _candidate_volumes(claim, volumes[claim.class_name]))
                 for claim in sorted(waiting, key=lambda claim: claim.size or 0)
             ),
         )
@@ -160,111 +160,113 @@ class Claims:
     @property
     def unbound(self) -> bool:
         """Whether something has to be bound before the pod can be."""
-        return bool(self.promised or self.wanted)
+        return bool(self.node_selected or self.to_match)
 
-    def find(self, nodes: NodeView) -> Found:
+    def match(self, nodes: NodeView) -> MatchResult:
         """Judge the nodes of a view, and say which volumes the claims would get on each."""
-        places = Places(nodes)
-        found = Found(np.zeros(nodes.length, dtype=np.int64))
-        self._judge_bound(places, found)
-        undecided = self._judge_promised(places, found)
-        provision = [(claim, undecided) for claim in self.promised]
-        for wanted in self.wanted:
+        places = NodeTopologyIndex(nodes)
+        found = MatchResult(np.zeros(nodes.length, dtype=np.int64))
+        self._check_bound(places, found)
+        undecided = self._check_selected_nodes(places, found)
+        provision = [(claim, undecided) for claim in self.node_selected]
+        for wanted in self.to_match:
             chosen = _choose(wanted, undecided, found.chosen, places)
             found.chosen.append((wanted, chosen))
             provision.append((wanted.claim, undecided & (chosen == _NONE)))
-        self._judge_provisions(provision, places, found)
+        self._check_provisioning(provision, places, found)
         return found
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _judge_bound(self, places: Places, found: Found) -> None:
+    def _check_bound(self, places: NodeTopologyIndex, found: MatchResult) -> None:
         """The first bound volume that rules a node out tells the reason."""
-        undecided = places.nodes.every()
+        undecided = places.nodes.full_mask()
         for volume in self.bound:
             if volume is None:
                 found.conflicts[undecided] |= MISSING
                 return
-            usable = places.of_bound(volume, self.objects)
-            found.conflicts[undecided & ~usable] |= ELSEWHERE
+            usable = places.bound_volume_mask(volume, self.objects)
+            found.conflicts[undecided & ~usable] |= AFFINITY_CONFLICT
             undecided &= usable
 
-    def _judge_promised(self, places: Places, found: Found) -> BoolArray:
+    def _check_selected_nodes(self, places: NodeTopologyIndex, found: MatchResult) -> BoolArray:
         """Rule out all nodes but the selected one; returns where there is more to look at."""
-        undecided = places.nodes.every()
-        rows = places.nodes.numbers()
-        for claim in self.promised:
+        undecided = places.nodes.full_mask()
+        rows = places.nodes.row_numbers()
+        for claim in self.node_selected:
             selected = claim.metadata.annotations[SELECTED_NODE]
             undecided &= rows == places.nodes.table.index.get(selected, _NONE)
         found.conflicts[~undecided] |= NO_VOLUME
         return undecided
 
-    def _judge_provisions(
+    def _check_provisioning(
         self,
         provision: Iterable[tuple[PersistentVolumeClaim, BoolArray]],
-        places: Places,
-        found: Found,
+        places: NodeTopologyIndex,
+        found: MatchResult,
     ) -> None:
         """Whether what no volume was found for can be made; the first that cannot tells why."""
-        failed = places.nodes.none()
+        failed = places.nodes.empty_mask()
         for claim, where in provision:
             needed = where & ~failed
             if needed.any():
-                against = self._against_making(claim, places)
+                against = self._provisioning_conflicts(claim, places)
                 conflicts = np.where(needed, against, 0)
                 found.conflicts |= conflicts
                 failed |= conflicts > 0
-            found.made.append((claim, needed))
+            found.provisions.append((claim, needed))
 
-    def _against_making(self, claim: PersistentVolumeClaim, places: Places) -> IntArray:
+    def _provisioning_conflicts(
+        self, claim: PersistentVolumeClaim, places: NodeTopologyIndex
+    ) -> IntArray:
         """Why a claim's volume cannot be made on the nodes, as bits."""
         against = np.full(places.nodes.length, NO_VOLUME, dtype=np.int64)
         storage_class = self.objects.get(StorageClass, "", claim.class_name)
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return against
-        against[places.of_class(storage_class)] = 0
-        space = self._with_space(claim, storage_class, places)
+        against[places.entries_for_class(storage_class)] = 0
+        space = self._nodes_with_capacity(claim, storage_class, places)
         if space is not None:
             against[(against == 0) & ~space] = NO_SPACE
         return against
 
-    def _with_space(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass, places: Places
+    def _nodes_with_capacity(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, places: NodeTopologyIndex
     ) -> BoolArray | None:
         """Where the driver says there is space enough; ``None`` if it does not tell."""
         driver = self.objects.get(CSIDriver, "", storage_class.provisioner)
         size = claim.size
         if driver is None or not driver.spec.storage_capacity or size is None:
             return None
-        space = places.nodes.none()
-        for capacity in self.objects.everywhere(CSIStorageCapacity):
+        space = places.nodes.empty_mask()
+        for capacity in self.objects.in_all_namespaces(CSIStorageCapacity):
             if (
                 capacity.storage_class_name == storage_class.metadata.name
                 and capacity.node_topology is not None
-                and (largest := capacity.largest) is not None
+                and (largest := capacity.max_volume_size) is not None
                 and largest >= size
             ):
-                space[places.of_selector(capacity.node_topology)] = True
+                space[places.entries_for_selector(capacity.node_topology)] = True
         return space
 
 
 def _choose(
-    wanted: Wanted,
+    wanted: UnboundClaim,
     undecided: BoolArray,
-    before: Sequence[tuple[Wanted, IntArray]],
-    places: Places,
+    before: Sequence[tuple[UnboundClaim, IntArray]],
+    places: NodeTopologyIndex,
 ) -> IntArray:
     """The best volume on each node that no earlier claim of the pod has chosen there."""
     taken = [(other.ids, at) for other, at in before if not wanted.ids.keys().isdisjoint(other.ids)]
     if not taken:
-        best = wanted.best(places)
+        best = wanted.best_per_node(places)
         return np.where(undecided & (best < len(wanted.volumes)), best, _NONE)
     chosen = np.full(places.nodes.length, _NONE, dtype=np.int64)
     left = int(undecided.sum())
     for number, volume in enumerate(wanted.volumes):
         if not left:
             break
-        rows = places.of_volume(volume)
+        rows = places.entries_for_volume(volume)
         rows = rows[undecided[rows] & (chosen[rows] == _NONE)]
         for numbers, theirs in taken:
             if (as_theirs := numbers.get(id(volume))) is not None:
@@ -274,11 +276,11 @@ def _choose(
     return chosen
 
 
-def _asks_for_values(term: Sequence[Requirement]) -> bool:
+def _is_single_in(term: Sequence[Requirement]) -> bool:
     return len(term) == 1 and term[0].operator == "In"
 
 
-def _suitable(
+def _candidate_volumes(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
 ) -> tuple[PersistentVolume, ...]:
     """The volumes that would do, wherever they are: the one kept for the claim, or the smallest."""
@@ -288,7 +290,7 @@ def _suitable(
     for volume in volumes:
         theirs = volume.spec
         if (
-            (theirs.claim_ref is not None and not volume.meant_for(claim))
+            (theirs.claim_ref is not None and not volume.is_bound_to(claim))
             or volume.metadata.deletion_timestamp is not None
             or theirs.volume_mode != spec.volume_mode
             or (theirs.volume_attributes_class_name or "")
@@ -296,7 +298,7 @@ def _suitable(
             or volume.size < size
         ):
             continue
-        if volume.meant_for(claim):
+        if volume.is_bound_to(claim):
             return (volume,)
         if (
             volume.status.phase == "Available"

@@ -12,19 +12,23 @@ import numpy as np
 from arranger.api.types.storage import CSINode, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import Storage
+from arranger.cluster.object_store import StorageObject
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts, all_pass
-from arranger.framework.interface import Plugin, Reads
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection, all_pass
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.plugins.volumes.attachments import Reader, VolumeUse, volumes_of
+from arranger.plugins.volumes.attachments import (
+    AttachmentIndex,
+    TrackingLister,
+    attached_volumes_of,
+)
 from arranger.plugins.volumes.claims import (
-    is_new_and_used,
-    not_found,
-    uses_of,
-    volume_sign,
-    when_stored,
+    is_new_and_used_by_pod,
+    not_found_message,
+    pvc_references,
+    storage_hint,
+    volume_signature,
 )
 from arranger.plugins.volumes.csi_migration import migration_of
 
@@ -34,14 +38,14 @@ TOO_MANY: Final = Rejection(("node(s) exceed max volume count",))
 class NodeVolumeLimits(Plugin):
     """Reject nodes that could not attach the pod's volumes as well."""
 
-    reads = Reads.USAGE
+    depends_on = DependsOn.USAGE
 
     def __init__(self) -> None:
-        self._use: WeakKeyDictionary[Cluster, VolumeUse] = WeakKeyDictionary()
+        self._indexes: WeakKeyDictionary[Cluster, AttachmentIndex] = WeakKeyDictionary()
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Claims are named within a namespace, and ephemeral ones after the pod."""
-        return volume_sign(pod)
+        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods without volumes that drivers attach."""
@@ -53,23 +57,23 @@ class NodeVolumeLimits(Plugin):
         state[self.name] = cluster
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where what is attached and what the pod adds stay within the limits."""
         cluster: Cluster = state[self.name]
         namespace = pod.pod.metadata.namespace
-        for use in uses_of(pod):
+        for use in pvc_references(pod):
             if cluster.objects.get(PersistentVolumeClaim, namespace, use.name) is None:
-                reason = not_found("persistentvolumeclaim", use.name)
+                reason = not_found_message("persistentvolumeclaim", use.name)
                 reason = f"looking up PVC {namespace}/{use.name}: {reason}"
-                return Verdicts(nodes.none(), Rejection((reason,), Code.UNRESOLVABLE))
-        wanted = set(volumes_of(pod, Reader(cluster)))
+                return FilterResult(nodes.empty_mask(), Rejection((reason,), Code.UNRESOLVABLE))
+        wanted = set(attached_volumes_of(pod, TrackingLister(cluster)))
         if not wanted:
             return all_pass(nodes.length)
-        attached = self._use.get(cluster)
+        attached = self._indexes.get(cluster)
         if attached is None:
-            attached = self._use[cluster] = VolumeUse(cluster)
+            attached = self._indexes[cluster] = AttachmentIndex(cluster)
         attached.refresh(cluster)
-        passes = nodes.every()
+        passes = nodes.full_mask()
         for driver, number in Counter(volume[0] for volume in wanted).items():
             limits = attached.limits(driver)
             if limits is not None:
@@ -79,7 +83,7 @@ class NodeVolumeLimits(Plugin):
                         added[list(attached.holders(volume))] -= 1
                 fits = (added == 0) | (attached.counts(driver) + added <= limits)
                 passes &= fits[nodes.rows]
-        return Verdicts(passes, TOO_MANY)
+        return FilterResult(passes, TOO_MANY)
 
     # --- waking ----------------------------------------------------------------------------
 
@@ -92,12 +96,13 @@ class NodeVolumeLimits(Plugin):
         )
 
     @staticmethod
-    def _raised(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _raised(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """A node's drivers came, or one can attach more."""
         assert isinstance(after, CSINode)
         assert before is None or isinstance(before, CSINode)
         return before is None or any(
-            limit > before.limits.get(driver, 0) for driver, limit in after.limits.items()
+            limit > before.volume_limits.get(driver, 0)
+            for driver, limit in after.volume_limits.items()
         )
 
     @staticmethod
@@ -105,8 +110,8 @@ class NodeVolumeLimits(Plugin):
         """A volume has been detached from a node."""
         return event.resource == "VolumeAttachment" and event.stored is None
 
-    wake_on = (
-        WakeUp(EventKind.POD_REMOVED, _freed),
-        when_stored(CSINode=_raised, PersistentVolumeClaim=is_new_and_used),
-        WakeUp(EventKind.OTHER, _detached),
+    queueing_hints = (
+        QueueingHint(ActionType.POD_REMOVED, _freed),
+        storage_hint(CSINode=_raised, PersistentVolumeClaim=is_new_and_used_by_pod),
+        QueueingHint(ActionType.OTHER, _detached),
     )

@@ -7,17 +7,22 @@ from functools import cached_property
 
 import numpy as np
 
-from arranger.api.selectors import is_valid
+from arranger.api.selectors import is_valid_requirement
 from arranger.api.types.core import LabelSelector, NodeSelectorTerm, Requirement
 from arranger.api.types.storage import CSINode, PersistentVolume, StorageClass
 from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore
-from arranger.plugins.helpers.node_selectors import Term
-from arranger.plugins.volumes.csi_migration import Migration, Terms, migration_of, translated
+from arranger.plugins.helpers.node_selectors import NodeTerm
+from arranger.plugins.volumes.csi_migration import (
+    Migration,
+    Terms,
+    migration_of,
+    translate_topology,
+)
 
 
-def terms_of(volume: PersistentVolume) -> Terms | None:
+def volume_node_terms(volume: PersistentVolume) -> Terms | None:
     """The terms of a volume's node affinity that can match; ``None`` if it can be used anywhere.
 
     Upstream shows only the labels of a node to a volume: what it says about names is passed over.
@@ -30,11 +35,11 @@ def terms_of(volume: PersistentVolume) -> Terms | None:
         term.match_expressions
         for term in terms
         if (term.match_expressions or term.match_fields)
-        and all(map(is_valid, term.match_expressions))
+        and all(map(is_valid_requirement, term.match_expressions))
     ]
 
 
-class Places:
+class NodeTopologyIndex:
     """Answers many questions about the labels of a view's nodes.
 
     A volume on a node's own disk names one node of thousands, and there are thousands of such
@@ -50,33 +55,33 @@ class Places:
         """Every entry."""
         return np.arange(self.nodes.length, dtype=np.int64)
 
-    def anywhere_in(self, terms: Terms | None) -> IntArray:
+    def entries_matching(self, terms: Terms | None) -> IntArray:
         """The entries that meet one of the terms; ``None`` is met everywhere."""
         if terms is None:
             return self.all
         if len(terms) == 1:
-            return self._meeting(terms[0])
-        found = [self._meeting(term) for term in terms]
+            return self._matching_all(terms[0])
+        found = [self._matching_all(term) for term in terms]
         return np.unique(np.concatenate(found)) if found else self.all[:0]
 
-    def of_volume(self, volume: PersistentVolume) -> IntArray:
+    def entries_for_volume(self, volume: PersistentVolume) -> IntArray:
         """The entries where a volume can be used, by its own words."""
-        return self.anywhere_in(terms_of(volume))
+        return self.entries_matching(volume_node_terms(volume))
 
-    def of_bound(self, volume: PersistentVolume, objects: ObjectStore) -> BoolArray:
+    def bound_volume_mask(self, volume: PersistentVolume, objects: ObjectStore) -> BoolArray:
         """The same of a volume in use: nodes where a CSI driver serves it are told in its words."""
-        own = self._mask(terms_of(volume))
+        own = self._mask(volume_node_terms(volume))
         migrated = migration_of(volume)
         if migrated is None:
             return own
         migration, _ = migrated
-        served = self._served(migration, objects)
+        served = self._migrated_nodes(migration, objects)
         if not migration.topology_key or not served.any():
             return own
-        there = translated(terms_of(volume), volume, migration.topology_key)
+        there = translate_topology(volume_node_terms(volume), volume, migration.topology_key)
         return np.where(served, self._mask(there), own)
 
-    def of_class(self, storage_class: StorageClass) -> IntArray:
+    def entries_for_class(self, storage_class: StorageClass) -> IntArray:
         """The entries where a class allows volumes to be made."""
         if not storage_class.allowed_topologies:
             return self.all
@@ -85,28 +90,30 @@ class Places:
             for term in storage_class.allowed_topologies
             if term.match_label_expressions
         ]
-        return self.anywhere_in([term for term in terms if all(map(is_valid, term))])
+        return self.entries_matching(
+            [term for term in terms if all(map(is_valid_requirement, term))]
+        )
 
-    def of_selector(self, selector: LabelSelector) -> IntArray:
+    def entries_for_selector(self, selector: LabelSelector) -> IntArray:
         """The entries that a label selector means; an empty one means all."""
         wanted = [Requirement(key, "In", [value]) for key, value in selector.match_labels.items()]
         wanted += selector.match_expressions
-        if not all(map(is_valid, wanted)):
+        if not all(map(is_valid_requirement, wanted)):
             return self.all[:0]
-        return self._meeting(wanted)
+        return self._matching_all(wanted)
 
     # --- inside ----------------------------------------------------------------------------
 
     def _mask(self, terms: Terms | None) -> BoolArray:
-        mask = self.nodes.none()
-        mask[self.anywhere_in(terms)] = True
+        mask = self.nodes.empty_mask()
+        mask[self.entries_matching(terms)] = True
         return mask
 
-    def _meeting(self, wanted: Sequence[Requirement]) -> IntArray:
+    def _matching_all(self, wanted: Sequence[Requirement]) -> IntArray:
         """The entries that meet all requirements."""
         if len(wanted) == 1 and wanted[0].operator == "In":
             return self._with_label(wanted[0].key, wanted[0].values)
-        return np.flatnonzero(Term(wanted, ()).mask(self.nodes))
+        return np.flatnonzero(NodeTerm(wanted, ()).mask(self.nodes))
 
     def _with_label(self, key: str, values: Sequence[str]) -> IntArray:
         if key not in self._sorted:
@@ -124,10 +131,10 @@ class Places:
             return found[0]
         return np.concatenate(found) if found else self.all[:0]
 
-    def _served(self, migration: Migration, objects: ObjectStore) -> BoolArray:
+    def _migrated_nodes(self, migration: Migration, objects: ObjectStore) -> BoolArray:
         """Where a CSI driver has taken the plugin over."""
-        served = self.nodes.none()
+        served = self.nodes.empty_mask()
         for place, node in self.nodes.nodes():
             csi_node = objects.get(CSINode, "", node.name)
-            served[place] = csi_node is not None and migration.plugin in csi_node.migrated
+            served[place] = csi_node is not None and migration.plugin in csi_node.migrated_plugins
         return served

@@ -19,34 +19,34 @@ from arranger.api.types.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    ClaimRef,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import ObjectStore, Storage
-from arranger.cluster.pod_info import PodInfo, binds_to_place
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Verdicts
-from arranger.framework.interface import Plugin, Reads, Wait
+from arranger.cluster.object_store import ObjectStore, StorageObject
+from arranger.cluster.pod_info import PodInfo, restricts_nodes
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult
+from arranger.framework.interface import DependsOn, Plugin, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (
-    is_used,
-    made_for,
-    not_found,
-    not_made_for,
-    uses_of,
-    volume_sign,
-    when_stored,
+    is_for_pod,
+    is_used_by_pod,
+    not_for_pod_message,
+    not_found_message,
+    pvc_references,
+    storage_hint,
+    volume_signature,
 )
-from arranger.plugins.volumes.matching import Claims
-from arranger.plugins.volumes.topology import Places
+from arranger.plugins.volumes.matching import PodVolumeClaims
+from arranger.plugins.volumes.topology import NodeTopologyIndex
 
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -58,15 +58,15 @@ class VolumeBindingArgs(PluginArgs):
 
 
 @dataclass(frozen=True, slots=True)
-class _Notes:
+class _PreFilterState:
     """What is worked out once for a class of pods."""
 
     cluster: Cluster
-    claims: Claims
+    claims: PodVolumeClaims
 
 
 @dataclass(slots=True)
-class _Plan:
+class _BindingPlan:
     """What has to become true before the pod is bound.
 
     Attributes:
@@ -78,22 +78,22 @@ class _Plan:
 
     bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
-    assumed: list[Storage] = field(default_factory=list)
+    assumed: list[StorageObject] = field(default_factory=list)
     writes: list[PatchObject] = field(default_factory=list)
 
 
 class VolumeBinding(Plugin):
     """Reject nodes where a pod's volumes cannot be used, found or made; bind them."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
     Args = VolumeBindingArgs
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self._timeout = float((args or VolumeBindingArgs()).bind_timeout_seconds)
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Claims are named within a namespace, and ephemeral ones after the pod."""
-        return volume_sign(pod)
+        return volume_signature(pod)
 
     # --- filtering -------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class VolumeBinding(Plugin):
         if not pod.volumes:
             return SKIP
         claims: list[PersistentVolumeClaim] = []
-        for claim in _claims_of(pod, cluster.objects):
+        for claim in _pod_claims(pod, cluster.objects):
             if isinstance(claim, str):
                 return self.reject(claim, resolvable=False)
             claims.append(claim)
@@ -127,61 +127,63 @@ class VolumeBinding(Plugin):
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
         bound = [claim for claim in claims if claim.bound]
-        state[self.name] = _Notes(cluster, Claims.of(cluster.objects, bound, unbound))
+        state[self.name] = _PreFilterState(
+            cluster, PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        )
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where bound volumes can be used and the others found or made."""
-        notes: _Notes = state[self.name]
-        found = notes.claims.find(nodes)
-        return Verdicts(found.conflicts == 0, found.grouped)
+        notes: _PreFilterState = state[self.name]
+        found = notes.claims.match(nodes)
+        return FilterResult(found.conflicts == 0, found.grouped_rejections)
 
     # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Decide about the unbound claims, and count on it from now on."""
-        notes: _Notes | None = state.get(self.name)
+        notes: _PreFilterState | None = state.get(self.name)
         if notes is None or not notes.claims.unbound:
             return None
         row = notes.cluster.table.index[node]
-        found = notes.claims.find(NodeView(notes.cluster.table, slice(row, row + 1)))
-        state[_plan_key(self)] = plan = _Plan()
+        found = notes.claims.match(NodeView(notes.cluster.table, slice(row, row + 1)))
+        state[_plan_key(self)] = plan = _BindingPlan()
         objects = notes.cluster.objects
         for wanted, chosen in found.chosen:
             if chosen[0] >= 0:
                 _bind(plan, wanted.claim, wanted.volumes[chosen[0]], objects)
-        for claim, here in found.made:
+        for claim, here in found.provisions:
             if here[0]:
                 _provision(plan, claim, node, objects)
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Count on nothing any more that has not happened."""
-        plan: _Plan | None = state.pop(_plan_key(self), None)
+        plan: _BindingPlan | None = state.pop(_plan_key(self), None)
         if plan is not None:
-            notes: _Notes = state[self.name]
+            notes: _PreFilterState = state[self.name]
             for assumed in reversed(plan.assumed):
-                notes.cluster.objects.give_up(assumed)
+                notes.cluster.objects.restore(assumed)
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node: str
     ) -> Sequence[Effect] | Status | None:
         """Write the decisions."""
-        plan: _Plan | None = state.get(_plan_key(self))
+        plan: _BindingPlan | None = state.get(_plan_key(self))
         return None if plan is None else plan.writes
 
-    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+    def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
         """Wait until every claim is bound, or somebody takes a decision back."""
-        plan: _Plan | None = state.get(_plan_key(self))
+        plan: _BindingPlan | None = state.get(_plan_key(self))
         if plan is None:
             return None
-        notes: _Notes = state[self.name]
+        notes: _PreFilterState = state[self.name]
         cluster = notes.cluster
         row = cluster.table.index.get(node)
         if row is None:
             return None  # the Binding will be refused for it
-        place = Places(NodeView(cluster.table, slice(row, row + 1)))
-        problem = _progress(plan, cluster.objects, place, node)
+        place = NodeTopologyIndex(NodeView(cluster.table, slice(row, row + 1)))
+        problem = _binding_problem(plan, cluster.objects, place, node)
         if problem is None:
             return None
         if problem:
@@ -191,54 +193,56 @@ class VolumeBinding(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _allows_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _allows_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """A class came, or other places are allowed."""
         assert isinstance(after, StorageClass)
         assert before is None or isinstance(before, StorageClass)
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
-    def _may_serve(pod: PodInfo, after: Storage, _before: Storage | None) -> bool:
+    def _may_serve(pod: PodInfo, after: StorageObject, _before: StorageObject | None) -> bool:
         """A volume is free, or for one of the pod's claims."""
         assert isinstance(after, PersistentVolume)
         ref = after.spec.claim_ref
         if ref is None:
             return True
-        names = {use.name for use in uses_of(pod)}
+        names = {use.name for use in pvc_references(pod)}
         return ref.namespace == pod.pod.metadata.namespace and ref.name in names
 
     @staticmethod
-    def _serves_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _serves_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """A node's drivers came, or have taken over other plugins."""
         assert isinstance(after, CSINode)
         assert before is None or isinstance(before, CSINode)
-        return before is None or before.migrated != after.migrated
+        return before is None or before.migrated_plugins != after.migrated_plugins
 
     @staticmethod
-    def _stopped_counting(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _stopped_counting(
+        _pod: PodInfo, after: StorageObject, before: StorageObject | None
+    ) -> bool:
         """A driver does not say any more where there is space."""
         assert isinstance(after, CSIDriver)
         assert before is None or isinstance(before, CSIDriver)
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod
-    def _has_more(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _has_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """There is more space."""
         assert isinstance(after, CSIStorageCapacity)
         assert before is None or isinstance(before, CSIStorageCapacity)
-        return before is None or (after.largest or 0) > (before.largest or 0)
+        return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
 
     @staticmethod
     def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
         """A pod has gone that may have counted on volumes it did not get."""
-        return event.pod is None or any(map(binds_to_place, event.pod.spec.volumes))
+        return event.pod is None or any(map(restricts_nodes, event.pod.spec.volumes))
 
-    wake_on = (
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS),
-        WakeUp(EventKind.POD_REMOVED, _had_volumes),
-        when_stored(
+    queueing_hints = (
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS),
+        QueueingHint(ActionType.POD_REMOVED, _had_volumes),
+        storage_hint(
             StorageClass=_allows_more,
-            PersistentVolumeClaim=is_used,
+            PersistentVolumeClaim=is_used_by_pod,
             PersistentVolume=_may_serve,
             CSINode=_serves_more,
             CSIDriver=_stopped_counting,
@@ -251,16 +255,16 @@ def _plan_key(plugin: VolumeBinding) -> str:
     return f"{plugin.name}/plan"
 
 
-def _claims_of(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolumeClaim | str]:
+def _pod_claims(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolumeClaim | str]:
     """The claims the pod uses, and why it cannot use one."""
-    for use in uses_of(pod):
+    for use in pvc_references(pod):
         claim = objects.get(PersistentVolumeClaim, pod.pod.metadata.namespace, use.name)
         if claim is None:
             yield (
                 "waiting for ephemeral volume controller to create the "
                 f'persistentvolumeclaim "{use.name}"'
                 if use.ephemeral
-                else not_found("persistentvolumeclaim", use.name)
+                else not_found_message("persistentvolumeclaim", use.name)
             )
         elif claim.status.phase == "Lost":
             yield (
@@ -269,14 +273,14 @@ def _claims_of(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolumeC
             )
         elif claim.metadata.deletion_timestamp is not None:
             yield f'persistentvolumeclaim "{use.name}" is being deleted'
-        elif use.ephemeral and not made_for(claim, pod.pod):
-            yield not_made_for(claim, pod.pod)
+        elif use.ephemeral and not is_for_pod(claim, pod.pod):
+            yield not_for_pod_message(claim, pod.pod)
         else:
             yield claim
 
 
 def _bind(
-    plan: _Plan, claim: PersistentVolumeClaim, volume: PersistentVolume, objects: ObjectStore
+    plan: _BindingPlan, claim: PersistentVolumeClaim, volume: PersistentVolume, objects: ObjectStore
 ) -> None:
     """Bind a volume to a claim, as the volume controller would."""
     plan.bindings.append((claim, volume))
@@ -293,8 +297,8 @@ def _bind(
         "resourceVersion": own.resource_version,
     }
     # Without the mark it is a volume whose owner has chosen the claim.
-    marks = {} if volume.meant_for(claim) else {BOUND_BY_CONTROLLER: "yes"}
-    bound = ClaimRef("PersistentVolumeClaim", own.namespace, own.name, own.uid)
+    marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
+    bound = ObjectReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
     after = replace(
         volume,
         metadata=replace(meta, annotations={**meta.annotations, **marks}),
@@ -303,7 +307,9 @@ def _bind(
     _write(plan, after, marks, {"spec": {"claimRef": reference}}, objects)
 
 
-def _provision(plan: _Plan, claim: PersistentVolumeClaim, node: str, objects: ObjectStore) -> None:
+def _provision(
+    plan: _BindingPlan, claim: PersistentVolumeClaim, node: str, objects: ObjectStore
+) -> None:
     """Have the provisioner make a volume for a claim that the node can use."""
     plan.provisions.append(claim)
     meta = claim.metadata
@@ -314,7 +320,7 @@ def _provision(plan: _Plan, claim: PersistentVolumeClaim, node: str, objects: Ob
 
 
 def _write(
-    plan: _Plan,
+    plan: _BindingPlan,
     after: PersistentVolume | PersistentVolumeClaim,
     annotations: dict[str, str],
     change: dict[str, Any],
@@ -332,29 +338,32 @@ def _write(
     plan.writes.append(PatchObject(path, {"metadata": metadata, **change}))
 
 
-def _progress(plan: _Plan, objects: ObjectStore, place: Places, node: str) -> str | None:
+def _binding_problem(
+    plan: _BindingPlan, objects: ObjectStore, place: NodeTopologyIndex, node: str
+) -> str | None:
     """What has gone wrong, "" if there is nothing to do but wait, ``None`` if all is bound."""
     for claim, chosen in plan.bindings:
         volume = objects.get(PersistentVolume, "", chosen.metadata.name)
         if volume is None:
-            return (
-                f"failed to check binding: {not_found('persistentvolumes', chosen.metadata.name)}"
-            )
-        current = _now(claim, objects)
+            missing = not_found_message("persistentvolumes", chosen.metadata.name)
+            return f"failed to check binding: {missing}"
+        current = _current_claim(claim, objects)
         if current is None:
-            return f"failed to check binding: {not_found('persistentvolumeclaims', claim.key)}"
+            return (
+                f"failed to check binding: {not_found_message('persistentvolumeclaims', claim.key)}"
+            )
         if objects.is_assumed(volume):
             return ""
-        if elsewhere := _elsewhere(volume, objects, place, node):
+        if elsewhere := _affinity_conflict(volume, objects, place, node):
             return elsewhere
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             return f'ClaimRef got reset for pv "{volume.metadata.name}"'
         if not current.bound:
             return ""
     for claim in plan.provisions:
-        current = _now(claim, objects)
+        current = _current_claim(claim, objects)
         if current is None:
-            missing = not_found("persistentvolumeclaims", claim.key)
+            missing = not_found_message("persistentvolumeclaims", claim.key)
             return f"failed to check provisioning pvc: {missing}"
         if objects.is_assumed(current):
             return ""
@@ -366,22 +375,24 @@ def _progress(plan: _Plan, objects: ObjectStore, place: Places, node: str) -> st
             volume = objects.get(PersistentVolume, "", current.spec.volume_name)
             if volume is None:
                 return ""
-            if elsewhere := _elsewhere(volume, objects, place, node):
+            if elsewhere := _affinity_conflict(volume, objects, place, node):
                 return elsewhere
         if not current.bound:
             return ""
     return None
 
 
-def _now(claim: PersistentVolumeClaim, objects: ObjectStore) -> PersistentVolumeClaim | None:
+def _current_claim(
+    claim: PersistentVolumeClaim, objects: ObjectStore
+) -> PersistentVolumeClaim | None:
     meta = claim.metadata
     return objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
 
 
-def _elsewhere(
-    volume: PersistentVolume, objects: ObjectStore, place: Places, node: str
+def _affinity_conflict(
+    volume: PersistentVolume, objects: ObjectStore, place: NodeTopologyIndex, node: str
 ) -> str | None:
-    if place.of_bound(volume, objects)[0]:
+    if place.bound_volume_mask(volume, objects)[0]:
         return None
     return (
         f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node}": '

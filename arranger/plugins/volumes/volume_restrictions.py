@@ -15,12 +15,17 @@ from arranger.api.types.core import Volume
 from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import Claim, PodInfo
-from arranger.framework.cluster_event import ClusterEvent, EventKind, WakeUp
-from arranger.framework.filter_result import Grouped, Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
+from arranger.cluster.pod_info import PodInfo, PvcKey
+from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, CycleState, Status
-from arranger.plugins.volumes.claims import is_new_and_used, not_found, volume_sign, when_stored
+from arranger.plugins.volumes.claims import (
+    is_new_and_used_by_pod,
+    not_found_message,
+    storage_hint,
+    volume_signature,
+)
 
 DISK: Final = Rejection(("node(s) had no available disk",))
 ONE_POD: Final = Rejection(
@@ -37,21 +42,23 @@ class VolumeRestrictions(Plugin):
     """Keep pods off disks that another pod on the node writes to, and off claims for one pod."""
 
     # The claims in use anywhere are part of what a class with claims depends on, see Evaluation.
-    reads = Reads.USAGE
+    depends_on = DependsOn.USAGE
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Claims are named within a namespace."""
-        return volume_sign(pod)
+        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods that can meet no conflict; refuse those whose claim is missing."""
         if not pod.volumes:
             return SKIP
-        exclusive: list[Claim] = []
-        for namespace, name in pod.claims:
+        exclusive: list[PvcKey] = []
+        for namespace, name in pod.pvc_keys:
             claim = cluster.objects.get(PersistentVolumeClaim, namespace, name)
             if claim is None:
-                return self.reject(not_found("persistentvolumeclaim", name), resolvable=False)
+                return self.reject(
+                    not_found_message("persistentvolumeclaim", name), resolvable=False
+                )
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
         if not any(map(_is_disk, pod.volumes)) and not _in_use(exclusive, cluster.table.claims):
@@ -59,21 +66,21 @@ class VolumeRestrictions(Plugin):
         state[self.name] = exclusive
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where no pod is in the way."""
-        exclusive: list[Claim] = state[self.name]
-        taken = nodes.none()
+        exclusive: list[PvcKey] = state[self.name]
+        taken = nodes.empty_mask()
         disks = [volume for volume in pod.volumes if _is_disk(volume)]
         if disks:
             here = nodes.table.pods
-            for place, row in enumerate(nodes.numbers().tolist()):
+            for place, row in enumerate(nodes.row_numbers().tolist()):
                 taken[place] = any(_conflict(disks, other.volumes) for other in here[row].values())
         used = _in_use(exclusive, nodes.table.claims)
 
-        def explain() -> Grouped:
+        def explain() -> GroupedRejections:
             return (DISK, ONE_POD), np.where(taken, 0, 1 if used else -1)
 
-        return Verdicts(nodes.none() if used else ~taken, explain)
+        return FilterResult(nodes.empty_mask() if used else ~taken, explain)
 
     # --- waking ----------------------------------------------------------------------------
 
@@ -88,16 +95,16 @@ class VolumeRestrictions(Plugin):
             for volume in volumes
             if volume.persistent_volume_claim is not None
         }
-        return _conflict(pod.volumes, volumes) or not claims.isdisjoint(pod.claims)
+        return _conflict(pod.volumes, volumes) or not claims.isdisjoint(pod.pvc_keys)
 
-    wake_on = (
-        WakeUp(EventKind.POD_REMOVED, _lets_go),
-        WakeUp(EventKind.NODE_ADDED),
-        when_stored(PersistentVolumeClaim=is_new_and_used),
+    queueing_hints = (
+        QueueingHint(ActionType.POD_REMOVED, _lets_go),
+        QueueingHint(ActionType.NODE_ADDED),
+        storage_hint(PersistentVolumeClaim=is_new_and_used_by_pod),
     )
 
 
-def _in_use(claims: Iterable[Claim], in_use: Mapping[Claim, int]) -> bool:
+def _in_use(claims: Iterable[PvcKey], in_use: Mapping[PvcKey, int]) -> bool:
     return any(claim in in_use for claim in claims)
 
 

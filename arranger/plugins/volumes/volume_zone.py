@@ -15,14 +15,19 @@ from arranger.api.types.storage import (
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray
 from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import Storage
+from arranger.cluster.object_store import StorageObject
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import EventKind, WakeUp
-from arranger.framework.filter_result import Rejection, Verdicts
-from arranger.framework.interface import Plugin, Reads
+from arranger.framework.cluster_event import ActionType, QueueingHint
+from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
-from arranger.plugins.helpers.node_selectors import Term
-from arranger.plugins.volumes.claims import is_used, not_found, volume_sign, when_stored
+from arranger.plugins.helpers.node_selectors import NodeTerm
+from arranger.plugins.volumes.claims import (
+    is_used_by_pod,
+    not_found_message,
+    storage_hint,
+    volume_signature,
+)
 from arranger.plugins.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 CONFLICT: Final = Rejection(("node(s) had no available volume zone",), Code.UNRESOLVABLE)
@@ -37,18 +42,18 @@ Topology = tuple[str, list[str]]
 class VolumeZone(Plugin):
     """Reject nodes outside the zones of the pod's bound volumes."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
-    def sign(self, pod: PodInfo) -> Hashable:
+    def sign_pod(self, pod: PodInfo) -> Hashable:
         """Claims are named within a namespace."""
-        return volume_sign(pod)
+        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Find the volumes' zones; skip pods whose volumes have none."""
         if not pod.volumes:
             return SKIP
         topologies: list[Topology] = []
-        for namespace, name in pod.claims:
+        for namespace, name in pod.pvc_keys:
             volume = self._volume(cluster, namespace, name)
             if isinstance(volume, str):
                 return self.reject(volume, resolvable=False)
@@ -59,21 +64,21 @@ class VolumeZone(Plugin):
         state[self.name] = topologies
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> Verdicts:
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes in all the zones, and those that are in none at all."""
         topologies: list[Topology] = state[self.name]
-        placed = nodes.none()
+        placed = nodes.empty_mask()
         for key in _KEYS:
             placed |= nodes.label(key) != ABSENT
-        fits = nodes.every()
+        fits = nodes.full_mask()
         for key, values in topologies:
-            inside = _inside(nodes, key, values)
+            inside = _label_in(nodes, key, values)
             today = _KEYS[key]
             if today != key:
                 unlabelled = nodes.label(key) == ABSENT
-                inside |= unlabelled & _inside(nodes, today, values)
+                inside |= unlabelled & _label_in(nodes, today, values)
             fits &= inside
-        return Verdicts(fits | ~placed, CONFLICT)
+        return FilterResult(fits | ~placed, CONFLICT)
 
     def _volume(self, cluster: Cluster, namespace: str, name: str) -> PersistentVolume | str | None:
         """The volume of a claim, ``None`` if it comes with its first pod; else why not."""
@@ -82,15 +87,15 @@ class VolumeZone(Plugin):
             return "PersistentVolumeClaim had no name"
         claim = objects.get(PersistentVolumeClaim, namespace, name)
         if claim is None:
-            return not_found("persistentvolumeclaim", name)
+            return not_found_message("persistentvolumeclaim", name)
         if claim.spec.volume_name:
             volume = objects.get(PersistentVolume, "", claim.spec.volume_name)
-            return volume or not_found("persistentvolume", claim.spec.volume_name)
+            return volume or not_found_message("persistentvolume", claim.spec.volume_name)
         if not claim.class_name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         storage_class = objects.get(StorageClass, "", claim.class_name)
         if storage_class is None:
-            return not_found("storageclass.storage.k8s.io", claim.class_name)
+            return not_found_message("storageclass.storage.k8s.io", claim.class_name)
         if storage_class.volume_binding_mode is None:
             return f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
         if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
@@ -100,13 +105,13 @@ class VolumeZone(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _waits(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _waits(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """A class came whose volumes come with their first pod."""
         assert isinstance(after, StorageClass)
         return before is None and after.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     @staticmethod
-    def _moved(_pod: PodInfo, after: Storage, before: Storage | None) -> bool:
+    def _moved(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         """A volume came, or its zones changed."""
         assert isinstance(after, PersistentVolume)
         if before is None:
@@ -114,18 +119,18 @@ class VolumeZone(Plugin):
         assert isinstance(before, PersistentVolume)
         return _topologies(before) != _topologies(after)
 
-    wake_on = (
-        WakeUp(EventKind.NODE_ADDED | EventKind.NODE_LABELS),
-        when_stored(
+    queueing_hints = (
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS),
+        storage_hint(
             StorageClass=_waits,
-            PersistentVolumeClaim=is_used,
+            PersistentVolumeClaim=is_used_by_pod,
             PersistentVolume=_moved,
         ),
     )
 
 
-def _inside(nodes: NodeView, key: str, values: list[str]) -> BoolArray:
-    return Term([Requirement(key, "In", values)], ()).mask(nodes)
+def _label_in(nodes: NodeView, key: str, values: list[str]) -> BoolArray:
+    return NodeTerm([Requirement(key, "In", values)], ()).mask(nodes)
 
 
 def _topologies(volume: PersistentVolume) -> list[Topology]:

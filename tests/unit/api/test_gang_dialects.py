@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from arranger.api.gang_membership import (
-    GangClaim,
+    GangMembership,
     GangSettings,
     MatchPolicy,
     Mode,
     Topology,
-    claim_of,
-    duration,
-    settings_of,
+    gang_membership,
+    parse_duration,
+    pod_group_settings,
 )
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
@@ -33,8 +33,8 @@ SIGS = "pod-group.scheduling.sigs.k8s.io"
 Notes = dict[str, str]
 
 
-def claim(pod: PodBuilder) -> GangClaim:
-    said = claim_of(pod.build())
+def claim(pod: PodBuilder) -> GangMembership:
+    said = gang_membership(pod.build())
     assert said is not None
     return said
 
@@ -89,13 +89,15 @@ MEMBERSHIP: dict[str, tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None] | N
 @pytest.mark.parametrize("case", MEMBERSHIP.values(), ids=MEMBERSHIP.keys())
 def test_membership(case: tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None] | None]) -> None:
     pod, expected = case
-    said = claim_of(pod.build())
+    said = gang_membership(pod.build())
     if expected is None:
         assert said is None
     else:
         assert said is not None
         gang, definition = expected
-        assert said == GangClaim(f"default/{gang}", definition=definition, mark=said.mark)
+        assert said == GangMembership(
+            f"default/{gang}", pod_group_type=definition, timeout_annotation=said.timeout_annotation
+        )
 
 
 def test_a_gang_is_of_its_pods_namespace() -> None:
@@ -130,7 +132,7 @@ def test_the_first_dialect_names_the_gang(first: int) -> None:
         pod = pod.with_spec(schedulingGroup=everything["group"])
     alone = claim(PRECEDENCE[first])
     both = claim(pod)
-    assert (both.gang, both.definition) == (alone.gang, alone.definition)
+    assert (both.gang, both.pod_group_type) == (alone.gang, alone.pod_group_type)
 
 
 NAMES: dict[str, tuple[str, str, bool]] = {
@@ -169,7 +171,7 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
     ),
     "Strict": (in_g(mode="Strict"), GangSettings(mode=Mode.STRICT)),
     "NonStrict": (in_g(mode="NonStrict"), GangSettings(mode=Mode.NON_STRICT)),
-    "a time to wait": (in_g(waiting_time="1h"), GangSettings(wait=3600.0)),
+    "a time to wait": (in_g(waiting_time="1h"), GangSettings(wait_time=3600.0)),
     "no time is the default": (in_g(waiting_time="0"), GangSettings()),
     "nor is 0s": (in_g(waiting_time="0s"), GangSettings()),
     "the total number is taken and not needed": (in_g(total_number="9"), GangSettings()),
@@ -187,19 +189,25 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
     ),
     "an empty list of groups": (in_g(groups="[]"), GangSettings(groups=())),
     "no groups, as the seed writes it": (in_g(groups=""), GangSettings()),
-    "once-satisfied": (in_g(match_policy="once-satisfied"), GangSettings(match=MatchPolicy.ONCE)),
-    "only-waiting": (in_g(match_policy="only-waiting"), GangSettings(match=MatchPolicy.WAITING)),
+    "once-satisfied": (
+        in_g(match_policy="once-satisfied"),
+        GangSettings(match_policy=MatchPolicy.ONCE_SATISFIED),
+    ),
+    "only-waiting": (
+        in_g(match_policy="only-waiting"),
+        GangSettings(match_policy=MatchPolicy.ONLY_WAITING),
+    ),
     "waiting-and-running": (
         in_g(match_policy="waiting-and-running"),
-        GangSettings(match=MatchPolicy.RUNNING),
+        GangSettings(match_policy=MatchPolicy.WAITING_AND_RUNNING),
     ),
     "the compatible match policy": (
         {**in_g(), f"{SIGS}/match-policy": "only-waiting"},
-        GangSettings(match=MatchPolicy.WAITING),
+        GangSettings(match_policy=MatchPolicy.ONLY_WAITING),
     ),
     "Koordinator's match policy goes before it": (
         {**in_g(match_policy="once-satisfied"), f"{SIGS}/match-policy": "only-waiting"},
-        GangSettings(match=MatchPolicy.ONCE),
+        GangSettings(match_policy=MatchPolicy.ONCE_SATISFIED),
     ),
     "a required domain": (
         {**in_g(), "arranger.io/topology": "required=zone"},
@@ -211,11 +219,11 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
     ),
     "a bundle's minimum": (
         in_bundle(bundleName="ps", minRequiredNumber="2"),
-        GangSettings(minima=(("ps", 2),)),
+        GangSettings(bundle_minimums=(("ps", 2),)),
     ),
     "the only bundle needs no name": (
         in_bundle(minRequiredNumber="2"),
-        GangSettings(minima=(("", 2),)),
+        GangSettings(bundle_minimums=(("", 2),)),
     ),
     "strict in the words of seed 002": (
         in_bundle(isStrictMode="true"),
@@ -225,11 +233,11 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
         in_bundle(isStrictMode="False"),
         GangSettings(mode=Mode.NON_STRICT),
     ),
-    "the wait of seed 002": (in_bundle(waitingTime="10m"), GangSettings(wait=600.0)),
+    "the wait of seed 002": (in_bundle(waitingTime="10m"), GangSettings(wait_time=600.0)),
     "its total is taken and not needed": (in_bundle(totalChildrenNum="9"), GangSettings()),
     "Koordinator's words go before those of seed 002": (
         {**in_g(mode="Strict", waiting_time="5s"), **in_bundle(isStrictMode="false")},
-        GangSettings(mode=Mode.STRICT, wait=5.0),
+        GangSettings(mode=Mode.STRICT, wait_time=5.0),
     ),
     "words of seed 002 without its gang do not count": (
         {**in_g(), BUNDLES + "minRequiredNumber": "7"},
@@ -315,7 +323,7 @@ FALL_BACK: dict[str, tuple[Notes, GangSettings]] = {
     ),
     "to the compatible match policy": (
         {**in_g(match_policy="x"), f"{SIGS}/match-policy": "only-waiting"},
-        GangSettings(match=MatchPolicy.WAITING),
+        GangSettings(match_policy=MatchPolicy.ONLY_WAITING),
     ),
     "to the other spelling of groups": (
         in_g(groups="x", gang_groups='["a/b"]'),
@@ -360,7 +368,7 @@ MARKED_AS: dict[str, tuple[Notes, str]] = {
 @pytest.mark.parametrize("case", MARKED_AS.values(), ids=MARKED_AS.keys())
 def test_how_a_pod_is_to_be_marked_that_speaks(case: tuple[Notes, str]) -> None:
     notes, mark = case
-    assert claim(a_pod().annotated(notes)).mark == mark
+    assert claim(a_pod().annotated(notes)).timeout_annotation == mark
 
 
 VOLCANO = {"scheduling.k8s.io/group-name": "g"}
@@ -401,13 +409,13 @@ GANG_POLICY = {"gang": {"minCount": 4}}
 GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
     "of scheduling.sigs.k8s.io": (
         group(SigsPodGroup, minMember=3, scheduleTimeoutSeconds=60),
-        GangSettings(minimum=3, wait=60.0),
+        GangSettings(minimum=3, wait_time=60.0),
         [],
     ),
     "of scheduling.x-k8s.io": (group(CommunityPodGroup, minMember=3), GangSettings(minimum=3), []),
     "of Volcano, with tasks": (
         group(VolcanoPodGroup, minMember=3, minTaskMember={"worker": 2, "ps": 1}),
-        GangSettings(minimum=3, minima=(("ps", 1), ("worker", 2))),
+        GangSettings(minimum=3, bundle_minimums=(("ps", 1), ("worker", 2))),
         [],
     ),
     "a minimum left out is none, as in Go": (group(SigsPodGroup), GangSettings(minimum=0), []),
@@ -428,7 +436,7 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
     ),
     "a negative minimum of a task": (
         group(VolcanoPodGroup, minMember=1, minTaskMember={"ps": -1}),
-        GangSettings(minimum=1, minima=(("ps", 0),)),
+        GangSettings(minimum=1, bundle_minimums=(("ps", 0),)),
         ["spec.minTaskMember: -1 is less than zero"],
     ),
     "annotations go before the spec": (
@@ -438,7 +446,7 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
             minMember=3,
             scheduleTimeoutSeconds=60,
         ),
-        GangSettings(minimum=5, mode=Mode.NON_STRICT, wait=9.0),
+        GangSettings(minimum=5, mode=Mode.NON_STRICT, wait_time=9.0),
         [],
     ),
     "the seed's own spelling of groups": (
@@ -469,7 +477,7 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
             priority=7,
             preemptionPolicy="Never",
         ),
-        GangSettings(minimum=4, leaves_whole=True, priority=7, preempts=False),
+        GangSettings(minimum=4, evict_together=True, priority=7, may_preempt=False),
         [],
     ),
     "of Kubernetes, one of which may leave": (
@@ -504,7 +512,7 @@ GROUPS: dict[str, tuple[AnyPodGroup, GangSettings, list[str]]] = {
 def test_settings_of_pod_groups(case: tuple[AnyPodGroup, GangSettings, list[str]]) -> None:
     definition, expected, complaints = case
     problems: list[str] = []
-    assert settings_of(definition, problems) == expected
+    assert pod_group_settings(definition, problems) == expected
     assert problems == complaints
 
 
@@ -518,11 +526,11 @@ def test_a_pod_group_is_named_by_namespace_and_name(kind: type[AnyPodGroup]) -> 
 FULL = GangSettings(
     minimum=2,
     mode=Mode.NON_STRICT,
-    wait=5.0,
+    wait_time=5.0,
     groups=("a/b",),
-    match=MatchPolicy.WAITING,
+    match_policy=MatchPolicy.ONLY_WAITING,
     topology=Topology("zone", required=True),
-    minima=(("ps", 1), ("worker", 2)),
+    bundle_minimums=(("ps", 1), ("worker", 2)),
 )
 OVER: dict[str, tuple[GangSettings, GangSettings, GangSettings]] = {
     "nothing over something": (GangSettings(), FULL, FULL),
@@ -534,9 +542,9 @@ OVER: dict[str, tuple[GangSettings, GangSettings, GangSettings]] = {
         GangSettings(groups=()),
     ),
     "bundles add up, and the same one is overruled": (
-        GangSettings(minima=(("worker", 9), ("eval", 1))),
-        GangSettings(minima=(("ps", 1), ("worker", 2))),
-        GangSettings(minima=(("eval", 1), ("ps", 1), ("worker", 9))),
+        GangSettings(bundle_minimums=(("worker", 9), ("eval", 1))),
+        GangSettings(bundle_minimums=(("ps", 1), ("worker", 2))),
+        GangSettings(bundle_minimums=(("eval", 1), ("ps", 1), ("worker", 9))),
     ),
 }
 
@@ -544,7 +552,7 @@ OVER: dict[str, tuple[GangSettings, GangSettings, GangSettings]] = {
 @pytest.mark.parametrize("case", OVER.values(), ids=OVER.keys())
 def test_over(case: tuple[GangSettings, GangSettings, GangSettings]) -> None:
     upper, lower, expected = case
-    assert upper.over(lower) == expected
+    assert upper.with_fallback(lower) == expected
 
 
 # --- durations -------------------------------------------------------------------------------
@@ -569,10 +577,10 @@ NO_DURATIONS = ["", " ", "s", "-1s", "+1s", "1d", "1h 30m", "1m5", "1e3s", "inf"
 
 @pytest.mark.parametrize(("text", "seconds"), DURATIONS.items())
 def test_duration(text: str, seconds: float) -> None:
-    assert duration(text) == pytest.approx(seconds, rel=1e-12)
+    assert parse_duration(text) == pytest.approx(seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("text", [*NO_DURATIONS, "1,5s", "٣s", "9" * 30, "9" * 400 + "h"])
 def test_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a duration such as|is longer than"):
-        duration(text)
+        parse_duration(text)

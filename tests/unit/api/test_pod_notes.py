@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.annotation_checks import misread
+from arranger.api.annotation_checks import invalid_values
 from tests.builders import a_pod
 
 CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
@@ -48,4 +48,4 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 @pytest.mark.parametrize(("notes", "expected"), CASES.values(), ids=CASES.keys())
 def test_what_is_ignored_is_named(notes: dict[str, str], expected: tuple[str, ...]) -> None:
     pod = a_pod("p").annotated(notes).build()
-    assert misread(pod, {"BinPack", "LeaderFirst"}) == expected
+    assert invalid_values(pod, {"BinPack", "LeaderFirst"}) == expected

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.quantity import QuantityError, milli, value
+from arranger.api.quantity import QuantityError, milli_value, value
 from arranger.api.types.core import RawQuantity
 
 CASES: dict[str, tuple[RawQuantity, int, int]] = {
@@ -40,7 +40,7 @@ CASES: dict[str, tuple[RawQuantity, int, int]] = {
 def test_reads(case: tuple[RawQuantity, int, int]) -> None:
     text, whole, thousandths = case
     assert value(text) == whole
-    assert milli(text) == thousandths
+    assert milli_value(text) == thousandths
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1KiB", "--1", "1e", "٣", "1_000", "m"])
@@ -51,5 +51,5 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
 
 @given(st.integers(0, 10**12))
 def test_a_whole_number_of_millis_is_exact(count: int) -> None:
-    assert milli(f"{count}m") == count
+    assert milli_value(f"{count}m") == count
     assert value(f"{count}m") == -(-count // 1000)

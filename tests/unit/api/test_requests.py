@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.api.resource_requests import NON_ZERO_DEFAULTS, pod_requests
+from arranger.api.resource_requests import NONZERO_DEFAULTS, pod_requests
 from tests.builders import PodBuilder, a_pod
 
 MIB = 2**20
@@ -123,10 +123,10 @@ SCORED: dict[str, tuple[PodBuilder, tuple[int, int]]] = {
 @pytest.mark.parametrize("case", SCORED.values(), ids=SCORED.keys())
 def test_what_a_running_pod_counts_in_scores(case: tuple[PodBuilder, tuple[int, int]]) -> None:
     pod, expected = case
-    assert pod.info().non_zero == expected
+    assert pod.info().nonzero_requests == expected
 
 
 def test_what_a_waiting_pod_counts_in_scores_ignores_pod_level_requests() -> None:
     pod = a_pod().needs(memory="1Mi").container().pod_level(cpu=1).build()
-    counted = pod_requests(pod, defaults=NON_ZERO_DEFAULTS)
+    counted = pod_requests(pod, defaults=NONZERO_DEFAULTS)
     assert counted == {"cpu": 1000, "memory": 201 * MIB}

@@ -37,9 +37,9 @@ def test_matches(case: tuple[LabelSelector | None, dict[str, str], bool]) -> Non
 
 def test_further_requirements_narrow_a_selector_but_do_not_make_one() -> None:
     revision = [Requirement("rev", "In", ["2"])]
-    assert Selector(WEB, also=revision).matches({"app": "web", "rev": "2"})
-    assert not Selector(WEB, also=revision).matches({"app": "web", "rev": "1"})
-    assert not Selector(None, also=revision).matches({"rev": "2"})
+    assert Selector(WEB, extra_requirements=revision).matches({"app": "web", "rev": "2"})
+    assert not Selector(WEB, extra_requirements=revision).matches({"app": "web", "rev": "1"})
+    assert not Selector(None, extra_requirements=revision).matches({"rev": "2"})
 
 
 def test_empty_is_what_asks_for_nothing() -> None:

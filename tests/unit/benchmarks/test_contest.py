@@ -12,13 +12,13 @@ import pytest
 from arranger.embedded.fault_injection import (
     READS,
     WATCHES,
-    CallFault,
-    Calls,
-    Cut,
-    Expire,
-    LineFault,
+    FaultInjector,
     Reply,
-    Taps,
+    RequestFault,
+    RequestMatcher,
+    WatchCut,
+    WatchExpiry,
+    WatchFault,
 )
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.http import serve
@@ -54,26 +54,27 @@ def bind(cluster: EmbeddedCluster, *names: str) -> None:
 
 
 #: What goes wrong → where, and how.
-TROUBLES: dict[str, list[tuple[Calls, CallFault | LineFault]]] = {
+TROUBLES: dict[str, list[tuple[RequestMatcher, RequestFault | WatchFault]]] = {
     "nothing": [],
-    "the watch ends": [(WATCHES, Cut())],
-    "the watch is cut within a line": [(WATCHES, Cut(within_line=True))],
-    "the connection is reset": [(WATCHES, Cut(reset=True))],
-    "the version is forgotten while it watches": [(WATCHES, Expire())],
+    "the watch ends": [(WATCHES, WatchCut())],
+    "the watch is cut within a line": [(WATCHES, WatchCut(within_line=True))],
+    "the connection is reset": [(WATCHES, WatchCut(reset=True))],
+    "the version is forgotten while it watches": [(WATCHES, WatchExpiry())],
     "the version is forgotten before it watches": [(WATCHES, Reply(410, "Expired"))],
     "the server is busy": [(WATCHES, Reply(429, retry_after=1))],
     "the server fails": [(WATCHES, Reply(500))],
-    "the new list fails, too": [(WATCHES, Expire()), (READS, Reply(503))],
+    "the new list fails, too": [(WATCHES, WatchExpiry()), (READS, Reply(503))],
 }
 
 
 @pytest.mark.parametrize("troubles", TROUBLES.values(), ids=TROUBLES)
 async def test_each_pod_is_seen_once(
-    troubles: list[tuple[Calls, CallFault | LineFault]], monkeypatch: pytest.MonkeyPatch
+    troubles: list[tuple[RequestMatcher, RequestFault | WatchFault]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(contest, "BETWEEN_WATCHES", 0.0)
-    taps = Taps()
-    rules = [taps.on(where, fault, times=2) for where, fault in troubles]
+    monkeypatch.setattr(contest, "WATCH_INTERVAL", 0.0)
+    taps = FaultInjector()
+    rules = [taps.inject(where, fault, times=2) for where, fault in troubles]
     cluster = EmbeddedCluster()
     async with serve(cluster, taps=taps) as url:
         plane = cast("ControlPlane", Plane(url, cluster))
@@ -85,12 +86,12 @@ async def test_each_pod_is_seen_once(
                         await asyncio.wait_for(anext(bindings), 10)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(bindings), 0.1)
-    assert all(len(rule.hits) == 2 for rule in rules)
+    assert all(len(rule.matched) == 2 for rule in rules)
 
 
 async def test_a_refusal_for_good_is_raised() -> None:
-    taps = Taps()
-    taps.on(WATCHES, Reply(403, "Forbidden"))
+    taps = FaultInjector()
+    taps.inject(WATCHES, Reply(403, "Forbidden"))
     cluster = EmbeddedCluster()
     async with serve(cluster, taps=taps) as url:
         plane = cast("ControlPlane", Plane(url, cluster))

@@ -34,24 +34,24 @@ def in_use(cluster: Cluster, node: str) -> tuple[int, int]:
 
 
 def test_an_observed_pod_takes_its_room(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     assert in_use(cluster, "n1") == (1000, 1)
     assert cluster.node_of("uid-default-p") == "n1"
 
 
 def test_a_removed_pod_gives_it_back(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
-    cluster.remove("uid-default-p")
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
+    cluster.remove_pod("uid-default-p")
     assert in_use(cluster, "n1") == (0, 0)
     assert "uid-default-p" not in cluster
-    assert cluster.remove("uid-default-p") is None
+    assert cluster.remove_pod("uid-default-p") is None
 
 
 def test_our_own_binding_confirmed_changes_no_verdict(cluster: Cluster) -> None:
     pod = a_pod().needs(cpu=1)
-    cluster.assume(pod.info(), "n1")
+    cluster.assume_pod(pod.info(), "n1")
     version = cluster.table.version
-    cluster.observe(pod.on("n1").info())
+    cluster.observe_pod(pod.on("n1").info())
     assert cluster.table.version == version
     assert not cluster.assumed
     found = cluster.pod("uid-default-p")
@@ -60,16 +60,16 @@ def test_our_own_binding_confirmed_changes_no_verdict(cluster: Cluster) -> None:
 
 
 def test_a_pod_bound_elsewhere_than_assumed_is_where_the_api_says(cluster: Cluster) -> None:
-    cluster.assume(a_pod().needs(cpu=1).info(), "n1")
-    cluster.observe(a_pod().needs(cpu=1).on("n2").info())
+    cluster.assume_pod(a_pod().needs(cpu=1).info(), "n1")
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n2").info())
     assert in_use(cluster, "n1") == (0, 0)
     assert in_use(cluster, "n2") == (1000, 1)
 
 
 def test_a_pod_cannot_be_assumed_twice(cluster: Cluster) -> None:
-    cluster.assume(a_pod().info(), "n1")
+    cluster.assume_pod(a_pod().info(), "n1")
     with pytest.raises(ValueError, match="already on n1"):
-        cluster.assume(a_pod().info(), "n2")
+        cluster.assume_pod(a_pod().info(), "n2")
 
 
 CHANGES: dict[str, Any] = {
@@ -82,21 +82,21 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("after", CHANGES.values(), ids=CHANGES.keys())
 def test_a_pod_that_changes_is_judged_anew_when(after: Any, cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     version = cluster.table.version
-    cluster.observe(after.info())
+    cluster.observe_pod(after.info())
     assert cluster.table.version > version
 
 
 def test_a_pod_seen_before_its_node_is_counted_when_the_node_comes(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n3").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n3").info())
     cluster.check_consistent()
     cluster.set_node(a_node("n3").build())
     assert in_use(cluster, "n3") == (1000, 1)
 
 
 def test_pods_of_a_node_that_comes_back_are_still_there(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     cluster.remove_node("n1")
     cluster.check_consistent()
     cluster.set_node(N1.build())
@@ -104,15 +104,15 @@ def test_pods_of_a_node_that_comes_back_are_still_there(cluster: Cluster) -> Non
 
 
 def test_pods_deleted_while_their_node_is_away_are_gone(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     cluster.remove_node("n1")
-    cluster.remove("uid-default-p")
+    cluster.remove_pod("uid-default-p")
     cluster.set_node(N1.build())
     assert in_use(cluster, "n1") == (0, 0)
 
 
 def test_a_new_node_takes_over_the_row_of_one_that_went(cluster: Cluster) -> None:
-    cluster.observe(a_pod().needs(cpu=1).on("n1").info())
+    cluster.observe_pod(a_pod().needs(cpu=1).on("n1").info())
     row = cluster.table.index["n1"]
     cluster.table.label_column("kubernetes.io/hostname")
     cluster.remove_node("n1")
@@ -137,7 +137,7 @@ def test_a_node_that_offers_nonsense_is_refused_and_nothing_changes(cluster: Clu
 def test_a_resource_that_a_node_no_longer_offers_is_gone(cluster: Cluster) -> None:
     cluster.set_node(N1.offers({"example.com/gpu": 2}).build())
     cluster.set_node(N1.build())
-    column = cluster.table.column_of("example.com/gpu")
+    column = cluster.table.resource_column("example.com/gpu")
     assert cluster.table.allocatable[column, cluster.table.index["n1"]] == 0
 
 
@@ -162,23 +162,23 @@ def test_images_are_forgotten_with_their_node(cluster: Cluster) -> None:
 
 def test_what_was_assumed_and_is_removed_leaves_no_trace(cluster: Cluster) -> None:
     before = _state(cluster)
-    cluster.assume(a_pod("a").needs(cpu=1).info(), "n1")
-    cluster.assume(a_pod("b").host_port(80).info(), "n2")
+    cluster.assume_pod(a_pod("a").needs(cpu=1).info(), "n1")
+    cluster.assume_pod(a_pod("b").host_port(80).info(), "n2")
     assert in_use(cluster, "n1") == (1000, 1)
-    cluster.remove("uid-default-b")
-    cluster.remove("uid-default-a")
+    cluster.remove_pod("uid-default-b")
+    cluster.remove_pod("uid-default-a")
     assert _state(cluster) == before
 
 
 def _fail_without(cluster: Cluster, pod: PodInfo) -> None:
-    with cluster.without([pod]):
+    with cluster.simulate_without([pod]):
         assert in_use(cluster, "n1") == (0, 0)
         raise RuntimeError
 
 
 def test_a_pod_is_back_when_what_was_done_without_it_fails(cluster: Cluster) -> None:
     pod = a_pod("a").needs(cpu=1).host_port(80).info()
-    cluster.assume(pod, "n1")
+    cluster.assume_pod(pod, "n1")
     before = _state(cluster)
     with pytest.raises(RuntimeError):
         _fail_without(cluster, pod)
@@ -186,8 +186,8 @@ def test_a_pod_is_back_when_what_was_done_without_it_fails(cluster: Cluster) -> 
 
 
 def test_what_was_assumed_stays(cluster: Cluster) -> None:
-    cluster.assume(a_pod("a").needs(cpu=1).info(), "n1")
-    assert [pod.key for pod, _ in cluster.placed()] == ["default/a"]
+    cluster.assume_pod(a_pod("a").needs(cpu=1).info(), "n1")
+    assert [pod.key for pod, _ in cluster.placed_pods()] == ["default/a"]
     assert cluster.assumed == {"uid-default-a"}
 
 
@@ -218,16 +218,16 @@ def test_removing_the_newest_first_restores_everything(
     cluster = a_cluster(*(a_node(f"n{n}") for n in (1, 2, 3)))
     for pod, node in standing:
         if pod.uid not in cluster:
-            cluster.assume(pod, node)
+            cluster.assume_pod(pod, node)
     before = _state(cluster)
     placed: list[str] = []
     for pod, node in tried:
         if pod.uid not in cluster:
-            cluster.assume(pod, node)
+            cluster.assume_pod(pod, node)
             placed.append(pod.uid)
     cluster.check_consistent()
     for uid in reversed(placed):
-        cluster.remove(uid)
+        cluster.remove_pod(uid)
     cluster.check_consistent()
     assert _state(cluster) == before
 
@@ -240,7 +240,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
         "ports": [dict(ports) for ports in table.ports],
         "port rows": dict(table.port_rows),
         "pods": [list(pods) for pods in table.pods],
-        "by namespace": {ns: dict(rows) for ns, rows in table.by_namespace.items()},
+        "by namespace": {ns: dict(rows) for ns, rows in table.pods_by_namespace.items()},
         "affinity": {name: dict(terms) for name, terms in vars(table.affinity).items()},
         "where": {uid: cluster.node_of(uid) for pods in table.pods for uid in pods},
         "assumed": set(cluster.assumed),
@@ -251,13 +251,13 @@ def test_when_all_objects_are_gone_nothing_is_kept() -> None:
     cluster = Cluster()
     node: NodeBuilder = a_node("n1").holding("img:1", 1)
     cluster.set_node(node.build())
-    cluster.observe(a_pod().host_port(80).near("zone", {"a": "b"}).on("n1").info())
-    cluster.observe(a_pod("stray").on("n9").info())
+    cluster.observe_pod(a_pod().host_port(80).near("zone", {"a": "b"}).on("n1").info())
+    cluster.observe_pod(a_pod("stray").on("n9").info())
     cluster.remove_node("n1")
-    cluster.remove("uid-default-p")
-    cluster.remove("uid-default-stray")
+    cluster.remove_pod("uid-default-p")
+    cluster.remove_pod("uid-default-stray")
     cluster.check_consistent()
     table = cluster.table
-    assert (len(cluster), cluster._stray, table.index) == (0, {}, {})
-    assert (table.images, table.port_rows, table.by_namespace) == ({}, {}, {})
+    assert (len(cluster), cluster._unknown_node_pods, table.index) == (0, {}, {})
+    assert (table.images, table.port_rows, table.pods_by_namespace) == ({}, {}, {})
     assert not table.affinity

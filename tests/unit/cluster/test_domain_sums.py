@@ -9,7 +9,7 @@ import pytest
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.topology_counts import DomainSums
+from arranger.cluster.topology_counts import TopologyCounts
 from tests.builders import a_node, a_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -40,31 +40,31 @@ def test_it_counts_what_is_there_now(as_mapping: bool) -> None:
     cluster = a_cluster_of(20)
     table = cluster.table
     among = np.arange(20) % 5 != 0
-    sums = DomainSums(table, ZONE, among)
+    sums = TopologyCounts(table, ZONE, among)
     placed: list[PodInfo] = []
     for number in range(300):
         for _ in range(rng.choice([1, 1, 3, 200])):  # a few changes, or more than are looked at
             if placed and rng.random() < 0.5:
-                cluster.remove(placed.pop(rng.randrange(len(placed))).uid)
+                cluster.remove_pod(placed.pop(rng.randrange(len(placed))).uid)
             else:
                 placed.append(a_pod().with_uid(f"{number}-{len(placed)}-{rng.random()}").info())
-                cluster.assume(placed[-1], f"n{rng.randrange(20)}")
+                cluster.assume_pod(placed[-1], f"n{rng.randrange(20)}")
         counts = [len(pods) for pods in table.pods]
-        found = sums.of(
+        found = sums.sums_for(
             {row: n for row, n in enumerate(counts) if n} if as_mapping else np.array(counts)
         )
-        names = {table.label_values.values[domain]: int(found[domain]) for domain in sums.present}
+        names = {table.label_values.values[domain]: int(found[domain]) for domain in sums.domains}
         assert names == by_hand(cluster, set(np.flatnonzero(among).tolist()))
         assert found[-1] == 0
 
 
 def test_it_is_void_when_a_node_changes_or_labels_are_numbered_anew() -> None:
     cluster = a_cluster_of(4)
-    sums = DomainSums(cluster.table, ZONE)
-    cluster.assume(a_pod().info(), "n0")
-    assert sums.fits
+    sums = TopologyCounts(cluster.table, ZONE)
+    cluster.assume_pod(a_pod().info(), "n0")
+    assert sums.is_current
     cluster.table.label_column("kubernetes.io/hostname")
-    assert not sums.fits
-    sums = DomainSums(cluster.table, ZONE)
+    assert not sums.is_current
+    sums = TopologyCounts(cluster.table, ZONE)
     cluster.set_node(a_node("n1").in_zone("z9").build())
-    assert not sums.fits
+    assert not sums.is_current

@@ -9,7 +9,7 @@ from arranger.api.types.core import Namespace, Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.api.types.workloads import Service
 from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.selector_counts import CountCache, PodCounts
+from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
 from tests.builders import a_cluster, a_node, a_pod
 from tests.storage import a_claim
 
@@ -22,7 +22,7 @@ def test_objects_are_found_by_kind_namespace_and_name() -> None:
     store = ObjectStore()
     store.set(_service("a"))
     store.set(_service("b", "other"))
-    assert [s.metadata.name for s in store.of(Service, "default")] == ["a"]
+    assert [s.metadata.name for s in store.in_namespace(Service, "default")] == ["a"]
     assert store.get(Service, "other", "b") is not None
     assert store.get(Service, "default", "b") is None
     assert store.get(Namespace, "default", "a") is None
@@ -36,7 +36,7 @@ def test_every_change_of_the_store_is_numbered() -> None:
     store.remove(_service("a"))
     store.remove(_service("a"))
     assert store.version == 2
-    assert list(store.of(Service, "default")) == []
+    assert list(store.in_namespace(Service, "default")) == []
 
 
 def test_an_unknown_namespace_has_no_labels() -> None:
@@ -68,19 +68,19 @@ def test_what_is_assumed_counts_until_something_newer_is_shown(store: ObjectStor
     assert store.set(newer) == CLAIM
     assert _claim(store) == newer
     assert not store.is_assumed(CHOSEN)
-    store.give_up(CHOSEN)
+    store.restore(CHOSEN)
     assert _claim(store) == newer
 
 
 def test_what_is_given_up_is_as_it_was(store: ObjectStore) -> None:
-    store.give_up(CHOSEN)
-    store.give_up(CHOSEN)
+    store.restore(CHOSEN)
+    store.restore(CHOSEN)
     assert _claim(store) == CLAIM
 
 
 def test_an_assumption_ends_with_its_object(store: ObjectStore) -> None:
     store.remove(CLAIM)
-    store.give_up(CHOSEN)
+    store.restore(CHOSEN)
     assert _claim(store) is None
     with pytest.raises(ValueError, match="cannot be assumed"):
         store.assume(CHOSEN)
@@ -117,7 +117,7 @@ def test_objects_of_all_namespaces_are_found() -> None:
     store = ObjectStore()
     for namespace in ("a", "b"):
         store.set(_service("s", namespace))
-    assert [s.metadata.namespace for s in store.everywhere(Service)] == ["a", "b"]
+    assert [s.metadata.namespace for s in store.in_all_namespaces(Service)] == ["a", "b"]
 
 
 def _is_web(pod: Pod) -> bool:
@@ -126,34 +126,34 @@ def _is_web(pod: Pod) -> bool:
 
 def test_counts_follow_pods_and_nodes() -> None:
     cluster = a_cluster(a_node("n1"), a_node("n2"), a_pod("a").labelled(app="web").on("n1"))
-    counts = PodCounts(cluster.table, frozenset({"default"}), _is_web)
+    counts = SelectorCounts(cluster.table, frozenset({"default"}), _is_web)
     assert counts.by_row().tolist() == [1, 0]
-    cluster.observe(a_pod("b").labelled(app="web").on("n2").info())
-    cluster.observe(a_pod("c").labelled(app="db").on("n2").info())
-    cluster.observe(a_pod("d").in_namespace("other").labelled(app="web").on("n2").info())
+    cluster.observe_pod(a_pod("b").labelled(app="web").on("n2").info())
+    cluster.observe_pod(a_pod("c").labelled(app="db").on("n2").info())
+    cluster.observe_pod(a_pod("d").in_namespace("other").labelled(app="web").on("n2").info())
     assert counts.by_row().tolist() == [1, 1]
-    cluster.remove("uid-default-a")
+    cluster.remove_pod("uid-default-a")
     assert counts.by_row().tolist() == [0, 1]
     cluster.remove_node("n2")
     assert counts.by_row().tolist() == [0, 0]
     for n in range(100):
         cluster.set_node(a_node(f"m{n}").build())
-    cluster.observe(a_pod("e").labelled(app="web").on("m99").info())
+    cluster.observe_pod(a_pod("e").labelled(app="web").on("m99").info())
     assert counts.by_row().sum() == 1
     assert counts.by_row()[cluster.table.index["m99"]] == 1
 
 
 def test_counts_over_all_namespaces() -> None:
     cluster = a_cluster(a_node("n1"), a_pod("a").in_namespace("x").labelled(app="web").on("n1"))
-    assert PodCounts(cluster.table, None, _is_web).by_row().tolist() == [1]
-    assert PodCounts(cluster.table, frozenset({"y"}), _is_web).by_row().tolist() == [0]
+    assert SelectorCounts(cluster.table, None, _is_web).by_row().tolist() == [1]
+    assert SelectorCounts(cluster.table, frozenset({"y"}), _is_web).by_row().tolist() == [0]
 
 
 def test_equal_questions_share_their_counts_and_old_ones_make_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("arranger.cluster.selector_counts._KEPT", 2)
-    cache = CountCache(a_cluster(a_node("n1")).table)
+    monkeypatch.setattr("arranger.cluster.selector_counts._MAX_CACHED", 2)
+    cache = SelectorCountCache(a_cluster(a_node("n1")).table)
     first = cache.get("a", None, _is_web)
     assert cache.get("a", None, _is_web) is first
     cache.get("b", None, _is_web)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.controllers.desk import Desk
+from tests.unit.controllers.desk import ReconcilerHarness
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk() -> ReconcilerHarness:
+    return ReconcilerHarness()

@@ -14,12 +14,12 @@ import msgspec
 import yaml
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANGS, KINDS, Key, Ledger
+from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangCache, GangObjectKey
 from arranger.controllers.gang.controller import status_fields
-from arranger.controllers.gang.reconciler import Reconciler
-from arranger.embedded.fault_injection import Taps, Write
+from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.embedded.fault_injection import FaultInjector, ReceivedWrite
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod
 
 Object = dict[str, Any]
@@ -29,12 +29,12 @@ LABEL = "pod-group.scheduling.sigs.k8s.io"
 CRDS = Path(__file__).parents[3] / "crds"
 
 
-class Desk:
+class ReconcilerHarness:
     """What kopf and the reflector do is done by hand, so that a test says what was seen when."""
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = Taps()
+        self.taps = FaultInjector()
         self._definitions = [yaml.safe_load(f.read_text()) for f in sorted(CRDS.glob("*.yaml"))]
         for definition in self._definitions:
             self.cluster.create(definition)
@@ -42,16 +42,16 @@ class Desk:
 
     def restart(self) -> None:
         """The controllers start, knowing what is served and nothing else."""
-        self.ledger = Ledger(["arranger"])
+        self.ledger = GangCache(["arranger"])
         for definition in self._definitions:
             group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
             if kind in ("Gang", "PodGroup"):
-                self.ledger.served(group, status_fields(definition))
-        transport = DirectTransport(self.cluster, taps=self.taps)
-        self.reconciler = Reconciler(transport, self.ledger, rng=random.Random(1))
+                self.ledger.on_definition_updated(group, status_fields(definition))
+        transport = InProcessTransport(self.cluster, taps=self.taps)
+        self.reconciler = GangReconciler(transport, self.ledger, rng=random.Random(1))
 
     @asynccontextmanager
-    async def work(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """The reconciler writes while the context lasts."""
         working = asyncio.create_task(self.reconciler.run())
         try:
@@ -61,16 +61,16 @@ class Desk:
             await asyncio.wait({working})
             self.ledger.registry.check_consistent()
 
-    def see(self, *pods: PodBuilder) -> None:
+    def observe(self, *pods: PodBuilder) -> None:
         """The reflector shows pods."""
         for pod in pods:
-            self.reconciler.look_at(self.ledger.pod_set(pod.build()))
+            self.reconciler.enqueue(self.ledger.on_pod_updated(pod.build()))
 
-    def miss(self, *pods: PodBuilder) -> None:
+    def observe_deleted(self, *pods: PodBuilder) -> None:
         """The reflector shows that pods are gone."""
         for pod in pods:
             uid = msgspec.convert(pod.manifest(), Pod).metadata.uid
-            self.reconciler.look_at(self.ledger.pod_gone(uid))
+            self.reconciler.enqueue(self.ledger.on_pod_deleted(uid))
 
     def create(self, manifest: Object) -> Object:
         """Somebody creates an object; nobody has seen it yet."""
@@ -83,29 +83,31 @@ class Desk:
         answer = self.cluster.handle(Request("PATCH", path, {}, body, merge))
         assert answer.status == 200, answer
 
-    def show(self, group: str) -> None:
+    def deliver(self, group: str) -> None:
         """kopf shows the objects of a group as they are now, and none that are gone."""
-        plural = "gangs" if group == GANGS else "podgroups"
+        plural = "gangs" if group == GANG_GROUP else "podgroups"
         for obj in self.cluster.objects(plural, group):
-            self.reconciler.look_at(self.ledger.object_set(group, obj))
+            self.reconciler.enqueue(self.ledger.on_object_updated(group, obj))
 
     def delete_gang(self, name: str = "g") -> None:
         """Somebody deletes a Gang, and kopf shows it."""
         path = f"/apis/arranger.io/v1alpha1/namespaces/default/gangs/{name}"
         assert self.cluster.handle(Request("DELETE", path, {})).status == 200
-        self.reconciler.look_at(self.ledger.object_gone(Key(GANGS, f"default/{name}")))
+        self.reconciler.enqueue(
+            self.ledger.on_object_deleted(GangObjectKey(GANG_GROUP, f"default/{name}"))
+        )
 
     @property
     def gangs(self) -> dict[str, Object]:
         """Gangs by name."""
-        return {g["metadata"]["name"]: g for g in self.cluster.objects("gangs", GANGS)}
+        return {g["metadata"]["name"]: g for g in self.cluster.objects("gangs", GANG_GROUP)}
 
     def status(self, group: str = SIGS) -> Mapping[str, Any]:
         """The status of the only PodGroup."""
         (pod_group,) = self.cluster.objects("podgroups", group)
         return dict(pod_group.get("status") or {})
 
-    def written(self) -> list[Write]:
+    def written(self) -> list[ReceivedWrite]:
         """Writes that the server has accepted so far."""
         return self.taps.applied()
 
@@ -118,7 +120,7 @@ def members(count: int, *, first: int = 0, gang: str = "g") -> list[PodBuilder]:
 def a_pod_group(minimum: int = 2, *, group: str = SIGS, name: str = "g") -> Object:
     """A PodGroup as its owner writes it."""
     return {
-        "apiVersion": KINDS[group].api_version,
+        "apiVersion": POD_GROUP_KINDS[group].api_version,
         "kind": "PodGroup",
         "metadata": {"name": name},
         "spec": {"minMember": minimum},

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
-from arranger.controllers.vcjob.controlled_resources import Memory, Place
-from arranger.controllers.vcjob.snapshot import JobView, SeenGroup
+from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
+from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 
 Object = dict[str, Any]
 
@@ -107,12 +107,12 @@ def a_pod_of(place: str, fate: str = "Running", **more: Any) -> JobPod:
     return msgspec.convert(pod_body(place, fate, **more), JobPod)
 
 
-def place(text: str) -> Place:
+def task_index(text: str) -> TaskIndex:
     task, _, index = text.partition("/")
     return task, int(index)
 
 
-def seen(
+def job_snapshot(
     *policies: Object,
     pods: Mapping[str, str] | Iterable[JobPod] = (),
     phase: str = "Running",
@@ -121,12 +121,12 @@ def seen(
     message: str = "",
     version: int = 0,
     retries: int = 0,
-    memory: Memory | None = None,
+    memory: ControlledResources | None = None,
     reason: str = "",
     refusal: str | None = None,
     now: datetime = NOW,
     **job: Any,
-) -> JobView:
+) -> JobSnapshot:
     """A view of a job in a phase.
 
     Args:
@@ -138,27 +138,29 @@ def seen(
     """
     if isinstance(pods, Mapping):
         pods = [a_pod_of(where, fate, version=version) for where, fate in pods.items()]
-    found: dict[Place, JobPod] = {}
+    found: dict[TaskIndex, JobPod] = {}
     for pod in pods:
         notes = pod.metadata.annotations
         found[notes["volcano.sh/task-spec"], int(notes["volcano.sh/task-index"])] = pod
-    gone = {place(text) for text in lost}
+    gone = {task_index(text) for text in lost}
     if memory is None:
-        memory = Memory(since=version)
-    memory = memory.observed([*found, *gone], [])
+        memory = ControlledResources(since=version)
+    memory = memory.with_observed([*found, *gone], [])
     status = {
         "state": {"phase": phase, "reason": reason, "lastTransitionTime": ago(100)},
         "version": version,
         "retryCount": retries,
-        "controlledResources": memory.write(),
+        "controlledResources": memory.to_dict(),
     }
     body = job_body(*policies, status=status if phase else {}, **job)
     name = f"j-{memory.since}"
-    return JobView(
+    return JobSnapshot(
         job=msgspec.convert(body, VolcanoJob),
         pods=found,
-        gone=frozenset(gone),
-        groups={name: SeenGroup(name, "uid-g", phase=group, message=message)} if group else {},
+        confirmed_empty=frozenset(gone),
+        pod_groups={name: ObservedPodGroup(name, "uid-g", phase=group, message=message)}
+        if group
+        else {},
         written=body["status"],
         refusal=refusal,
         now=now,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode, Topology
-from arranger.controllers.gang.members import Member, Muster, muster
+from arranger.controllers.gang.members import GangSummary, MemberSummary, summarize
 from arranger.controllers.gang.status import (
     community_status,
     gang_spec,
@@ -14,7 +14,7 @@ from arranger.controllers.gang.status import (
     phase_of,
     volcano_status,
 )
-from arranger.gangs.gang import Standing
+from arranger.gangs.gang import MemberState
 
 NOW = "2026-01-01T00:00:00Z"
 EARLIER = "2025-12-31T00:00:00Z"
@@ -32,23 +32,23 @@ def a_gang(
     failed: int = 0,
     minimum: int = 4,
     **more: Any,
-) -> Muster:
+) -> GangSummary:
     """Members by how far they are; ``waiting`` ones have been told why, ``held`` ones too."""
-    told = {"tried": EARLIER, "reason": "Unschedulable", "message": WHY}
+    told = {"first_attempt_at": EARLIER, "reason": "Unschedulable", "message": WHY}
     members = [
-        *[Member()] * pending,
-        *[Member(**told)] * waiting,  # type: ignore[arg-type]
-        *[Member(nominated=True, **told)] * held,  # type: ignore[arg-type]
-        *[Member(standing=Standing.BOUND, tried=EARLIER)] * bound,
-        *[Member(standing=Standing.BOUND, running=True, tried=EARLIER)] * running,
-        *[Member(standing=Standing.SUCCEEDED, tried=EARLIER)] * succeeded,
-        *[Member(standing=Standing.FAILED, tried=EARLIER)] * failed,
+        *[MemberSummary()] * pending,
+        *[MemberSummary(**told)] * waiting,  # type: ignore[arg-type]
+        *[MemberSummary(nominated=True, **told)] * held,  # type: ignore[arg-type]
+        *[MemberSummary(state=MemberState.BOUND, first_attempt_at=EARLIER)] * bound,
+        *[MemberSummary(state=MemberState.BOUND, running=True, first_attempt_at=EARLIER)] * running,
+        *[MemberSummary(state=MemberState.SUCCEEDED, first_attempt_at=EARLIER)] * succeeded,
+        *[MemberSummary(state=MemberState.FAILED, first_attempt_at=EARLIER)] * failed,
     ]
-    return muster(members, minimum=minimum, **more)
+    return summarize(members, minimum=minimum, **more)
 
 
 # sentence: the gang, its phase before, its phase
-PHASES: dict[str, tuple[Muster, str, str]] = {
+PHASES: dict[str, tuple[GangSummary, str, str]] = {
     "no pods yet": (a_gang(), "", "Pending"),
     "too few have arrived": (a_gang(pending=3), "Pending", "Pending"),
     "too few have arrived, and they know it": (a_gang(waiting=3), "Pending", "Pending"),
@@ -82,28 +82,28 @@ PHASES: dict[str, tuple[Muster, str, str]] = {
     "nothing is asked and there is nothing": (a_gang(minimum=0), "", "Pending"),
     "nobody says what is asked": (a_gang(pending=1, minimum=0, defined=False), "", "Pending"),
     "every bundle must be complete": (
-        a_gang(bound=4, minimum=0, minima={"": 3, "ps": 1}),
+        a_gang(bound=4, minimum=0, minimums={"": 3, "ps": 1}),
         "",
         "Scheduling",
     ),
-    "every bundle is complete": (a_gang(bound=4, minimum=0, minima={"": 4}), "", "Scheduled"),
+    "every bundle is complete": (a_gang(bound=4, minimum=0, minimums={"": 4}), "", "Scheduled"),
 }
 
 
 @pytest.mark.parametrize(("gang", "before", "phase"), PHASES.values(), ids=PHASES)
-def test_the_phase(gang: Muster, before: str, phase: str) -> None:
+def test_the_phase(gang: GangSummary, before: str, phase: str) -> None:
     assert phase_of(gang, before) == phase
 
 
 @pytest.mark.parametrize(("gang", "before", "phase"), PHASES.values(), ids=PHASES)
-def test_scheduler_plugins_knows_fewer_phases(gang: Muster, before: str, phase: str) -> None:
+def test_scheduler_plugins_knows_fewer_phases(gang: GangSummary, before: str, phase: str) -> None:
     coarse = {"PreScheduling": "Scheduling", "Scheduled": "Scheduling"}
-    found = community_status(gang, before={"phase": coarse.get(before, before)}, coarse=True)
+    found = community_status(gang, before={"phase": coarse.get(before, before)}, coarse_phases=True)
     assert found["phase"] == coarse.get(phase, phase)
 
 
 # sentence: the gang, its phase before, its phase
-VOLCANO: dict[str, tuple[Muster, str, str]] = {
+VOLCANO: dict[str, tuple[GangSummary, str, str]] = {
     "no pods yet": (a_gang(), "", "Pending"),
     "pods that nobody has looked at": (a_gang(pending=4), "Pending", "Pending"),
     "the queue has let it in before it has pods": (a_gang(), "Inqueue", "Inqueue"),
@@ -118,12 +118,12 @@ VOLCANO: dict[str, tuple[Muster, str, str]] = {
 
 
 @pytest.mark.parametrize(("gang", "before", "phase"), VOLCANO.values(), ids=VOLCANO)
-def test_volcanos_phase(gang: Muster, before: str, phase: str) -> None:
+def test_volcanos_phase(gang: GangSummary, before: str, phase: str) -> None:
     assert volcano_status(gang, before={"phase": before}, now=NOW)["phase"] == phase
 
 
 # sentence: the gang, its reason, its message
-REASONS: dict[str, tuple[Muster, str | None, str | None]] = {
+REASONS: dict[str, tuple[GangSummary, str | None, str | None]] = {
     "the scheduler's words go first": (a_gang(waiting=4), "Unschedulable", WHY),
     "also while members are missing": (a_gang(waiting=1), "Unschedulable", WHY),
     "too few": (a_gang(pending=3), "NotEnoughMembers", "3/4 members have arrived"),
@@ -140,20 +140,20 @@ REASONS: dict[str, tuple[Muster, str | None, str | None]] = {
 
 
 @pytest.mark.parametrize(("gang", "reason", "message"), REASONS.values(), ids=REASONS)
-def test_the_reason(gang: Muster, reason: str | None, message: str | None) -> None:
+def test_the_reason(gang: GangSummary, reason: str | None, message: str | None) -> None:
     status = gang_status(gang, before={}, satisfied=False, now=NOW)
     assert (status["reason"], status["message"]) == (reason, message)
-    status = community_status(gang, before={}, coarse=False)
+    status = community_status(gang, before={}, coarse_phases=False)
     assert (status["reason"], status["message"]) == (reason, message)
 
 
 def test_the_status_of_a_gang() -> None:
     members = [
-        Member("ps", Standing.BOUND, running=True),
-        Member("worker", Standing.BOUND),
-        Member("worker", nominated=True, reason="Unschedulable", message=WHY),
+        MemberSummary("ps", MemberState.BOUND, running=True),
+        MemberSummary("worker", MemberState.BOUND),
+        MemberSummary("worker", nominated=True, reason="Unschedulable", message=WHY),
     ]
-    gang = muster(members, minima={"ps": 1, "worker": 2})
+    gang = summarize(members, minimums={"ps": 1, "worker": 2})
     zero = {"running": 0, "succeeded": 0, "failed": 0}
     assert gang_status(gang, before={}, satisfied=False, now=NOW) == {
         "phase": "Scheduling",
@@ -177,7 +177,7 @@ def test_the_status_of_a_gang() -> None:
 
 
 # sentence: the gang, its status before, whether it has its minimum, what is expected
-HISTORY: dict[str, tuple[Muster, dict[str, Any], bool, dict[str, Any]]] = {
+HISTORY: dict[str, tuple[GangSummary, dict[str, Any], bool, dict[str, Any]]] = {
     "it waits from its first place on": (
         a_gang(held=1, pending=3),
         {},
@@ -225,7 +225,7 @@ HISTORY: dict[str, tuple[Muster, dict[str, Any], bool, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("gang", "before", "satisfied", "expected"), HISTORY.values(), ids=HISTORY)
 def test_what_a_gang_remembers(
-    gang: Muster, before: dict[str, Any], satisfied: bool, expected: dict[str, Any]
+    gang: GangSummary, before: dict[str, Any], satisfied: bool, expected: dict[str, Any]
 ) -> None:
     status = gang_status(gang, before=before, satisfied=satisfied, now=NOW)
     assert {name: status[name] for name in expected} == expected
@@ -233,11 +233,13 @@ def test_what_a_gang_remembers(
 
 def test_the_status_of_a_pod_group() -> None:
     members = [
-        Member(standing=Standing.BOUND, running=True, tried=EARLIER, owners=("default/job",)),
-        Member(standing=Standing.SUCCEEDED, tried=NOW),
-        Member(standing=Standing.FAILED, tried=NOW),
+        MemberSummary(
+            state=MemberState.BOUND, running=True, first_attempt_at=EARLIER, owners=("default/job",)
+        ),
+        MemberSummary(state=MemberState.SUCCEEDED, first_attempt_at=NOW),
+        MemberSummary(state=MemberState.FAILED, first_attempt_at=NOW),
     ]
-    status = community_status(muster(members, minimum=2), before={}, coarse=False)
+    status = community_status(summarize(members, minimum=2), before={}, coarse_phases=False)
     assert status == {
         "phase": "Running",
         "occupiedBy": "default/job",
@@ -254,12 +256,12 @@ def test_the_status_of_a_pod_group() -> None:
 def test_a_pod_group_keeps_when_it_was_first_tried() -> None:
     before = {"scheduleStartTime": EARLIER}
     for gang in (a_gang(pending=4), a_gang()):
-        status = community_status(gang, before=before, coarse=False)
+        status = community_status(gang, before=before, coarse_phases=False)
         assert status["scheduleStartTime"] == EARLIER
 
 
 def test_members_that_wait_for_others_are_no_try() -> None:
-    status = community_status(a_gang(waiting=3), before={}, coarse=False)
+    status = community_status(a_gang(waiting=3), before={}, coarse_phases=False)
     assert status["scheduleStartTime"] is None
 
 
@@ -267,14 +269,14 @@ def test_members_that_wait_for_others_are_no_try() -> None:
 def test_what_was_counted_in_the_end_stays_when_the_pods_are_cleaned_up(phase: str) -> None:
     before = {"phase": phase, "running": 0, "succeeded": 3, "failed": 1}
     gang = a_gang(succeeded=2)
-    assert community_status(gang, before=before, coarse=False) == {}
+    assert community_status(gang, before=before, coarse_phases=False) == {}
     assert volcano_status(gang, before=before, now=NOW) == {}
     assert gang_status(gang, before=before, satisfied=False, now=NOW) == {}
 
 
 def test_after_a_bad_end_the_members_that_are_left_are_still_counted() -> None:
     before = {"phase": "Failed", "running": 2, "succeeded": 0, "failed": 2}
-    status = community_status(a_gang(running=1, failed=3), before=before, coarse=False)
+    status = community_status(a_gang(running=1, failed=3), before=before, coarse_phases=False)
     assert (status["phase"], status["running"], status["failed"]) == ("Failed", 1, 3)
 
 
@@ -295,7 +297,7 @@ def _native(status: str, reason: str, message: str, at: str, kind: str) -> dict[
 
 LATE = "PodGroupInitiallyScheduled"
 # sentence: the gang, the version, the conditions before, and after
-NATIVE: dict[str, tuple[Muster, str, list[Any], list[Any] | None]] = {
+NATIVE: dict[str, tuple[GangSummary, str, list[Any], list[Any] | None]] = {
     "nothing to say yet": (a_gang(pending=4), "v1beta1", [], None),
     "refused": (
         a_gang(waiting=4),
@@ -332,7 +334,7 @@ NATIVE: dict[str, tuple[Muster, str, list[Any], list[Any] | None]] = {
 
 @pytest.mark.parametrize(("gang", "version", "before", "after"), NATIVE.values(), ids=NATIVE)
 def test_the_native_condition(
-    gang: Muster, version: str, before: list[Any], after: list[Any] | None
+    gang: GangSummary, version: str, before: list[Any], after: list[Any] | None
 ) -> None:
     status = native_status(gang, before={"conditions": before}, version=version, now=NOW)
     assert status == {"conditions": after}
@@ -370,11 +372,11 @@ SPECS: dict[str, tuple[GangSettings, dict[str, Any]]] = {
         GangSettings(
             minimum=5,
             mode=Mode.NON_STRICT,
-            wait=90.5,
+            wait_time=90.5,
             groups=("b/two", "a/one"),
-            match=MatchPolicy.RUNNING,
+            match_policy=MatchPolicy.WAITING_AND_RUNNING,
             topology=Topology("zone", required=True),
-            minima=(("worker", 4), ("ps", 1)),
+            bundle_minimums=(("worker", 4), ("ps", 1)),
         ),
         {
             "mode": "NonStrict",
@@ -391,4 +393,4 @@ SPECS: dict[str, tuple[GangSettings, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("settings", "spec"), SPECS.values(), ids=SPECS)
 def test_the_spec_mirrors_the_settings(settings: GangSettings, spec: dict[str, Any]) -> None:
-    assert gang_spec(settings, Muster()) == spec
+    assert gang_spec(settings, GangSummary()) == spec

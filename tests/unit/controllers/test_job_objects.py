@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from arranger.api.types.volcano_job import VolcanoJob
-from arranger.controllers.vcjob.controlled_resources import Memory
-from arranger.controllers.vcjob.manifests import group_of, made_for, pod_of
-from arranger.controllers.vcjob.plan import difference, plan
-from arranger.controllers.vcjob.snapshot import JobView
-from arranger.controllers.vcjob.state_machine import advance, status_of
-from tests.unit.controllers.job_views import CONTAINER, a_pod_of, a_task, job_body, on, seen
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
+from arranger.controllers.vcjob.manifests import objects_of, pod_group_of, pod_of
+from arranger.controllers.vcjob.plan import merge_patch, plan
+from arranger.controllers.vcjob.snapshot import JobSnapshot
+from arranger.controllers.vcjob.state_machine import build_status, next_state
+from tests.unit.controllers.job_views import CONTAINER, a_pod_of, a_task, job_body, job_snapshot, on
 
 Object = dict[str, Any]
 
 
 def _pod(place: tuple[str, int] = ("w", 1), **view: Any) -> Object:
-    return pod_of(seen(**view), place, scheduler="arranger")
+    return pod_of(job_snapshot(**view), place, scheduler="arranger")
 
 
 def _env(pod: Object) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _env(pod: Object) -> dict[str, Any]:
 
 
 def test_a_pod_is_called_as_volcano_calls_it() -> None:
-    pod = _pod(version=3, retries=1, queue="q", memory=Memory(since=2, tasks={"w": 3}))
+    pod = _pod(version=3, retries=1, queue="q", memory=ControlledResources(since=2, tasks={"w": 3}))
     meta = pod["metadata"]
     assert meta["name"] == "j-w-1"
     assert meta["labels"] == {
@@ -100,11 +100,11 @@ def test_what_is_null_is_not_said() -> None:
     template = {"metadata": {"labels": None, "annotations": None}, "spec": spec}
     view = {"tasks": [a_task() | {"template": template}], "plugins": {"env": [], "svc": []}}
     assert _env(_pod(**view)).keys() >= {"VC_TASK_INDEX", "VC_W_HOSTS"}
-    assert "minResources" not in group_of(seen(**view))["spec"]
+    assert "minResources" not in pod_group_of(job_snapshot(**view))["spec"]
 
 
 def test_the_template_itself_is_not_touched() -> None:
-    view = seen(plugins={"env": [], "svc": []})
+    view = job_snapshot(plugins={"env": [], "svc": []})
     before = msgspec.to_builtins(view.spec)
     pod_of(view, ("w", 0), scheduler="arranger")
     assert msgspec.to_builtins(view.spec) == before
@@ -125,7 +125,7 @@ def test_plugin_svc_names_the_pods_and_tells_their_names() -> None:
     (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
     assert (mount["name"], mount["mountPath"]) == ("j-svc", "/etc/volcano")
     body = job_body(tasks=tasks, plugins={"svc": ["--publish-not-ready-addresses=true"]})
-    config, service = made_for(msgspec.convert(body, VolcanoJob))
+    config, service = objects_of(msgspec.convert(body, VolcanoJob))
     assert config.body["data"] == {
         "lead_er.host": "j-lead-er-0.j",
         "VC_LEAD_ER_HOSTS": "j-lead-er-0.j",
@@ -158,8 +158,8 @@ def test_volumes_are_mounted_everywhere() -> None:
     ]
     paths = [m["mountPath"] for m in pod["spec"]["containers"][0]["volumeMounts"]]
     assert paths == ["/a", "/b", "/c"]
-    (claim,) = made_for(msgspec.convert(job_body(volumes=volumes), VolcanoJob))
-    assert (claim.name, claim.fixed) == ("persistentvolumeclaims/j-volume-1", True)
+    (claim,) = objects_of(msgspec.convert(job_body(volumes=volumes), VolcanoJob))
+    assert (claim.name, claim.immutable) == ("persistentvolumeclaims/j-volume-1", True)
 
 
 # --- the PodGroup --------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ GROUPS: dict[str, tuple[Object, Object]] = {
 @pytest.mark.parametrize(("said", "spec"), GROUPS.values(), ids=GROUPS.keys())
 def test_what_the_gang_needs(said: Object, spec: Object) -> None:
     cpu = spec.pop("cpu")
-    group = group_of(seen(**said))
+    group = pod_group_of(job_snapshot(**said))
     assert group["spec"] == {**spec, "queue": "default", "minResources": {"cpu": cpu}}
 
 
@@ -208,7 +208,9 @@ def test_what_is_passed_on_to_the_gang() -> None:
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
         "arranger.io/action": "ResumeJob",
     }
-    group = group_of(seen(annotations=annotations, queue="q", priorityClassName="pc", version=4))
+    group = pod_group_of(
+        job_snapshot(annotations=annotations, queue="q", priorityClassName="pc", version=4)
+    )
     assert group["metadata"]["name"] == "j-4"
     assert group["metadata"]["annotations"] == dict(list(annotations.items())[:3])
     assert (group["spec"]["queue"], group["spec"]["priorityClassName"]) == ("q", "pc")
@@ -227,85 +229,87 @@ def test_what_is_passed_on_to_the_gang() -> None:
 def test_least_resources(resources: Object, least: Object | None) -> None:
     task = a_task()
     task["template"] = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
-    assert group_of(seen(tasks=[task]))["spec"].get("minResources") == least
+    assert pod_group_of(job_snapshot(tasks=[task]))["spec"].get("minResources") == least
 
 
 # --- the order -----------------------------------------------------------------------------------
 
 
 def test_a_status_is_written_before_anything_is_made() -> None:
-    planned = plan(seen(phase=""))
+    planned = plan(job_snapshot(phase=""))
     assert planned.status["state"]["phase"] == "Pending"
-    assert not any((planned.create, planned.make, planned.group))
+    assert not any((planned.create_pods, planned.create_objects, planned.pod_group))
 
 
 def test_pods_before_the_pod_group() -> None:
-    memory = Memory().observed([("w", 0)], [])
-    view = seen(phase="Pending", pods={"w/0": "Pending"}, memory=memory)
+    memory = ControlledResources().with_observed([("w", 0)], [])
+    view = job_snapshot(phase="Pending", pods={"w/0": "Pending"}, memory=memory)
     view = _settled(view)
     planned = plan(view)
-    assert (planned.create, planned.group) == ((("w", 1),), None)
+    assert (planned.create_pods, planned.pod_group) == ((("w", 1),), None)
 
 
 def test_the_pod_group_once_its_pods_are_on_record() -> None:
-    view = _settled(seen(phase="Pending", pods={"w/0": "Pending", "w/1": "Pending"}))
+    view = _settled(job_snapshot(phase="Pending", pods={"w/0": "Pending", "w/1": "Pending"}))
     planned = plan(view)
-    assert planned.create == ()
-    assert planned.group is not None
+    assert planned.create_pods == ()
+    assert planned.pod_group is not None
 
 
 def test_a_decision_is_written_before_a_pod_is_deleted() -> None:
-    view = seen(on("PodFailed", "AbortJob"), pods={"w/0": "Failed", "w/1": "Running"})
+    view = job_snapshot(on("PodFailed", "AbortJob"), pods={"w/0": "Failed", "w/1": "Running"})
     planned = plan(view)
-    assert (planned.status["state"]["phase"], planned.delete) == ("Aborting", ())
-    assert planned.told == (("Aborting", "pod j-w-0 failed: AbortJob"),)
+    assert (planned.status["state"]["phase"], planned.delete_pods) == ("Aborting", ())
+    assert planned.events == (("Aborting", "pod j-w-0 failed: AbortJob"),)
 
 
 @pytest.mark.parametrize("asked", ["Explode", "restartjob", "RestartTask"])
 def test_an_order_that_is_none_is_told_once(asked: str) -> None:
     orders = {"arranger.io/action": asked}
-    view = seen(phase="Pending", pods={"w/0": "Running", "w/1": "Running"}, annotations=orders)
-    (reason, note), running = plan(view).told
+    view = job_snapshot(
+        phase="Pending", pods={"w/0": "Running", "w/1": "Running"}, annotations=orders
+    )
+    (reason, note), running = plan(view).events
     assert (reason, running[0]) == ("InvalidAction", "Running")
     assert note == (
         f"annotation arranger.io/action: '{asked}' is ignored; it may be one of AbortJob, "
         "CompleteJob, RestartJob, ResumeJob, SyncJob, TerminateJob"
     )
-    assert not plan(_settled(view)).told
+    assert not plan(_settled(view)).events
 
 
 @pytest.mark.parametrize("asked", ["SyncJob", "RestartJob", ""])
 def test_an_order_that_is_one_is_not_found_fault_with(asked: str) -> None:
     pods = {"w/0": "Running", "w/1": "Running"}
-    memory = Memory(asked="before").observed([("w", 0), ("w", 1)], [])
-    view = seen(
+    memory = ControlledResources(asked="before").with_observed([("w", 0), ("w", 1)], [])
+    view = job_snapshot(
         phase="Running", pods=pods, memory=memory, annotations={"arranger.io/action": asked}
     )
-    assert "InvalidAction" not in dict(plan(view).told)
+    assert "InvalidAction" not in dict(plan(view).events)
 
 
 @pytest.mark.parametrize("phase", ["Aborting", "Aborted", "Terminated", "Failed"])
 def test_what_still_lives_is_deleted_at_an_end_and_what_has_ended_stays(phase: str) -> None:
     pods = {"w/0": "Failed", "w/1": "Running"}
-    planned = plan(_settled(seen(phase=phase, pods=pods, group="Running")))
-    assert [pod.metadata.name for pod in planned.delete] == ["j-w-1"]
-    assert [group.name for group in planned.drop] == ["j-0"]
-    assert not planned.create
+    planned = plan(_settled(job_snapshot(phase=phase, pods=pods, group="Running")))
+    assert [pod.metadata.name for pod in planned.delete_pods] == ["j-w-1"]
+    assert [group.name for group in planned.delete_pod_groups] == ["j-0"]
+    assert not planned.create_pods
 
 
 def test_a_restart_deletes_the_ended_too_and_makes_nothing() -> None:
     old = [a_pod_of("w/0", "Failed"), a_pod_of("w/1", "Leaving")]
-    planned = plan(_settled(seen(phase="Restarting", pods=old, version=1)))
-    assert [pod.metadata.name for pod in planned.delete] == ["j-w-0"]
-    assert planned.create == ()
+    planned = plan(_settled(job_snapshot(phase="Restarting", pods=old, version=1)))
+    assert [pod.metadata.name for pod in planned.delete_pods] == ["j-w-0"]
+    assert planned.create_pods == ()
 
 
 def test_a_task_waits_for_those_it_depends_on() -> None:
     tasks = [a_task("m", 1), a_task("w", 1, dependsOn={"name": ["m"]})]
-    waiting = _settled(seen(tasks=tasks, pods={"m/0": "Pending"}, phase="Pending"))
-    assert plan(waiting).create == ()
-    started = _settled(seen(tasks=tasks, pods={"m/0": "Running"}, phase="Pending"))
-    assert plan(started).create == (("w", 0),)
+    waiting = _settled(job_snapshot(tasks=tasks, pods={"m/0": "Pending"}, phase="Pending"))
+    assert plan(waiting).create_pods == ()
+    started = _settled(job_snapshot(tasks=tasks, pods={"m/0": "Running"}, phase="Pending"))
+    assert plan(started).create_pods == (("w", 0),)
 
 
 @pytest.mark.parametrize(("iteration", "starts"), [("any", True), ("all", False)])
@@ -313,29 +317,33 @@ def test_a_task_waits_for_one_or_for_all(iteration: str, starts: bool) -> None:
     needs = {"name": ["a", "b"], "iteration": iteration}
     tasks = [a_task("a", 1), a_task("b", 1), a_task("w", 1, dependsOn=needs)]
     pods = {"a/0": "Succeeded", "b/0": "Pending"}
-    view = _settled(seen(tasks=tasks, pods=pods, phase="Pending"))
-    assert bool(plan(view).create) == starts
+    view = _settled(job_snapshot(tasks=tasks, pods=pods, phase="Pending"))
+    assert bool(plan(view).create_pods) == starts
 
 
 def test_pods_beyond_the_replicas_are_deleted() -> None:
-    planned = plan(_settled(seen(pods={"w/0": "Running", "w/1": "Running", "w/2": "Running"})))
-    assert [pod.metadata.name for pod in planned.delete] == ["j-w-2"]
+    planned = plan(
+        _settled(job_snapshot(pods={"w/0": "Running", "w/1": "Running", "w/2": "Running"}))
+    )
+    assert [pod.metadata.name for pod in planned.delete_pods] == ["j-w-2"]
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
-    view = seen(phase="", pods={"w/0": "Failed"})
+    view = job_snapshot(phase="", pods={"w/0": "Failed"})
     view.job.metadata.deletion_timestamp = view.now
-    assert plan(view).idle
+    assert plan(view).is_empty
 
 
 def test_what_was_counted_in_the_end_stays_when_pods_are_tidied_up() -> None:
-    view = _settled(seen(phase="Failed", pods={"w/0": "Failed", "w/1": "Succeeded"}))
-    assert plan(replace(seen(phase="Failed"), written=view.written)).idle
+    view = _settled(job_snapshot(phase="Failed", pods={"w/0": "Failed", "w/1": "Succeeded"}))
+    assert plan(replace(job_snapshot(phase="Failed"), written=view.written)).is_empty
 
 
 def test_an_expired_job_is_deleted() -> None:
-    assert plan(_settled(seen(phase="Completed", ttlSecondsAfterFinished=99))).expired
-    assert not plan(_settled(seen(phase="Completed", ttlSecondsAfterFinished=101))).expired
+    assert plan(_settled(job_snapshot(phase="Completed", ttlSecondsAfterFinished=99))).delete_job
+    assert not plan(
+        _settled(job_snapshot(phase="Completed", ttlSecondsAfterFinished=101))
+    ).delete_job
 
 
 @pytest.mark.parametrize(
@@ -350,10 +358,10 @@ def test_an_expired_job_is_deleted() -> None:
     ],
 )
 def test_difference(wanted: Object, there: Object, patch: Object) -> None:
-    assert difference(wanted, there) == patch
+    assert merge_patch(wanted, there) == patch
 
 
-def _settled(view: JobView) -> JobView:
+def _settled(view: JobSnapshot) -> JobSnapshot:
     """The same view, of a server that has the status already."""
-    status = status_of(view, advance(view))
+    status = build_status(view, next_state(view))
     return replace(view, written=status)

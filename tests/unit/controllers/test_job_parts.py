@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
-from arranger.controllers.vcjob.cache import JobLedger
-from arranger.controllers.vcjob.controlled_resources import Memory
-from arranger.controllers.vcjob.snapshot import JobView
-from arranger.controllers.vcjob.validation import problem_of
+from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
+from arranger.controllers.vcjob.snapshot import JobSnapshot
+from arranger.controllers.vcjob.validation import first_problem
 from tests.unit.controllers.job_views import NOW, a_task, job_body, on, pod_body
 
 Object = dict[str, Any]
@@ -32,25 +32,25 @@ _indices = st.dictionaries(_tasks, st.frozensets(st.integers(0, 40), min_size=1)
     asked=st.sampled_from(["", "AbortJob"]),
 )
 def test_what_is_written_is_read_again(**memory: Any) -> None:
-    written = Memory(**memory)
-    assert Memory.read(written.write()) == written
+    written = ControlledResources(**memory)
+    assert ControlledResources.parse(written.to_dict()) == written
 
 
 def test_pods_are_remembered_in_few_words() -> None:
-    memory = Memory().observed([("w", n) for n in (0, 1, 2, 3, 7, 9, 10)], [])
-    assert memory.write()["pods-seen/w"] == "0-3,7,9-10"
+    memory = ControlledResources().with_observed([("w", n) for n in (0, 1, 2, 3, 7, 9, 10)], [])
+    assert memory.to_dict()["pods-seen/w"] == "0-3,7,9-10"
 
 
 def test_the_memory_of_somebody_else_is_no_harm() -> None:
     theirs = {"plugin-svc": "svc", "pods-since": "x", "pods-seen/w": "all", "pods-since/w/x": "1"}
-    assert Memory.read(theirs) == Memory(seen={"w": frozenset()})
+    assert ControlledResources.parse(theirs) == ControlledResources(seen={"w": frozenset()})
 
 
 def test_what_the_job_no_longer_has_is_forgotten() -> None:
     places = [("a", 0), ("a", 1), ("b", 0)]
-    memory = Memory(tasks={"b": 1}, pods={("a", 1): 2}).observed(places, places)
-    kept = memory.within({"a": 1})
-    assert kept == Memory().observed([("a", 0)], [("a", 0)])
+    memory = ControlledResources(tasks={"b": 1}, pods={("a", 1): 2}).with_observed(places, places)
+    kept = memory.limited_to({"a": 1})
+    assert kept == ControlledResources().with_observed([("a", 0)], [("a", 0)])
 
 
 # --- refused -------------------------------------------------------------------------------------
@@ -142,12 +142,12 @@ PROBLEMS: dict[str, tuple[Object, str]] = {
 def test_problem(said: Object, problem: str) -> None:
     body = job_body(**{k: v for k, v in said.items() if k != "policies"})
     body["spec"]["policies"] = said.get("policies", [])
-    assert problem_of(msgspec.convert(body, VolcanoJob)) == problem
+    assert first_problem(msgspec.convert(body, VolcanoJob)) == problem
 
 
 def test_no_job_has_more_pods_than_anybody_can_count() -> None:
     with pytest.raises(msgspec.ValidationError, match="2147483647 pods are more than 100000"):
-        JobLedger().job_set(job_body(tasks=[a_task(replicas=2**31 - 1)]))
+        JobCache().on_job_updated(job_body(tasks=[a_task(replicas=2**31 - 1)]))
 
 
 # --- known ---------------------------------------------------------------------------------------
@@ -159,64 +159,64 @@ def _pod(place: str, *, version: str = "1", **more: Any) -> JobPod:
     return msgspec.convert(body, JobPod)
 
 
-def _view(ledger: JobLedger) -> JobView:
-    view = ledger.view("default/j", NOW)
+def _view(ledger: JobCache) -> JobSnapshot:
+    view = ledger.snapshot("default/j", NOW)
     assert view is not None
     return view
 
 
 def test_pods_before_their_job() -> None:
-    ledger = JobLedger()
-    assert ledger.pod_set(_pod("w/0")) == set()
-    assert ledger.job_set(job_body()) == {"default/j"}
+    ledger = JobCache()
+    assert ledger.on_pod_updated(_pod("w/0")) == set()
+    assert ledger.on_job_updated(job_body()) == {"default/j"}
     assert _view(ledger).pods.keys() == {("w", 0)}
 
 
 def test_an_old_message_changes_nothing() -> None:
-    ledger = JobLedger()
-    ledger.job_set(job_body())
-    ledger.pod_set(_pod("w/0", version="9"))
-    assert ledger.pod_set(_pod("w/0", fate="Failed", version="8")) == set()
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0", version="9"))
+    assert ledger.on_pod_updated(_pod("w/0", fate="Failed", version="8")) == set()
     assert _view(ledger).pods["w", 0].status.phase == "Running"
 
 
 def test_that_an_earlier_pod_of_the_name_is_gone_changes_nothing() -> None:
-    ledger = JobLedger()
-    ledger.job_set(job_body())
-    ledger.pod_set(_pod("w/0", version="9"))
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0", version="9"))
     earlier = pod_body("w/0")
     earlier["metadata"]["uid"] = "another"
-    assert ledger.pod_gone(msgspec.convert(earlier, JobPod)) == set()
+    assert ledger.on_pod_deleted(msgspec.convert(earlier, JobPod)) == set()
     assert _view(ledger).pods.keys() == {("w", 0)}
 
 
 def test_a_relist_tells_what_is_gone_of_the_namespaces_it_is_about() -> None:
-    ledger = JobLedger()
-    ledger.job_set(job_body())
-    ledger.pods_replaced([_pod("w/0"), _pod("w/1")])
-    assert ledger.pods_replaced([], namespace="other") == set()
-    assert ledger.pods_replaced([_pod("w/1")], namespace="default") == {"default/j"}
-    assert (_view(ledger).pods.keys(), _view(ledger).gone) == ({("w", 1)}, {("w", 0)})
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pods_replaced([_pod("w/0"), _pod("w/1")])
+    assert ledger.on_pods_replaced([], namespace="other") == set()
+    assert ledger.on_pods_replaced([_pod("w/1")], namespace="default") == {"default/j"}
+    assert (_view(ledger).pods.keys(), _view(ledger).confirmed_empty) == ({("w", 1)}, {("w", 0)})
 
 
 def test_a_new_job_of_the_name_has_none_of_the_old_pods() -> None:
-    ledger = JobLedger()
-    ledger.job_set(job_body())
-    ledger.pod_set(_pod("w/0"))
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0"))
     body = job_body()
     body["metadata"]["uid"] = "uid-other"
-    ledger.job_set(body)
+    ledger.on_job_updated(body)
     assert _view(ledger).pods == {}
 
 
 @pytest.mark.parametrize(("scheduler", "ours"), [("", 1), ("arranger", 1), ("volcano", 0)])
 def test_whose_jobs_are_ours(scheduler: str, ours: int) -> None:
-    ledger = JobLedger(["arranger"])
-    assert len(ledger.job_set(job_body(schedulerName=scheduler))) == ours
+    ledger = JobCache(["arranger"])
+    assert len(ledger.on_job_updated(job_body(schedulerName=scheduler))) == ours
 
 
 def test_memory_is_given_back() -> None:
-    ledger = JobLedger()
+    ledger = JobCache()
     group = {
         "metadata": {
             "name": "j-0",
@@ -226,10 +226,10 @@ def test_memory_is_given_back() -> None:
             "ownerReferences": pod_body("w/0")["metadata"]["ownerReferences"],
         }
     }
-    ledger.job_set(job_body())
-    ledger.pod_set(_pod("w/0"))
-    ledger.group_set(group)
-    ledger.job_gone("default/j")
-    ledger.pod_gone(_pod("w/0"))
-    ledger.group_gone(group)
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0"))
+    ledger.on_pod_group_updated(group)
+    ledger.on_job_deleted("default/j")
+    ledger.on_pod_deleted(_pod("w/0"))
+    ledger.on_pod_group_deleted(group)
     assert (ledger._records, ledger._uids) == ({}, {})

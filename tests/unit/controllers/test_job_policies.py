@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from arranger.controllers.vcjob.controlled_resources import Memory
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.policies import Decision, decide
-from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, on, seen
+from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, job_snapshot, on
 
 Object = dict[str, Any]
 
@@ -102,7 +102,7 @@ CASES = {
         {"w/1": "Succeeded"},
         "CompleteJob",
         "TaskCompleted",
-        {"memory": Memory().observed([], [("w", 0)])},
+        {"memory": ControlledResources().with_observed([], [("w", 0)])},
     ),
     # --- any
     **{
@@ -179,41 +179,41 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_decision(case: Case) -> None:
-    decision, _ = decide(seen(*case.policies, pods=case.pods, **(case.view or {})))
+    decision, _ = decide(job_snapshot(*case.policies, pods=case.pods, **(case.view or {})))
     found = ("", "") if decision is None else (decision.action.value, decision.reason)
     assert found == (case.action, case.reason)
 
 
 def test_pods_of_before_a_restart_are_no_cause() -> None:
     old = [a_pod_of("w/0", "Failed", version=0), a_pod_of("w/1", "Leaving", version=0)]
-    assert decide(seen(on("*", "AbortJob"), pods=old, version=1)) == (None, None)
+    assert decide(job_snapshot(on("*", "AbortJob"), pods=old, version=1)) == (None, None)
 
 
 def test_pods_that_we_have_no_place_for_are_no_cause() -> None:
     pods = {"w/0": RUN, "w/1": RUN, "w/2": "Leaving"}
-    assert decide(seen(on("*", "AbortJob"), pods=pods)) == (None, None)
+    assert decide(job_snapshot(on("*", "AbortJob"), pods=pods)) == (None, None)
 
 
 def test_a_pod_that_is_only_not_to_be_seen_yet_is_no_cause() -> None:
-    memory = Memory().observed([("w", 0)], [])
-    view = seen(on("*", "AbortJob"), pods={"w/1": RUN}, memory=memory)
+    memory = ControlledResources().with_observed([("w", 0)], [])
+    view = job_snapshot(on("*", "AbortJob"), pods={"w/1": RUN}, memory=memory)
     assert decide(view) == (None, None)
 
 
 def test_a_policy_with_a_timeout_says_when_to_look_again() -> None:
     policy = on("PodPending", "RestartJob", timeout="1m30s")
-    decision, again = decide(seen(policy, pods={"w/0": "Pending", "w/1": RUN}))
+    decision, again = decide(job_snapshot(policy, pods={"w/0": "Pending", "w/1": RUN}))
     assert (decision, again) == (None, NOW + timedelta(seconds=30))
 
 
 def test_a_failure_may_last_for_a_while_too() -> None:
     policy = on("PodFailed", "RestartJob", timeout="15s")
-    decision, again = decide(seen(policy, pods={"w/0": "Failed 1", "w/1": RUN}))
+    decision, again = decide(job_snapshot(policy, pods={"w/0": "Failed 1", "w/1": RUN}))
     assert (decision, again) == (None, NOW + timedelta(seconds=5))
 
 
 def _decision(*policies: Object, **view: Any) -> Decision:
-    decision, _ = decide(seen(*policies, **view))
+    decision, _ = decide(job_snapshot(*policies, **view))
     assert decision is not None
     return decision
 
@@ -227,7 +227,7 @@ def test_parts_are_restarted_together() -> None:
         pods={"a/0": "Failed", "a/1": "Failed", "b/0": "Failed", "b/1": RUN, "b/2": "Failed"},
     )
     assert decision.tasks == ("a",)
-    assert decision.places == (("b", 0), ("b", 2))
+    assert decision.indices == (("b", 0), ("b", 2))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_parts_are_restarted_together() -> None:
 )
 def test_what_parts_cost(pods: dict[str, str], free: bool) -> None:
     policy = {"events": ["PodEvicted", "PodFailed"], "action": "RestartPod"}
-    assert _decision(policy, pods=pods).free is free
+    assert _decision(policy, pods=pods).costs_no_retry is free
 
 
 def test_a_pod_cannot_be_restarted_for_what_its_task_has_done() -> None:
@@ -260,7 +260,7 @@ def test_a_gang_in_pieces_is_restarted_whole_whatever_part_was_asked_for() -> No
 def test_a_task_fails_by_the_restarts_of_its_containers(most: int, fails: bool) -> None:
     status = {"containerStatuses": [{"restartCount": 1}]}
     decision, _ = decide(
-        seen(
+        job_snapshot(
             on("TaskFailed", "AbortJob"),
             tasks=[a_task(maxRetry=most)],
             pods=[a_pod_of("w/0", **status), a_pod_of("w/1", **status)],

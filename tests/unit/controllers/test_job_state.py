@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from arranger.api.types.volcano_job import Phase
-from arranger.controllers.vcjob.controlled_resources import Memory
-from arranger.controllers.vcjob.state_machine import advance, status_of
-from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, on, seen
+from arranger.api.types.volcano_job import JobPhase
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
+from arranger.controllers.vcjob.state_machine import build_status, next_state
+from tests.unit.controllers.job_views import NOW, a_pod_of, a_task, job_snapshot, on
 
 Object = dict[str, Any]
 
@@ -136,7 +136,7 @@ CASES = {
         "Completed",
         view={
             "pods": {"w/1": "Succeeded"},
-            "memory": Memory().observed([], [("w", 0)]),
+            "memory": ControlledResources().with_observed([], [("w", 0)]),
         },
     ),
     # --- policies
@@ -232,7 +232,7 @@ CASES = {
     "a restart of one pod does not wait for the others": Case(
         "Restarting",
         "Pending",
-        view={"pods": {"w/1": "Running"}, "memory": Memory(pods={("w", 0): 1})},
+        view={"pods": {"w/1": "Running"}, "memory": ControlledResources(pods={("w", 0): 1})},
     ),
     "no policy interferes with a restart": Case(
         "Restarting",
@@ -321,7 +321,7 @@ CASES = {
         view={
             "pods": RUNNING,
             "annotations": {"arranger.io/action": "RestartJob"},
-            "memory": Memory(asked="RestartJob"),
+            "memory": ControlledResources(asked="RestartJob"),
         },
     ),
     # --- invalid
@@ -338,16 +338,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_phase(case: Case) -> None:
-    view = seen(*case.policies, phase=case.phase, **case.view)
-    standing = advance(view)
-    assert (standing.phase, standing.reason) == (Phase(case.becomes), case.reason)
+    view = job_snapshot(*case.policies, phase=case.phase, **case.view)
+    standing = next_state(view)
+    assert (standing.phase, standing.reason) == (JobPhase(case.becomes), case.reason)
     assert standing.version - view.job.status.version == case.more
     assert standing.retries - view.job.status.retry_count == case.retries
 
 
 def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
-    view = seen(on("PodFailed", "RestartJob"), pods={"w/0": "Failed", "w/1": "Running"})
-    memory = advance(view).memory
+    view = job_snapshot(on("PodFailed", "RestartJob"), pods={"w/0": "Failed", "w/1": "Running"})
+    memory = next_state(view).memory
     assert (memory.since, dict(memory.seen)) == (1, {})
 
 
@@ -362,8 +362,8 @@ def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
 def test_what_a_restart_concerns(action: str, outdated: set[tuple[str, int]]) -> None:
     pods = {"m/0": "Running", "w/0": "Failed", "w/1": "Running"}
     tasks = [a_task("m", 1), a_task()]
-    standing = advance(seen(on("PodFailed", action), pods=pods, tasks=tasks))
-    after = seen(
+    standing = next_state(job_snapshot(on("PodFailed", action), pods=pods, tasks=tasks))
+    after = job_snapshot(
         pods=[a_pod_of(where, fate) for where, fate in pods.items()],
         tasks=tasks,
         memory=standing.memory,
@@ -372,19 +372,19 @@ def test_what_a_restart_concerns(action: str, outdated: set[tuple[str, int]]) ->
 
 
 def test_a_finished_job_says_when_it_expires() -> None:
-    view = seen(phase="Completed", ttlSecondsAfterFinished=300)
-    assert advance(view).again == NOW + timedelta(seconds=200)
+    view = job_snapshot(phase="Completed", ttlSecondsAfterFinished=300)
+    assert next_state(view).again == NOW + timedelta(seconds=200)
 
 
 def test_the_status_as_people_read_it() -> None:
-    view = seen(
+    view = job_snapshot(
         on("PodFailed", "AbortJob"),
         pods={"m/0": "Succeeded", "w/0": "Failed", "w/1": "Leaving"},
         tasks=[a_task("m", 1), a_task()],
         version=2,
         retries=1,
     )
-    status = status_of(view, advance(view))
+    status = build_status(view, next_state(view))
     assert status["state"] == {
         "phase": "Aborting",
         "reason": "PodFailed",
@@ -399,6 +399,6 @@ def test_the_status_as_people_read_it() -> None:
 
 
 def test_only_the_last_transitions_are_kept() -> None:
-    view = seen(phase="Pending", pods=RUNNING)
+    view = job_snapshot(phase="Pending", pods=RUNNING)
     view.job.status.conditions.extend({"status": "Pending"} for _ in range(50))
-    assert len(status_of(view, advance(view))["conditions"]) == 20
+    assert len(build_status(view, next_state(view))["conditions"]) == 20

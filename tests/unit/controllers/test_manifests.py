@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from arranger.controllers.gang.cache import KINDS
+from arranger.controllers.gang.cache import POD_GROUP_KINDS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 
@@ -31,7 +31,7 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         *(("arranger.io", "gangs", verb) for verb in ("create", "patch", "delete")),
         ("arranger.io", "gangs/status", "patch"),
         ("arranger.io", "tyjobs/status", "patch"),
-        *((group, "podgroups/status", "patch") for group in KINDS),
+        *((group, "podgroups/status", "patch") for group in POD_GROUP_KINDS),
         ("batch.volcano.sh", "jobs", "delete"),
         ("batch.volcano.sh", "jobs/status", "patch"),
         ("batch.volcano.sh", "jobs/finalizers", "update"),
@@ -46,7 +46,7 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
 
 def test_the_scheduler_can_read_every_dialect_and_mark_its_pods() -> None:
     rights = _rights("20-rbac.yaml", "arranger")
-    resources = {("arranger.io", "gangs"), *((group, "podgroups") for group in KINDS)}
+    resources = {("arranger.io", "gangs"), *((group, "podgroups") for group in POD_GROUP_KINDS)}
     for group, resource in resources:
         granted = {verb for g, r, verb in rights if (g, r) == (group, resource)}
         assert granted == {"list", "watch"}, group

@@ -13,10 +13,17 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
-from arranger.embedded.bundled_crds import shipped_definitions
-from arranger.embedded.fault_injection import EVENTS, WRITES, Lose, Meanwhile, Reply, Taps
+from arranger.embedded.bundled_crds import bundled_crds
+from arranger.embedded.fault_injection import (
+    EVENTS,
+    WRITES,
+    ConcurrentAction,
+    DropConnection,
+    FaultInjector,
+    Reply,
+)
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder
@@ -28,16 +35,16 @@ CLOSE = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
 OPEN = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}
 
 
-class Town:
+class QueueControllerHarness:
     """A cluster and the queue controller, without kopf."""
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = Taps()
-        self.definitions = {d["metadata"]["name"]: d for d in shipped_definitions()}
+        self.taps = FaultInjector()
+        self.definitions = {d["metadata"]["name"]: d for d in bundled_crds()}
         for manifest in (*self.definitions.values(), *priority_classes()):
             self.cluster.create(manifest)
-        self.transport = DirectTransport(self.cluster, taps=self.taps)
+        self.transport = InProcessTransport(self.cluster, taps=self.taps)
 
     @asynccontextmanager
     async def controller(
@@ -45,9 +52,11 @@ class Town:
     ) -> AsyncIterator[QueueController]:
         rng = random.Random(1)
         controller = QueueController(self.transport, rng=rng)
-        controller.defined(definition or self.definitions["queues.scheduling.volcano.sh"])
+        controller.on_definition_updated(
+            definition or self.definitions["queues.scheduling.volcano.sh"]
+        )
         pods = Reflector(self.transport, "/api/v1/pods", Decoder(Pod), controller.pods, rng=rng)
-        parts = [*controller.parts(after=[pods.synced]), pods.run()]
+        parts = [*controller.tasks(caches_synced=[pods.synced]), pods.run()]
         tasks = [asyncio.create_task(part) for part in parts]
         try:
             yield controller
@@ -63,18 +72,18 @@ class Town:
             del manifest["metadata"]["uid"]
             self.cluster.create(manifest)
 
-    def ask(self, method: str, path: str, body: dict[str, Any]) -> None:
+    def request(self, method: str, path: str, body: dict[str, Any]) -> None:
         encoded = json.dumps(body).encode()
         merge = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = self.cluster.handle(Request(method, path, {}, encoded, merge))
         assert answer.status < 300, answer
 
     def edit(self, change: dict[str, Any], name: str = "training") -> None:
-        self.ask("PATCH", f"{QUEUES}/{name}", change)
+        self.request("PATCH", f"{QUEUES}/{name}", change)
 
     def end(self, name: str) -> None:
         path = f"/api/v1/namespaces/default/pods/{name}"
-        self.ask("DELETE", path, {"gracePeriodSeconds": 0})
+        self.request("DELETE", path, {"gracePeriodSeconds": 0})
 
     def status(self, name: str = "training") -> dict[str, Any]:
         queues = self.cluster.objects("queues", "scheduling.volcano.sh")
@@ -86,13 +95,15 @@ class Town:
 
 
 @pytest.fixture
-def town() -> Town:
-    town = Town()
+def town() -> QueueControllerHarness:
+    town = QueueControllerHarness()
     town.cluster.create(a_queue_manifest("training", cards={CARD: 8}))
     return town
 
 
-async def test_many_pods_cost_a_write_and_then_nothing_is_written(town: Town) -> None:
+async def test_many_pods_cost_a_write_and_then_nothing_is_written(
+    town: QueueControllerHarness,
+) -> None:
     town.create(gpu_node())
     async with town.controller():
         await asyncio.sleep(5)
@@ -110,7 +121,7 @@ async def test_many_pods_cost_a_write_and_then_nothing_is_written(town: Town) ->
     assert len(town.taps.applied(WRITES)) == before + 1
 
 
-async def test_a_card_that_is_used_no_more_is_shown_no_more(town: Town) -> None:
+async def test_a_card_that_is_used_no_more_is_shown_no_more(town: QueueControllerHarness) -> None:
     town.create(gpu_node(card="H200"), training("t").on("n"))
     async with town.controller():
         await asyncio.sleep(5)
@@ -121,7 +132,9 @@ async def test_a_card_that_is_used_no_more_is_shown_no_more(town: Town) -> None:
         assert not town.status()["allocated"]
 
 
-async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(town: Town) -> None:
+async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(
+    town: QueueControllerHarness,
+) -> None:
     town.create(gpu_node(), training("t").on("n"))
     async with town.controller():
         for change, expected in ((CLOSE, "Closing"), (OPEN, "Open"), (CLOSE, "Closing")):
@@ -136,7 +149,9 @@ async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(town: Town
         assert town.status()["state"] == "Open"
 
 
-async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(town: Town) -> None:
+async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(
+    town: QueueControllerHarness,
+) -> None:
     async with town.controller():
         lots = {"annotations": {"volcano.sh/card.quota": "lots"}}
         town.edit({"metadata": lots, "spec": {"parent": "team"}})
@@ -156,33 +171,37 @@ async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(town:
 
 
 FAULTS: dict[str, Any] = {
-    "refused connections": Lose.REFUSED,
-    "lost writes": Lose.BEFORE,
-    "lost answers": Lose.AFTER,
+    "refused connections": DropConnection.REFUSED,
+    "lost writes": DropConnection.BEFORE,
+    "lost answers": DropConnection.AFTER,
     "a server that is not well": Reply(500, "InternalError"),
     "a server that has too much to do": Reply(429, "TooManyRequests"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-async def test_in_the_end_all_is_written_in_spite_of(fault: Any, town: Town) -> None:
+async def test_in_the_end_all_is_written_in_spite_of(
+    fault: Any, town: QueueControllerHarness
+) -> None:
     town.create(gpu_node(), training("t").on("n"))
-    town.taps.on(WRITES, fault, times=5)
+    town.taps.inject(WRITES, fault, times=5)
     async with town.controller():
         await asyncio.sleep(120)
         assert town.status()["usage"]["cards"] == f"{CARD}: 1/8"
 
 
-async def test_somebody_else_writes_at_the_same_time(town: Town) -> None:
+async def test_somebody_else_writes_at_the_same_time(town: QueueControllerHarness) -> None:
     theirs = {"status": {"conditions": [{"type": "Theirs", "status": "True"}]}}
-    write = Meanwhile(lambda: town.ask("PATCH", f"{QUEUES}/training/status", theirs))
-    town.taps.on(WRITES, write, times=1)
+    write = ConcurrentAction(lambda: town.request("PATCH", f"{QUEUES}/training/status", theirs))
+    town.taps.inject(WRITES, write, times=1)
     async with town.controller():
         await asyncio.sleep(10)
         assert {c["type"] for c in town.status()["conditions"]} == {"Theirs", "Valid"}
 
 
-async def test_only_fields_that_the_definition_has_are_written(town: Town) -> None:
+async def test_only_fields_that_the_definition_has_are_written(
+    town: QueueControllerHarness,
+) -> None:
     definition = json.loads(json.dumps(town.definitions["queues.scheduling.volcano.sh"]))
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for ours in ("cards", "usage", "conditions"):
@@ -194,11 +213,13 @@ async def test_only_fields_that_the_definition_has_are_written(town: Town) -> No
         assert town.status().keys().isdisjoint({"cards", "usage", "conditions"})
 
 
-async def test_nothing_is_written_before_the_definition_is_known(town: Town) -> None:
+async def test_nothing_is_written_before_the_definition_is_known(
+    town: QueueControllerHarness,
+) -> None:
     async with town.controller() as controller:
-        controller.defined(None)
+        controller.on_definition_updated(None)
         await asyncio.sleep(10)
         assert not town.taps.applied(WRITES)
-        controller.defined(town.definitions["queues.scheduling.volcano.sh"])
+        controller.on_definition_updated(town.definitions["queues.scheduling.volcano.sh"])
         await asyncio.sleep(10)
         assert town.status()["state"] == "Open"

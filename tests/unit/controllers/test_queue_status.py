@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import QueueBook, ShownQueue
-from arranger.controllers.queue.status import patch_of, queue_status
+from arranger.controllers.queue.cache import ObservedQueue, QueueCache
+from arranger.controllers.queue.status import merge_patch, queue_status
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 
@@ -21,10 +21,10 @@ STATE = "arranger.io/queue-state"
 _versions = itertools.count(1)
 
 
-def a_queue(name: str, status: Mapping[str, Any] | None = None, **more: Any) -> ShownQueue:
+def a_queue(name: str, status: Mapping[str, Any] | None = None, **more: Any) -> ObservedQueue:
     manifest = a_queue_manifest(name, **more)
     manifest["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(next(_versions))}
-    return msgspec.convert({**manifest, "status": dict(status or {})}, ShownQueue)
+    return msgspec.convert({**manifest, "status": dict(status or {})}, ObservedQueue)
 
 
 def a_group(name: str, queue: str, phase: str = "") -> VolcanoPodGroup:
@@ -36,21 +36,21 @@ def of_group(pod: PodBuilder, group: str) -> PodBuilder:
     return pod.annotated({"scheduling.k8s.io/group-name": group})
 
 
-def a_book(*objects: ShownQueue | NodeBuilder | PodBuilder | VolcanoPodGroup) -> QueueBook:
-    book = QueueBook()
+def a_book(*objects: ObservedQueue | NodeBuilder | PodBuilder | VolcanoPodGroup) -> QueueCache:
+    book = QueueCache()
     for obj in objects:
-        if isinstance(obj, ShownQueue):
-            book.queue_set(obj)
+        if isinstance(obj, ObservedQueue):
+            book.on_queue_updated(obj)
         elif isinstance(obj, NodeBuilder):
-            book.node_set(obj.build())
+            book.on_node_updated(obj.build())
         elif isinstance(obj, VolcanoPodGroup):
-            book.group_set(obj)
+            book.on_pod_group_updated(obj)
         else:
-            book.pod_set(obj.build())
+            book.on_pod_updated(obj.build())
     return book
 
 
-def status(book: QueueBook, name: str = "training", now: str = NOW) -> dict[str, Any]:
+def status(book: QueueCache, name: str = "training", now: str = NOW) -> dict[str, Any]:
     return queue_status(book, name, now)
 
 
@@ -220,9 +220,9 @@ def test_whatever_the_order_the_sums_are_the_same_and_in_the_end_nothing_is_left
         book = a_book(*objects)
         assert [status(book, queue.name) for queue in queues] == expected
         events = [
-            *((book.pod_gone, pod.manifest()["metadata"]["uid"]) for pod in pods),
-            *((book.group_gone, group.name) for group in groups),
-            (book.node_gone, "n"),
+            *((book.on_pod_deleted, pod.manifest()["metadata"]["uid"]) for pod in pods),
+            *((book.on_pod_group_deleted, group.name) for group in groups),
+            (book.on_node_deleted, "n"),
         ]
         rng.shuffle(events)
         for gone, name in events:
@@ -235,16 +235,16 @@ def test_whatever_the_order_the_sums_are_the_same_and_in_the_end_nothing_is_left
 
 def test_only_the_queues_concerned_are_looked_at() -> None:
     book = a_book(a_queue("team"), a_queue("training", parent="team"), a_queue("other"))
-    assert book.pod_set(training("t").build()) == {"training", "team"}
-    assert book.pod_set(training("t").labelled({"new": "label"}).build()) == set()
-    assert book.pod_set(training("t").on("n").build()) == {"training", "team"}
-    assert book.node_set(gpu_node().build()) == {"training", "team"}
-    assert book.node_set(gpu_node().holding("img", 5).build()) == set()
-    assert book.group_set(a_group("g", "other")) == {"other"}
-    assert book.group_set(a_group("g", "other")) == set()
-    assert book.group_set(a_group("g", "other", "Running")) == {"other"}
-    assert book.queue_set(a_queue("other", {"state": "Open"})) == {"other"}
-    assert book.queue_set(a_queue("other", parent="team")) == {"team", "training", "other"}
+    assert book.on_pod_updated(training("t").build()) == {"training", "team"}
+    assert book.on_pod_updated(training("t").labelled({"new": "label"}).build()) == set()
+    assert book.on_pod_updated(training("t").on("n").build()) == {"training", "team"}
+    assert book.on_node_updated(gpu_node().build()) == {"training", "team"}
+    assert book.on_node_updated(gpu_node().holding("img", 5).build()) == set()
+    assert book.on_pod_group_updated(a_group("g", "other")) == {"other"}
+    assert book.on_pod_group_updated(a_group("g", "other")) == set()
+    assert book.on_pod_group_updated(a_group("g", "other", "Running")) == {"other"}
+    assert book.on_queue_updated(a_queue("other", {"state": "Open"})) == {"other"}
+    assert book.on_queue_updated(a_queue("other", parent="team")) == {"team", "training", "other"}
 
 
 def test_an_older_state_of_a_queue_is_passed_over() -> None:
@@ -311,7 +311,7 @@ def test_state(case: tuple[list[Any], str]) -> None:
 
 # --- what is wrong -------------------------------------------------------------------------------
 
-WRONG: dict[str, tuple[list[ShownQueue], str]] = {
+WRONG: dict[str, tuple[list[ObservedQueue], str]] = {
     "nothing": ([a_queue("training", guarantee={"resource": {"cpu": 1}}, deserved={"cpu": 2})], ""),
     "a quota that cannot be read": (
         [a_queue("training", notes={"volcano.sh/card.quota": "lots"})],
@@ -361,7 +361,7 @@ WRONG: dict[str, tuple[list[ShownQueue], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
-def test_condition(case: tuple[list[ShownQueue], str]) -> None:
+def test_condition(case: tuple[list[ObservedQueue], str]) -> None:
     queues, expected = case
     (condition,) = status(a_book(*queues))["conditions"]
     assert (condition["status"], condition["message"]) == (
@@ -397,4 +397,4 @@ PATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", PATCHES.values(), ids=PATCHES.keys())
 def test_patches(case: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
     there, wanted, expected = case
-    assert patch_of(there, wanted) == expected
+    assert merge_patch(there, wanted) == expected

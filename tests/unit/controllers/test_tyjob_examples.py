@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.api.types.tyjob import PLACEMENTS, problems_of, read_tyjob
+from arranger.api.types.tyjob import PLACEMENT_POLICIES, parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob import manifests
-from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 
 REPO = Path(__file__).parents[3]
@@ -26,19 +26,19 @@ Object = dict[str, Any]
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_is_accepted_and_so_are_its_pods(file: Path) -> None:
     cluster = EmbeddedCluster()
-    for definition in shipped_definitions():
+    for definition in bundled_crds():
         cluster.create(definition)
-    job = read_tyjob(cluster.create(yaml.safe_load(file.read_text())))
-    assert not problems_of(job)
-    for place in job.places:
+    job = parse_tyjob(cluster.create(yaml.safe_load(file.read_text())))
+    assert not validate_tyjob(job)
+    for place in job.replicas:
         cluster.create(manifests.pod(job, place, scheduler="arranger", leader="uid"))
     cluster.create(manifests.service(job))
-    cluster.create(manifests.addresses(job, {"uid": "10.0.0.1"}))
+    cluster.create(manifests.leader_config_map(job, {"uid": "10.0.0.1"}))
 
 
 def test_there_is_an_example_of_every_placement_policy() -> None:
-    shown = {p for file in EXAMPLES for p in read_tyjob(yaml.safe_load(file.read_text())).policies}
-    assert shown == {"Gang", *PLACEMENTS}
+    shown = {p for file in EXAMPLES for p in parse_tyjob(yaml.safe_load(file.read_text())).policies}
+    assert shown == {"Gang", *PLACEMENT_POLICIES}
 
 
 def _definition() -> Object:
@@ -66,5 +66,5 @@ def test_the_readme_has_every_stage_and_every_variable() -> None:
     status = _definition()["status"]["properties"]
     assert {*status["stage"]["enum"], *status["scheduleState"]["enum"]} <= WORDS
     body = yaml.safe_load((REPO / "examples/tyjobs/bin-pack.yaml").read_text())
-    job = read_tyjob(body)
-    assert {variable["name"] for variable in manifests.environment(job, job.places[1])} <= WORDS
+    job = parse_tyjob(body)
+    assert {variable["name"] for variable in manifests.environment(job, job.replicas[1])} <= WORDS

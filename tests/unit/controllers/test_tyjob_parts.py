@@ -18,9 +18,9 @@ from arranger.api.annotations import (
     TYJOB,
     WORKER_SET,
 )
-from arranger.api.gang_membership import MatchPolicy, Mode, claim_of
+from arranger.api.gang_membership import MatchPolicy, Mode, gang_membership
 from arranger.api.types.core import Pod
-from arranger.api.types.tyjob import TYJob, problems_of, read_tyjob
+from arranger.api.types.tyjob import TYJob, parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob import manifests
 from tests.tyjobs import a_template, a_tyjob
 from tests.unit.controllers.tyjob_views import FIRST, LEADER, SECOND, a_job
@@ -31,7 +31,7 @@ Object = dict[str, Any]
 def made(name: str, job: TYJob | None = None, **words: Any) -> Object:
     """A pod as it would be created."""
     job = job or a_job(**words)
-    place = next(place for place in job.places if place.pod == name)
+    place = next(place for place in job.replicas if place.pod == name)
     return manifests.pod(job, place, scheduler="arranger", leader="uid-l", restarts=1)
 
 
@@ -164,16 +164,19 @@ def notes(name: str, **words: Any) -> dict[str, str]:
 def claims(**words: Any) -> list[Any]:
     """What the scheduler reads of leader and worker."""
     pods = (msgspec.convert(made(name, **words), Pod) for name in (LEADER, FIRST))
-    return [claim_of(pod) for pod in pods]
+    return [gang_membership(pod) for pod in pods]
 
 
 def test_leader_and_workers_are_bundles_of_one_gang() -> None:
     leader, worker = claims(least=2)
     assert leader.gang == worker.gang == "default/job"
     assert (leader.bundle, worker.bundle) == ("leader", "worker")
-    assert (leader.settings.minima, worker.settings.minima) == ((("leader", 1),), (("worker", 2),))
+    assert (leader.settings.bundle_minimums, worker.settings.bundle_minimums) == (
+        (("leader", 1),),
+        (("worker", 2),),
+    )
     assert leader.settings.minimum == worker.settings.minimum == 3
-    assert leader.settings.match is MatchPolicy.RUNNING
+    assert leader.settings.match_policy is MatchPolicy.WAITING_AND_RUNNING
     assert not leader.problems + worker.problems
 
 
@@ -182,7 +185,7 @@ def test_annotations_of_the_job_say_how_its_gang_is_placed() -> None:
     said = {prefix + "mode": "NonStrict", prefix + "waiting-time": "30s", "other": "x"}
     for claim in claims(annotations={**said, TOPOLOGY: "required=zone"}):
         assert claim.settings.mode is Mode.NON_STRICT
-        assert claim.settings.wait == 30.0
+        assert claim.settings.wait_time == 30.0
         assert claim.settings.topology.key == "zone"
     assert "other" not in notes(FIRST, annotations=said)
 
@@ -250,14 +253,14 @@ PROBLEMS: dict[str, tuple[str, Object, list[str]]] = {
 @pytest.mark.parametrize("case", PROBLEMS.values(), ids=PROBLEMS.keys())
 def test_problems(case: tuple[str, Object, list[str]]) -> None:
     name, words, expected = case
-    assert problems_of(read_tyjob(a_tyjob(name, **words))) == expected
+    assert validate_tyjob(parse_tyjob(a_tyjob(name, **words))) == expected
 
 
 def test_a_job_that_cannot_be_read_is_there_and_says_why() -> None:
-    job = read_tyjob(a_tyjob(workerSets="many"))
+    job = parse_tyjob(a_tyjob(workerSets="many"))
     assert job.key == "default/job"
-    assert not job.places
-    (problem,) = problems_of(job)
+    assert not job.replicas
+    (problem,) = validate_tyjob(job)
     assert "$.spec.workerSets" in problem
 
 
@@ -266,5 +269,5 @@ def test_the_ends_of_names_do_not_clash() -> None:
     template = a_template()
     sets = [{"name": name, "template": template, "counts": 2} for name in ("a", "a-1", "a-1-0")]
     job = a_job(workerSets=sets)
-    names = [place.pod for place in job.places]
+    names = [place.pod for place in job.replicas]
     assert len(set(names)) == len(names) == 7

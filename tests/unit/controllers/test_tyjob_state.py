@@ -9,18 +9,26 @@ from typing import Any
 import pytest
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
-from arranger.api.types.tyjob import RankPod, TYJob
-from arranger.controllers.tyjob.observed_state import Round, World
+from arranger.api.types.tyjob import TYJob, TYJobPod
+from arranger.controllers.tyjob.observed_state import Attempt, ObservedState
 from arranger.controllers.tyjob.state_machine import (
     Create,
-    DeletePod,
-    Plan,
-    TellAddress,
+    DeleteReplicaPod,
+    PatchLeaderConfigMap,
+    TYJobPlan,
     Write,
     next_stage,
     plan,
 )
-from tests.unit.controllers.tyjob_views import FIRST, LEADER, ROUND, SECOND, a_job, seen, world
+from tests.unit.controllers.tyjob_views import (
+    FIRST,
+    LEADER,
+    LEADER_UID,
+    SECOND,
+    a_job,
+    observed_pod,
+    observed_state,
+)
 
 Object = dict[str, Any]
 
@@ -264,9 +272,9 @@ STAGES: dict[str, tuple[str, Pods, Words, str, str]] = {
 }
 
 
-def of(before: Object, pods: Pods, words: Words) -> tuple[TYJob, World]:
+def of(before: Object, pods: Pods, words: Words) -> tuple[TYJob, ObservedState]:
     job = a_job(before, **words)
-    return job, world(*(seen(job, name, **how) for name, how in _led(pods)))
+    return job, observed_state(*(observed_pod(job, name, **how) for name, how in _led(pods)))
 
 
 def _led(pods: Pods) -> list[tuple[str, Object]]:
@@ -280,7 +288,7 @@ def test_stages(case: tuple[str, Pods, Words, str, str]) -> None:
     before, pods, words, stage, reason = case
     status = {"stage": before, "reason": "WorkersLost"} if before else {}
     job, there = of(status, pods, words)
-    assert next_stage(before, Round(job, there))[:2] == (stage, reason)
+    assert next_stage(before, Attempt(job, there))[:2] == (stage, reason)
 
 
 # --- which pods have nodes ---------------------------------------------------------------------
@@ -324,13 +332,13 @@ def short(write: Write) -> str:
     match write:
         case Create(plural, manifest):
             return f"create {plural} {manifest['metadata']['name']}"
-        case DeletePod(name, _, force):
+        case DeleteReplicaPod(name, _, force):
             return f"{'remove' if force else 'delete'} {name}"
-        case TellAddress(name, data):
+        case PatchLeaderConfigMap(name, data):
             return f"tell {name} {data}"
 
 
-TOLD = {ROUND: "10.0.0.1"}
+TOLD = {LEADER_UID: "10.0.0.1"}
 #: Sentence → status before, pods, what else there is, what is written.
 WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
     "a new job: Service and leader": (
@@ -356,7 +364,7 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
         {"stage": "Starting"},
         {**PLACED, LEADER: {"ready": True}},
         {"addresses": {"old": "10.0.0.9"}},
-        [f"tell job-leader {{'old': None, '{ROUND}': '10.0.0.1'}}"],
+        [f"tell job-leader {{'old': None, '{LEADER_UID}': '10.0.0.1'}}"],
     ),
     "the same address": ({"stage": "Running"}, ALL_READY, {"addresses": TOLD}, []),
     "the Service was deleted": (
@@ -458,15 +466,15 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
 def test_writes(case: tuple[Object, Pods, Object, list[str]]) -> None:
     before, pods, more, expected = case
     job = a_job(before)
-    there = world(*(seen(job, name, **how) for name, how in _led(pods)), **more)
+    there = observed_state(*(observed_pod(job, name, **how) for name, how in _led(pods)), **more)
     assert [short(write) for write in plan(job, there, NOW).writes] == expected
 
 
 def test_sets_that_shrink_lose_their_last_workers() -> None:
     large = a_job({"stage": "Running"}, workers=3)
-    pods = [seen(large, place.pod, ready=True) for place in large.places]
+    pods = [observed_pod(large, place.pod, ready=True) for place in large.replicas]
     small = a_job({"stage": "Running"}, workers=1)
-    writes = plan(small, world(*pods, addresses=TOLD), NOW).writes
+    writes = plan(small, observed_state(*pods, addresses=TOLD), NOW).writes
     assert [short(write) for write in writes] == [f"delete {SECOND}", "delete job-actor-2"]
 
 
@@ -482,13 +490,13 @@ def test_what_is_cleaned_by_policy(policy: str, expected: list[str]) -> None:
 
 def test_a_pod_that_leaves_is_looked_at_again_when_it_should_have_gone() -> None:
     pods = {**ALL_READY, FIRST: {"ready": True, "leaving": "2026-01-01T12:00:30Z"}}
-    assert plan(*of({"stage": "Running"}, pods, {}), NOW).again == 90.0
+    assert plan(*of({"stage": "Running"}, pods, {}), NOW).requeue_after == 90.0
 
 
 def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     job, there = of({"stage": "Running"}, {}, {})
     job.metadata.deletion_timestamp = NOW
-    assert plan(job, there, NOW) == Plan()
+    assert plan(job, there, NOW) == TYJobPlan()
 
 
 # --- counting ----------------------------------------------------------------------------------
@@ -517,21 +525,23 @@ COUNTS: dict[str, tuple[Object, int, int]] = {
 def test_restarts_of_the_leader(case: tuple[Object, int, int]) -> None:
     how, before, after = case
     job, there = of({"restarts": before}, {LEADER: how}, {"restartLimit": 9})
-    assert Round(job, there).restarts == after
+    assert Attempt(job, there).restarts == after
 
 
 def test_restarts_of_workers_count_only_while_their_leader_lives() -> None:
     failed = {"phase": "Failed"}
     for leader, expected in (({"ready": True}, {FIRST: 1}), (failed, {})):
         job, there = of({}, {LEADER: leader, FIRST: failed}, {})
-        assert Round(job, there).worker_restarts == expected
+        assert Attempt(job, there).worker_restarts == expected
 
 
 def test_the_next_pod_knows_how_often_its_place_has_failed() -> None:
     job = a_job({"stage": "Running", "restarts": 2, "workerRestarts": {FIRST: 3}})
-    (leader,) = (w for w in plan(job, world(), NOW).writes if isinstance(w, Create))
+    (leader,) = (w for w in plan(job, observed_state(), NOW).writes if isinstance(w, Create))
     assert leader.manifest["metadata"]["annotations"][RESTARTS] == "2"
-    there = world(seen(job, LEADER, ready=True), seen(job, SECOND, ready=True), addresses=TOLD)
+    there = observed_state(
+        observed_pod(job, LEADER, ready=True), observed_pod(job, SECOND, ready=True), addresses=TOLD
+    )
     (worker,) = (w for w in plan(job, there, NOW).writes if isinstance(w, Create))
     assert worker.manifest["metadata"]["annotations"][RESTARTS] == "3"
 
@@ -539,7 +549,7 @@ def test_the_next_pod_knows_how_often_its_place_has_failed() -> None:
 # --- status ------------------------------------------------------------------------------------
 
 
-def settled(job: Callable[[Object], TYJob], there: World) -> TYJob:
+def settled(job: Callable[[Object], TYJob], there: ObservedState) -> TYJob:
     """The job when its status has been written until nothing changes; it must come to that."""
     status: Object = {}
     for _ in range(5):
@@ -553,8 +563,8 @@ def settled(job: Callable[[Object], TYJob], there: World) -> TYJob:
 
 def test_the_whole_status_of_a_running_job() -> None:
     job = a_job()
-    pods: list[RankPod] = [seen(job, name, **how) for name, how in ONE_READY.items()]
-    assert settled(a_job, world(*pods)).status == {
+    pods: list[TYJobPod] = [observed_pod(job, name, **how) for name, how in ONE_READY.items()]
+    assert settled(a_job, observed_state(*pods)).status == {
         "stage": "Running",
         "scheduleState": "ScheduledPartly",
         "restarts": 0,
@@ -577,7 +587,7 @@ def test_the_whole_status_of_a_running_job() -> None:
 
 def test_the_status_of_the_end() -> None:
     job = a_job()
-    status = settled(a_job, world(seen(job, LEADER, phase="Succeeded"))).status
+    status = settled(a_job, observed_state(observed_pod(job, LEADER, phase="Succeeded"))).status
     assert (status["stage"], status["completionTime"]) == ("Succeeded", "2026-01-01T12:00:00Z")
     (ended,) = (c for c in status["conditions"] if c["type"] == "Succeeded")
     assert (ended["status"], ended["reason"]) == ("True", "LeaderSucceeded")
@@ -591,18 +601,20 @@ def test_a_job_that_cannot_be_run_keeps_its_pods_and_says_why() -> None:
     assert planned.status["message"] == "minWorkersNum is 3 of 2 workers"
     (valid,) = planned.status["conditions"]
     assert (valid["type"], valid["status"], valid["reason"]) == ("Valid", "False", "Invalid")
-    (note,) = planned.notes
+    (note,) = planned.events
     assert (note.reason, note.warning) == ("InvalidTYJob", True)
 
 
 def test_what_the_server_refuses_is_said_once_and_taken_back() -> None:
-    refused = world(refusal="pods job-learner-0: exceeded quota")
+    refused = observed_state(refusal="pods job-learner-0: exceeded quota")
     first = plan(a_job(), refused, NOW)
-    assert [note.reason for note in first.notes] == ["RefusedTYJob", "Pending"]
+    assert [note.reason for note in first.events] == ["RefusedTYJob", "Pending"]
     said = (first.status["reason"], first.status["message"])
     assert said == ("Refused", "pods job-learner-0: exceeded quota")
     job = settled(a_job, refused)
-    assert plan(job, world(), NOW).status["message"] is None
-    assert not plan(job, refused, NOW).notes
-    (valid,) = (c for c in plan(job, world(), NOW).status["conditions"] if c["type"] == "Valid")
+    assert plan(job, observed_state(), NOW).status["message"] is None
+    assert not plan(job, refused, NOW).events
+    (valid,) = (
+        c for c in plan(job, observed_state(), NOW).status["conditions"] if c["type"] == "Valid"
+    )
     assert (valid["status"], valid["reason"]) == ("True", "Accepted")

@@ -6,33 +6,35 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.types.tyjob import RankPod, TYJob, read_tyjob
+from arranger.api.types.tyjob import TYJob, TYJobPod, parse_tyjob
 from arranger.controllers.tyjob import manifests
-from arranger.controllers.tyjob.observed_state import World
+from arranger.controllers.tyjob.observed_state import ObservedState
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
 
 LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
 #: The leader's uid: that of its pod, which is made the first time.
-ROUND = f"uid-{LEADER}-0"
+LEADER_UID = f"uid-{LEADER}-0"
 
 
 def a_job(status: Object | None = None, **words: Any) -> TYJob:
     """The job, with a leader and two workers of which one must run."""
     body = a_tyjob(**words)
     body["metadata"] |= {"uid": "uid-job", "resourceVersion": "1"}
-    return read_tyjob({**body, "status": status or {}})
+    return parse_tyjob({**body, "status": status or {}})
 
 
-def seen(job: TYJob, name: str, *, leader: str = ROUND, restarts: int = 0, **more: Any) -> RankPod:
+def observed_pod(
+    job: TYJob, name: str, *, leader: str = LEADER_UID, restarts: int = 0, **more: Any
+) -> TYJobPod:
     """A pod of the job as the server shows it.
 
     Args:
         more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``conditions``,
             ``containers`` (statuses), ``reason``, ``notes`` (annotations).
     """
-    place = next(place for place in job.places if place.pod == name)
+    place = next(place for place in job.replicas if place.pod == name)
     made = manifests.pod(job, place, scheduler="arranger", leader=leader, restarts=restarts)
     made["metadata"] |= {"uid": f"uid-{name}-{restarts}", "resourceVersion": "1"}
     made["metadata"]["annotations"] |= more.get("notes", {})
@@ -51,11 +53,11 @@ def seen(job: TYJob, name: str, *, leader: str = ROUND, restarts: int = 0, **mor
     }
     return msgspec.convert(
         {"metadata": made["metadata"], "spec": {"nodeName": node}, "status": status},
-        RankPod,
+        TYJobPod,
         strict=False,
     )
 
 
-def world(*pods: RankPod, **more: Any) -> World:
+def observed_state(*pods: TYJobPod, **more: Any) -> ObservedState:
     """Pods and what goes with them: by default the Service, and no ConfigMap."""
-    return World({pod.metadata.name: pod for pod in pods}, **{"service": True, **more})
+    return ObservedState({pod.metadata.name: pod for pod in pods}, **{"service": True, **more})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.daemon.server import spare_the_collector
+from arranger.daemon.server import tune_gc
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _as_before() -> Iterator[None]:
 
 def test_it_looks_less_often_and_still_finds_cycles() -> None:
     before = gc.get_threshold()
-    spare_the_collector()
+    tune_gc()
     assert gc.get_threshold() > before
     assert gc.get_freeze_count() > 0
 

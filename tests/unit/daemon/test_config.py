@@ -156,7 +156,7 @@ def test_a_plugin_file_is_found_beside_the_configuration_that_names_it(tmp_path:
         "profiles": [{"plugins": {"enabled": [{"name": "Mine"}]}}],
     }
     (profile,) = build_profiles(load_config(_write(tmp_path, HEAD | content)))
-    assert "Mine" in [plugin.name for plugin in profile.at("filter")]
+    assert "Mine" in [plugin.name for plugin in profile.plugins_at("filter")]
 
 
 def test_the_configuration_in_the_manifests_is_accepted(tmp_path: Path) -> None:
@@ -180,6 +180,6 @@ def test_the_times_of_queues_reach_their_rules(tmp_path: Path) -> None:
         "evictionCoolDownSeconds": 3,
         "cardRequestTimeoutSeconds": 4,
     }
-    rules = load_config(_write(tmp_path, HEAD | {"queues": times})).queue_rules()
+    rules = load_config(_write(tmp_path, HEAD | {"queues": times})).quota_config()
     assert (rules.reclaim_min_runtime, rules.preempt_min_runtime) == (1, 2)
     assert (rules.eviction_cool_down, rules.card_request_timeout) == (3, 4)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from arranger.daemon.server import examine
+from arranger.daemon.server import dump
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
-from tests.unit.engine.harness import Core
+from tests.unit.engine.harness import EngineHarness
 
 
 def test_a_core_in_order_says_what_it_holds() -> None:
-    core = Core(default_profile())
-    core.see(a_node("n").offers(cpu=1), a_pod("a").needs(cpu=1), a_pod("b").needs(cpu=1))
+    core = EngineHarness(default_profile())
+    core.observe(a_node("n").offers(cpu=1), a_pod("a").needs(cpu=1), a_pod("b").needs(cpu=1))
     core.run()
     with capture_logs() as logs:
-        assert examine(core.engine)
+        assert dump(core.engine)
     (entry,) = logs
     assert entry["event"] == "engine.consistent"
     assert (entry["nodes"], entry["placed"], entry["unschedulable"]) == (1, 1, 1)
 
 
 def test_a_broken_invariant_is_named() -> None:
-    core = Core(default_profile())
-    core.see(a_node("n"), a_pod("a").needs(cpu=1))
+    core = EngineHarness(default_profile())
+    core.observe(a_node("n"), a_pod("a").needs(cpu=1))
     core.run()
     core.engine.cluster.assumed.add("nobody")
     with capture_logs() as logs:
-        assert not examine(core.engine)
+        assert not dump(core.engine)
     (entry,) = logs
     assert (entry["log_level"], entry["event"]) == ("error", "engine.inconsistent")
     assert entry["broken"] == "an assumed pod has no place"

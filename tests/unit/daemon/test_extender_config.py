@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.daemon.config.extenders import in_order, seconds
+from arranger.daemon.config.extenders import ordered_extenders, parse_duration
 from arranger.daemon.config.schema import Config, build_profiles
 from tests.builders import a_node, a_pod
-from tests.unit.engine.harness import Core, placements
+from tests.unit.engine.harness import EngineHarness, placements
 
 URL = "https://extender.example/v1"
 
@@ -46,7 +46,7 @@ READ: dict[str, tuple[dict[str, Any], Extender]] = {
             weight=3,
             timeout=90.0,
             node_cache_capable=True,
-            managed=frozenset({"example.com/gpu"}),
+            managed_resources=frozenset({"example.com/gpu"}),
             ignorable=True,
             tls=ExtenderTls(ca_file="ca", cert_file="c", key_file="k", server_name="s"),
         ),
@@ -64,7 +64,7 @@ READ: dict[str, tuple[dict[str, Any], Extender]] = {
 
 @pytest.mark.parametrize(("given", "expected"), READ.values(), ids=READ.keys())
 def test_what_is_read(given: dict[str, Any], expected: Extender) -> None:
-    assert in_order(config(given).extenders) == (expected,)
+    assert ordered_extenders(config(given).extenders) == (expected,)
 
 
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
@@ -112,7 +112,7 @@ DURATIONS = {"5s": 5.0, "100ms": 0.1, "1m30s": 90.0, "1.5h": 5400.0, "2us": 2e-6
 
 @pytest.mark.parametrize(("text", "expected"), DURATIONS.items(), ids=DURATIONS.keys())
 def test_durations_are_gos(text: str, expected: float) -> None:
-    assert seconds(text) == pytest.approx(expected)
+    assert parse_duration(text) == pytest.approx(expected)
 
 
 def test_those_that_may_fail_without_harm_are_asked_last() -> None:
@@ -120,7 +120,7 @@ def test_those_that_may_fail_without_harm_are_asked_last() -> None:
     first = config(
         {"urlPrefix": urls[0], "ignorable": True}, *({"urlPrefix": url} for url in urls[1:])
     )
-    assert [e.url for e in in_order(first.extenders)] == [urls[1], urls[2], urls[0]]
+    assert [e.url for e in ordered_extenders(first.extenders)] == [urls[1], urls[2], urls[0]]
 
 
 def test_resources_that_the_scheduler_is_to_ignore_do_not_keep_pods_from_nodes() -> None:
@@ -129,9 +129,9 @@ def test_resources_that_the_scheduler_is_to_ignore_do_not_keep_pods_from_nodes()
         {"name": "example.com/ours"},
     ]
     profiles = build_profiles(config({"urlPrefix": URL, "managedResources": resources}))
-    core = Core(*profiles)
-    core.see(a_node("n").offers(cpu=4))
-    core.see(
+    core = EngineHarness(*profiles)
+    core.observe(a_node("n").offers(cpu=4))
+    core.observe(
         a_pod("mine").needs({"example.com/mine": 1}), a_pod("ours").needs({"example.com/ours": 1})
     )
     assert placements(core.run()) == [("mine", "n")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.kubectl.columns import age, columns_of
+from arranger.embedded.kubectl.columns import columns_of, human_duration
 from arranger.embedded.registry import Registry, Resource
 
 Object = dict[str, Any]
@@ -40,12 +40,12 @@ AGES = {
 @pytest.mark.parametrize(("seconds", "text"), AGES.items())
 def test_ages(seconds: int, text: str) -> None:
     stamp = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert age(stamp, NOW) == text
+    assert human_duration(stamp, NOW) == text
 
 
 @pytest.mark.parametrize("stamp", [None, ""])
 def test_no_age(stamp: str | None) -> None:
-    assert age(stamp, NOW) == "<unknown>"
+    assert human_duration(stamp, NOW) == "<unknown>"
 
 
 def cells(resource: Resource, obj: Object) -> Object:
@@ -139,7 +139,7 @@ GROUPS = {"deployments": "apps"}
 @pytest.mark.parametrize(("plural", "obj", "column", "cell"), SHOWN.values(), ids=SHOWN)
 def test_cells(plural: str, obj: Object, column: str, cell: object) -> None:
     obj = {"spec": {"containers": []}} | obj if plural == "pods" else obj
-    resource = Registry().named(plural, GROUPS.get(plural, ""))
+    resource = Registry().by_name(plural, GROUPS.get(plural, ""))
     assert cells(resource, obj)[column] == cell
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.builtin.field_types import fit
+from arranger.embedded.builtin.field_types import prune
 from arranger.embedded.crd.prune import WrongTypeError
 from arranger.embedded.registry import Registry
 
@@ -16,14 +16,14 @@ Object = dict[str, Any]
 @pytest.mark.parametrize("resource", list(Registry()), ids=lambda r: f"{r.api_version}-{r.kind}")
 def test_every_kind_that_is_served_has_its_fields(resource: Any) -> None:
     body = {"kind": resource.kind, "metadata": {"name": "x", "nonsense": 1}, "rubbish": 1}
-    fitted = fit(body, resource.api_version, resource.kind)
+    fitted = prune(body, resource.api_version, resource.kind)
     assert fitted.obj == {"kind": resource.kind, "metadata": {"name": "x"}}
     assert fitted.unknown == ["metadata.nonsense", "rubbish"]
 
 
 def test_a_kind_that_does_not_exist_has_none() -> None:
     with pytest.raises(KeyError):
-        fit({}, "v1", "Nonsense")
+        prune({}, "v1", "Nonsense")
 
 
 def a_pod(**spec: Any) -> Object:
@@ -54,7 +54,7 @@ DECODED: dict[str, tuple[Object, Object]] = {
 
 @pytest.mark.parametrize(("pod", "spec"), DECODED.values(), ids=DECODED)
 def test_decoded(pod: Object, spec: Object) -> None:
-    assert fit(pod, "v1", "Pod").obj["spec"] == spec
+    assert prune(pod, "v1", "Pod").obj["spec"] == spec
 
 
 # sentence: the pod, the field at fault
@@ -74,5 +74,5 @@ WRONG: dict[str, tuple[Object, str]] = {
 @pytest.mark.parametrize(("pod", "field"), WRONG.values(), ids=WRONG)
 def test_wrong(pod: Object, field: str) -> None:
     with pytest.raises(WrongTypeError, match="json: cannot unmarshal") as wrong:
-        fit(pod, "v1", "Pod")
+        prune(pod, "v1", "Pod")
     assert f"field {field} of type" in str(wrong.value)

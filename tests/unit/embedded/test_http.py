@@ -9,7 +9,7 @@ import random
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.credentials import ApiServerConfig
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"
@@ -18,7 +18,7 @@ NODES = "/api/v1/nodes"
 async def test_what_is_created_over_http_is_seen_by_a_watch_over_http() -> None:
     cluster = EmbeddedCluster(rng=random.Random(1))
     async with serve(cluster) as url:
-        transport = HttpTransport(Access(url))
+        transport = HttpTransport(ApiServerConfig(url))
         try:
             async with transport.stream(NODES, query={"watch": "1"}) as stream:
                 assert stream.status == 200
@@ -34,7 +34,7 @@ async def test_what_is_created_over_http_is_seen_by_a_watch_over_http() -> None:
 
 async def test_a_refused_watch_answers_with_its_status() -> None:
     async with serve(EmbeddedCluster(rng=random.Random(1))) as url:
-        transport = HttpTransport(Access(url))
+        transport = HttpTransport(ApiServerConfig(url))
         try:
             query = {"watch": "1", "fieldSelector": "spec.nope=1"}
             async with transport.stream(NODES, query=query) as stream:
@@ -46,7 +46,7 @@ async def test_a_refused_watch_answers_with_its_status() -> None:
 
 async def test_health_is_plain_text() -> None:
     async with serve(EmbeddedCluster(rng=random.Random(1))) as url:
-        transport = HttpTransport(Access(url))
+        transport = HttpTransport(ApiServerConfig(url))
         try:
             assert (await transport.request("GET", "/readyz")).body == b"ok"
         finally:

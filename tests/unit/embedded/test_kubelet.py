@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -23,7 +23,7 @@ PATH = "/api/v1/namespaces/default/pods/p"
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
     """A cluster with kubelets at work."""
     cluster = EmbeddedCluster(rng=random.Random(1))
-    kubelets = asyncio.create_task(HollowKubelets(DirectTransport(cluster)).run())
+    kubelets = asyncio.create_task(HollowKubelets(InProcessTransport(cluster)).run())
     yield cluster
     kubelets.cancel()
     await asyncio.wait({kubelets})
@@ -72,7 +72,7 @@ async def test_a_pod_ends_after_the_time_it_declares(
 async def test_a_deleted_pod_takes_its_time_to_go(cluster: EmbeddedCluster) -> None:
     a_bound_pod(cluster, termination_seconds="10")
     await asyncio.sleep(1)
-    await DirectTransport(cluster).request("DELETE", PATH)
+    await InProcessTransport(cluster).request("DELETE", PATH)
     await asyncio.sleep(9)
     assert phase(cluster) == "Running"
     await asyncio.sleep(2)
@@ -119,7 +119,7 @@ async def test_a_pod_starts_when_the_keys_it_needs_are_there(cluster: EmbeddedCl
 
 async def test_a_pod_that_goes_before_it_has_what_it_needs_is_forgotten() -> None:
     cluster = EmbeddedCluster(rng=random.Random(1))
-    kubelets = HollowKubelets(DirectTransport(cluster))
+    kubelets = HollowKubelets(InProcessTransport(cluster))
     running = asyncio.create_task(kubelets.run())
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
     container = {"name": "main", "image": "pause", "env": [variable]}

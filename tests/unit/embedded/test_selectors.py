@@ -8,7 +8,7 @@ import pytest
 
 from arranger.embedded.storage.selectors import (
     SelectorError,
-    label_selector_from,
+    label_selector_of,
     parse_field_selector,
     parse_label_selector,
 )
@@ -95,9 +95,9 @@ IN_OBJECTS: dict[str, tuple[dict[str, Any] | None, bool]] = {
 
 @pytest.mark.parametrize(("selector", "met"), IN_OBJECTS.values(), ids=IN_OBJECTS)
 def test_selectors_in_objects(selector: dict[str, Any] | None, met: bool) -> None:
-    assert label_selector_from(selector).matches(LABELS) is met
+    assert label_selector_of(selector).matches(LABELS) is met
 
 
 def test_an_operator_nobody_knows_is_no_selector() -> None:
     with pytest.raises(SelectorError):
-        label_selector_from(expression("a", "Gt", "1"))
+        label_selector_of(expression("a", "Gt", "1"))

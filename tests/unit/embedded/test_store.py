@@ -66,11 +66,11 @@ def test_every_write_has_the_next_version() -> None:
 def test_an_object_is_found_by_its_uid_while_it_is_there() -> None:
     store = Store()
     made = store.put("/pods", an_object("p", uid="u"))
-    assert store.find("u") == ("/pods", made)
+    assert store.find_by_uid("u") == ("/pods", made)
     again = store.put("/pods", an_object("p", uid="v"))
-    assert (store.find("u"), store.find("v")) == (None, ("/pods", again))
+    assert (store.find_by_uid("u"), store.find_by_uid("v")) == (None, ("/pods", again))
     store.remove("/pods", ("", "p"))
-    assert store.find("v") is None
+    assert store.find_by_uid("v") is None
 
 
 def test_dependents_are_found_while_they_name_their_owner() -> None:
@@ -99,33 +99,33 @@ def test_the_json_of_a_version_is_made_once_and_never_stale() -> None:
 
 
 def test_the_window_slides_over_the_oldest_writes() -> None:
-    store = Store(window=3)
+    store = Store(history_limit=3)
     for n in range(5):
         store.put("/pods", an_object(f"p{n}"))
     assert store.compacted == store.version - 3
-    kept = [change.after["metadata"]["name"] for change in store.since(store.compacted)]
+    kept = [change.after["metadata"]["name"] for change in store.changes_since(store.compacted)]
     assert kept == ["p2", "p3", "p4"]
-    assert [c.after["metadata"]["name"] for c in store.since(store.version - 1)] == ["p4"]
-    assert list(store.since(store.version)) == []
+    assert [c.after["metadata"]["name"] for c in store.changes_since(store.version - 1)] == ["p4"]
+    assert list(store.changes_since(store.version)) == []
 
 
 def test_compaction_forgets_everything() -> None:
     store = Store()
     store.put("/pods", an_object("p"))
     store.compact()
-    assert (store.compacted, list(store.since(0))) == (store.version, [])
+    assert (store.compacted, list(store.changes_since(0))) == (store.version, [])
     store.put("/pods", an_object("q"))
-    assert [change.type for change in store.since(store.compacted)] == ["ADDED"]
+    assert [change.type for change in store.changes_since(store.compacted)] == ["ADDED"]
 
 
 def test_a_resource_that_began_late_has_no_past() -> None:
     store = Store()
     store.put("/pods", an_object("p"))
-    store.begin("a.io/widgets")
-    assert store.oldest("a.io/widgets") == store.version
-    assert store.oldest("/pods") == 0
+    store.start_resource("a.io/widgets")
+    assert store.oldest_watchable_version("a.io/widgets") == store.version
+    assert store.oldest_watchable_version("/pods") == 0
     store.compact()
-    assert store.oldest("/pods") == store.version
+    assert store.oldest_watchable_version("/pods") == store.version
 
 
 def test_listeners_hear_of_their_resource_until_they_leave() -> None:

@@ -15,25 +15,25 @@ from arranger.embedded.fault_injection import (
     READS,
     WATCHES,
     WRITES,
-    Call,
-    Cut,
+    ClientRequest,
+    ConcurrentAction,
     Delay,
-    Expire,
-    Lose,
-    Meanwhile,
-    Pause,
+    DropConnection,
+    FaultInjector,
     Reply,
-    Stall,
-    Taps,
-    about,
-    by,
-    of,
+    WatchCut,
+    WatchDelay,
+    WatchExpiry,
+    WatchStall,
+    for_object,
+    for_resource,
+    from_user,
 )
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
 from tests.builders import a_node
 
@@ -41,13 +41,13 @@ NODES = "/api/v1/nodes"
 WATCH = {"watch": "1"}
 
 
-class Site:
+class FaultyCluster:
     """A tapped cluster and one client of it."""
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = Taps(rng=random.Random(1))
-        self.client: Transport = DirectTransport(self.cluster, taps=self.taps, user="me")
+        self.taps = FaultInjector(rng=random.Random(1))
+        self.client: Transport = InProcessTransport(self.cluster, taps=self.taps, user="me")
 
     async def make(self, name: str, timeout: float = 30.0) -> int:
         body = json.dumps(a_node(name).manifest()).encode()
@@ -57,29 +57,33 @@ class Site:
         return [node["metadata"]["name"] for node in self.cluster.objects("nodes")]
 
     def taken(self) -> list[tuple[str, int]]:
-        return [(write.call.json["metadata"]["name"], write.status) for write in self.taps.taken()]
+        return [
+            (write.call.json["metadata"]["name"], write.status) for write in self.taps.received()
+        ]
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> FaultyCluster:
+    return FaultyCluster()
 
 
 @pytest.mark.looptime(noop_cycles=0)
 class TestRequests:
-    async def test_what_is_refused_or_lost_on_the_way_there_never_happens(self, site: Site) -> None:
-        site.taps.on(WRITES, Lose.REFUSED, times=1)
+    async def test_what_is_refused_or_lost_on_the_way_there_never_happens(
+        self, site: FaultyCluster
+    ) -> None:
+        site.taps.inject(WRITES, DropConnection.REFUSED, times=1)
         with pytest.raises(RefusedConnectionError):
             await site.make("n1")
-        site.taps.on(WRITES, Lose.BEFORE, times=1)
+        site.taps.inject(WRITES, DropConnection.BEFORE, times=1)
         with pytest.raises(TransportError) as caught:
             await site.make("n2")
         assert type(caught.value) is TransportError  # the client cannot know
         assert site.nodes() == []
         assert site.taken() == []
 
-    async def test_what_is_lost_on_the_way_back_has_happened(self, site: Site) -> None:
-        site.taps.on(WRITES, Lose.AFTER, times=1)
+    async def test_what_is_lost_on_the_way_back_has_happened(self, site: FaultyCluster) -> None:
+        site.taps.inject(WRITES, DropConnection.AFTER, times=1)
         with pytest.raises(TransportError):
             await site.make("n1")
         assert await site.make("n1") == 409
@@ -87,9 +91,9 @@ class TestRequests:
         assert [write.status for write in site.taps.applied()] == [201]
 
     async def test_the_server_acts_on_a_late_request_though_the_client_gave_up(
-        self, site: Site
+        self, site: FaultyCluster
     ) -> None:
-        site.taps.on(WRITES, Delay(40), times=1)
+        site.taps.inject(WRITES, Delay(40), times=1)
         with pytest.raises(TransportError, match="in time"):
             await site.make("n1", timeout=5)
         assert asyncio.get_running_loop().time() == 5
@@ -99,16 +103,16 @@ class TestRequests:
         (write,) = site.taps.log
         assert (write.call.at, write.at, write.call.user) == (0, 40, "me")
 
-    async def test_a_late_request_can_be_lost_too(self, site: Site) -> None:
-        site.taps.on(WRITES, Delay(3), times=1)
-        site.taps.on(WRITES, Lose.BEFORE, times=1)
+    async def test_a_late_request_can_be_lost_too(self, site: FaultyCluster) -> None:
+        site.taps.inject(WRITES, Delay(3), times=1)
+        site.taps.inject(WRITES, DropConnection.BEFORE, times=1)
         with pytest.raises(TransportError):
             await site.make("n1")
         assert asyncio.get_running_loop().time() == 3
         assert site.nodes() == []
 
-    async def test_a_late_answer_comes_after_the_act(self, site: Site) -> None:
-        site.taps.on(WRITES, Delay(3, after=True), times=1)
+    async def test_a_late_answer_comes_after_the_act(self, site: FaultyCluster) -> None:
+        site.taps.inject(WRITES, Delay(3, after=True), times=1)
         making = asyncio.create_task(site.make("n1"))
         await asyncio.sleep(1)
         assert site.nodes() == ["n1"]
@@ -116,10 +120,10 @@ class TestRequests:
         assert asyncio.get_running_loop().time() == 3
 
     async def test_an_answer_can_come_instead_of_the_act_or_in_spite_of_it(
-        self, site: Site
+        self, site: FaultyCluster
     ) -> None:
-        site.taps.on(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
-        site.taps.on(WRITES, Reply(504, "Timeout", after=True), skip=1, times=1)
+        site.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
+        site.taps.inject(WRITES, Reply(504, "Timeout", after=True), skip=1, times=1)
         answer = await site.client.request("POST", NODES, body=b"{}")
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert json.loads(answer.body)["reason"] == "TooManyRequests"
@@ -127,81 +131,94 @@ class TestRequests:
         assert await site.make("n1") == 504
         assert site.taken() == [("n1", 201)]
 
-    async def test_something_else_can_happen_meanwhile(self, site: Site) -> None:
+    async def test_something_else_can_happen_meanwhile(self, site: FaultyCluster) -> None:
         def make(name: str) -> Callable[[], object]:
             return lambda: site.cluster.create(a_node(name).manifest())
 
-        site.taps.on(WRITES & of("nodes"), Meanwhile(make("n1")), times=1)
-        site.taps.on(WRITES & of("nodes"), Meanwhile(make("n3"), after=True), skip=1, times=1)
+        site.taps.inject(WRITES & for_resource("nodes"), ConcurrentAction(make("n1")), times=1)
+        site.taps.inject(
+            WRITES & for_resource("nodes"),
+            ConcurrentAction(make("n3"), after=True),
+            skip=1,
+            times=1,
+        )
         assert await site.make("n1") == 409
         assert await site.make("n2") == 201
         assert site.nodes() == ["n1", "n2", "n3"]
 
-    async def test_the_opening_of_a_watch_can_fail(self, site: Site) -> None:
-        site.taps.on(WATCHES, Reply(410, "Expired"), times=1)
+    async def test_the_opening_of_a_watch_can_fail(self, site: FaultyCluster) -> None:
+        site.taps.inject(WATCHES, Reply(410, "Expired"), times=1)
         async with site.client.stream(NODES, query=WATCH) as stream:
             assert stream.status == 410
             assert json.loads(await stream.body())["reason"] == "Expired"
-        site.taps.on(WATCHES, Lose.AFTER, times=1)
+        site.taps.inject(WATCHES, DropConnection.AFTER, times=1)
         with pytest.raises(TransportError):
             async with site.client.stream(NODES, query=WATCH):
                 pass
 
 
 WHICH = {
-    "the resource of the core group": (of("pods"), "/api/v1/pods", True),
-    "the resource of an object": (of("pods"), "/api/v1/namespaces/a/pods/p/binding", True),
-    "the resource of a named group": (of("leases"), "/apis/x.io/v1/leases/l", True),
-    "a namespace itself": (of("namespaces"), "/api/v1/namespaces/a", True),
-    "an object is not its resource": (of("p"), "/api/v1/namespaces/a/pods/p", False),
-    "the object of that name": (about("p"), "/api/v1/namespaces/a/pods/p/status", True),
-    "no object of part of a name": (about("p"), "/api/v1/namespaces/a/pods/p2", False),
-    "nothing outside the API": (of("pods"), "/readyz", False),
-    "both at once": (of("pods") & about("q"), "/api/v1/namespaces/a/pods/p", False),
-    "either": (of("pods") | about("q"), "/api/v1/namespaces/a/pods/p", True),
-    "neither": (~(of("pods") | about("q")), "/api/v1/nodes/n", True),
-    "the client": (by("me") & ~by("you"), "/readyz", True),
+    "the resource of the core group": (for_resource("pods"), "/api/v1/pods", True),
+    "the resource of an object": (
+        for_resource("pods"),
+        "/api/v1/namespaces/a/pods/p/binding",
+        True,
+    ),
+    "the resource of a named group": (for_resource("leases"), "/apis/x.io/v1/leases/l", True),
+    "a namespace itself": (for_resource("namespaces"), "/api/v1/namespaces/a", True),
+    "an object is not its resource": (for_resource("p"), "/api/v1/namespaces/a/pods/p", False),
+    "the object of that name": (for_object("p"), "/api/v1/namespaces/a/pods/p/status", True),
+    "no object of part of a name": (for_object("p"), "/api/v1/namespaces/a/pods/p2", False),
+    "nothing outside the API": (for_resource("pods"), "/readyz", False),
+    "both at once": (for_resource("pods") & for_object("q"), "/api/v1/namespaces/a/pods/p", False),
+    "either": (for_resource("pods") | for_object("q"), "/api/v1/namespaces/a/pods/p", True),
+    "neither": (~(for_resource("pods") | for_object("q")), "/api/v1/nodes/n", True),
+    "the client": (from_user("me") & ~from_user("you"), "/readyz", True),
 }
 
 
 @pytest.mark.looptime(noop_cycles=0)
 class TestRules:
-    async def test_a_rule_spares_then_strikes_then_is_used_up(self, site: Site) -> None:
-        rule = site.taps.on(WRITES, Reply(500), skip=1, times=2)
+    async def test_a_rule_spares_then_strikes_then_is_used_up(self, site: FaultyCluster) -> None:
+        rule = site.taps.inject(WRITES, Reply(500), skip=1, times=2)
         assert [await site.make(f"n{n}") for n in range(4)] == [201, 500, 500, 201]
-        assert [call.json["metadata"]["name"] for call in rule.hits] == ["n1", "n2"]
+        assert [call.json["metadata"]["name"] for call in rule.matched] == ["n1", "n2"]
 
-    async def test_a_rule_ends_with_its_context_and_all_end_when_cleared(self, site: Site) -> None:
-        with site.taps.on(ALL, Reply(503)):
+    async def test_a_rule_ends_with_its_context_and_all_end_when_cleared(
+        self, site: FaultyCluster
+    ) -> None:
+        with site.taps.inject(ALL, Reply(503)):
             assert await site.make("n1") == 503
         assert await site.make("n1") == 201
-        site.taps.on(ALL, Reply(503))
+        site.taps.inject(ALL, Reply(503))
         site.taps.clear()
         assert await site.make("n2") == 201
 
-    async def test_chance_is_seeded(self, site: Site) -> None:
+    async def test_chance_is_seeded(self, site: FaultyCluster) -> None:
         async def fates() -> list[int]:
-            fresh = Site()
-            fresh.taps.on(WRITES, Reply(500), chance=0.5)
+            fresh = FaultyCluster()
+            fresh.taps.inject(WRITES, Reply(500), probability=0.5)
             return [await fresh.make(f"n{n}") for n in range(20)]
 
         first = await fates()
         assert first == await fates()
         assert set(first) == {201, 500}
 
-    async def test_without_a_fault_it_only_takes_note(self, site: Site) -> None:
-        reads = site.taps.on(READS & of("nodes"))
+    async def test_without_a_fault_it_only_takes_note(self, site: FaultyCluster) -> None:
+        reads = site.taps.inject(READS & for_resource("nodes"))
         assert await site.make("n1") == 201
         await site.client.request("GET", NODES, query={"limit": "5"})
-        assert [call.query for call in reads.hits] == [{"limit": "5"}]
+        assert [call.query for call in reads.matched] == [{"limit": "5"}]
 
     @pytest.mark.parametrize(
         ("which", "path", "hit"),
         WHICH.values(),
         ids=WHICH.keys(),
     )
-    async def test_which_calls(self, which: Callable[[Call], bool], path: str, hit: bool) -> None:
-        assert which(Call(0.0, "GET", path, user="me")) is hit
+    async def test_which_calls(
+        self, which: Callable[[ClientRequest], bool], path: str, hit: bool
+    ) -> None:
+        assert which(ClientRequest(0.0, "GET", path, user="me")) is hit
 
 
 async def read(lines: AsyncIterator[bytes]) -> list[str]:
@@ -214,11 +231,11 @@ async def read(lines: AsyncIterator[bytes]) -> list[str]:
 
 
 BREAKS = {
-    "cut between lines": (Cut(), ""),
-    "cut within a line, which is lost": (Cut(within_line=True), ""),
-    "reset": (Cut(reset=True), "reset"),
-    "silent until the client gives up": (Stall(), "too long"),
-    "late beyond its patience": (Pause(90), "too long"),
+    "cut between lines": (WatchCut(), ""),
+    "cut within a line, which is lost": (WatchCut(within_line=True), ""),
+    "reset": (WatchCut(reset=True), "reset"),
+    "silent until the client gives up": (WatchStall(), "too long"),
+    "late beyond its patience": (WatchDelay(90), "too long"),
 }
 
 
@@ -229,10 +246,12 @@ class TestWatches:
         BREAKS.values(),
         ids=BREAKS.keys(),
     )
-    async def test_lines_come_until_the_fault(self, site: Site, fault: Any, complaint: str) -> None:
+    async def test_lines_come_until_the_fault(
+        self, site: FaultyCluster, fault: Any, complaint: str
+    ) -> None:
         await site.make("n1")
         await site.make("n2")
-        site.taps.on(WATCHES & of("nodes"), fault, skip=1, times=1)
+        site.taps.inject(WATCHES & for_resource("nodes"), fault, skip=1, times=1)
         async with site.client.stream(NODES, query=WATCH) as stream:
             lines = stream.lines()
             assert json.loads(await anext(lines))["object"]["metadata"]["name"] == "n1"
@@ -244,17 +263,17 @@ class TestWatches:
         async with site.client.stream(NODES, query={**WATCH, "timeoutSeconds": "1"}) as stream:
             assert await read(stream.lines()) == ["n1", "n2"]
 
-    async def test_an_expired_watch_says_so(self, site: Site) -> None:
+    async def test_an_expired_watch_says_so(self, site: FaultyCluster) -> None:
         await site.make("n1")
-        site.taps.on(WATCHES, Expire(), skip=1, times=1)
+        site.taps.inject(WATCHES, WatchExpiry(), skip=1, times=1)
         await site.make("n2")
         async with site.client.stream(NODES, query=WATCH) as stream:
             assert await read(stream.lines()) == ["n1", "ERROR"]
 
-    async def test_a_pause_delays_and_loses_nothing(self, site: Site) -> None:
+    async def test_a_pause_delays_and_loses_nothing(self, site: FaultyCluster) -> None:
         await site.make("n1")
         await site.make("n2")
-        site.taps.on(WATCHES, Pause(5), skip=1, times=1)
+        site.taps.inject(WATCHES, WatchDelay(5), skip=1, times=1)
         async with site.client.stream(NODES, query={**WATCH, "timeoutSeconds": "9"}) as stream:
             assert await read(stream.lines()) == ["n1", "n2"]
         assert asyncio.get_running_loop().time() >= 9
@@ -262,15 +281,15 @@ class TestWatches:
 
 class TestOverHttp:
     @pytest.fixture
-    async def served(self, site: Site) -> AsyncIterator[Site]:
+    async def served(self, site: FaultyCluster) -> AsyncIterator[FaultyCluster]:
         async with serve(site.cluster, taps=site.taps) as url:
-            site.client = HttpTransport(Access(url))
+            site.client = HttpTransport(ApiServerConfig(url))
             yield site
             await site.client.close()
 
-    async def test_lost_before_and_after(self, served: Site) -> None:
-        served.taps.on(WRITES, Lose.BEFORE, times=1)
-        served.taps.on(WRITES, Lose.AFTER, skip=1, times=1)
+    async def test_lost_before_and_after(self, served: FaultyCluster) -> None:
+        served.taps.inject(WRITES, DropConnection.BEFORE, times=1)
+        served.taps.inject(WRITES, DropConnection.AFTER, skip=1, times=1)
         for name in ("n1", "n2"):
             with pytest.raises(TransportError):
                 await served.make(name)
@@ -278,30 +297,32 @@ class TestOverHttp:
         assert served.taken() == [("n2", 201)]
         assert served.taps.log[0].call.user.startswith("arranger/")
 
-    async def test_answers_on_purpose(self, served: Site) -> None:
-        served.taps.on(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
+    async def test_answers_on_purpose(self, served: FaultyCluster) -> None:
+        served.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
         answer = await served.client.request("POST", NODES, body=b"{}")
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
 
-    @pytest.mark.parametrize("fault", [Cut(), Cut(within_line=True), Cut(reset=True), Expire()])
-    async def test_watches_break(self, served: Site, fault: Any) -> None:
+    @pytest.mark.parametrize(
+        "fault", [WatchCut(), WatchCut(within_line=True), WatchCut(reset=True), WatchExpiry()]
+    )
+    async def test_watches_break(self, served: FaultyCluster, fault: Any) -> None:
         await served.make("n1")
         await served.make("n2")
-        served.taps.on(WATCHES, fault, skip=1, times=1)
+        served.taps.inject(WATCHES, fault, skip=1, times=1)
         seen = []
         async with asyncio.timeout(5), served.client.stream(NODES, query=WATCH) as stream:
             lines = stream.lines()
             seen.append(json.loads(await anext(lines))["object"]["metadata"]["name"])
-            if fault == Cut(reset=True):
+            if fault == WatchCut(reset=True):
                 with pytest.raises(TransportError):
                     await anext(lines)
             else:
                 seen += await read(lines)
-        assert seen == (["n1", "ERROR"] if fault == Expire() else ["n1"])
+        assert seen == (["n1", "ERROR"] if fault == WatchExpiry() else ["n1"])
 
-    async def test_a_stalled_watch_is_found_out(self, served: Site) -> None:
+    async def test_a_stalled_watch_is_found_out(self, served: FaultyCluster) -> None:
         await served.make("n1")
-        served.taps.on(WATCHES, Stall(), times=1)
+        served.taps.inject(WATCHES, WatchStall(), times=1)
         async with served.client.stream(NODES, query=WATCH, inactivity=0.1) as stream:
             with pytest.raises(TransportError):
                 await anext(stream.lines())

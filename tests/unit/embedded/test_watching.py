@@ -73,7 +73,7 @@ async def test_a_closed_watch_shows_what_it_had_and_ends(cluster: EmbeddedCluste
 async def test_a_reader_that_lags_too_far_behind_is_cut_off(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "BUFFER", 2)
+    monkeypatch.setattr(handler, "MAX_BUFFERED_EVENTS", 2)
     watch = cluster.watch(NODES, {})
     add(cluster, "a", "b", "c", "d")
     assert await rest(watch) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]

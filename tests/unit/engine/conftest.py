@@ -6,18 +6,18 @@ import pytest
 
 from arranger.framework.runtime.profile import Profile
 from arranger.plugins import default_profile
-from tests.unit.engine.harness import Core
+from tests.unit.engine.harness import EngineHarness
 
-MakeCore = Callable[..., Core]
+MakeHarness = Callable[..., EngineHarness]
 
 
 @pytest.fixture
-def make_core() -> Iterator[MakeCore]:
+def make_core() -> Iterator[MakeHarness]:
     """Makes cores of the given profiles; checks them when the test has ended."""
-    made: list[Core] = []
+    made: list[EngineHarness] = []
 
-    def make(*profiles: Profile) -> Core:
-        made.append(Core(*profiles))
+    def make(*profiles: Profile) -> EngineHarness:
+        made.append(EngineHarness(*profiles))
         return made[-1]
 
     yield make
@@ -26,6 +26,6 @@ def make_core() -> Iterator[MakeCore]:
 
 
 @pytest.fixture
-def core(make_core: MakeCore) -> Core:
+def core(make_core: MakeHarness) -> EngineHarness:
     """A core with the default plugins."""
     return make_core(default_profile())

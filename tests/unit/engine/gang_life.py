@@ -15,20 +15,20 @@ from arranger.api.types.core import ObjectMeta, Pod
 from arranger.api.types.pod_groups import (
     CommunityPodGroup,
     GangBundle,
+    GangObject,
     GangSpec,
     GangStatus,
-    SavedGang,
     SigsPodGroup,
     VolcanoPodGroup,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import EventKind, WakeUp
-from arranger.framework.interface import Plugin, Reads, Wait
+from arranger.framework.cluster_event import ActionType, QueueingHint
+from arranger.framework.interface import DependsOn, Plugin, Wait
 from arranger.framework.status import CycleState, Status
 from tests.builders import PodBuilder
 
 NAMES = [f"p{n}" for n in range(8)]
-MOODS = [
+PLUGIN_ANSWERS = [
     *[("permit", "wait")] * 4,
     *(("permit", "refuse"), ("permit", "raise"), ("reserve", "refuse"), ("reserve", "raise")),
     *(("pre_bind", "refuse"), ("pre_bind", "raise")),
@@ -42,14 +42,14 @@ NODES = st.sampled_from(["n0", "n1", "n2"])
 KINDS = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup)
 PICK = st.integers(0, 99)
 BOTH = '["default/a", "default/b"]'
-MARKS = ("gang.scheduling.koordinator.sh/timeout", "gang.koordinater.io/timeOut")
+TIMEOUT_ANNOTATIONS = ("gang.scheduling.koordinator.sh/timeout", "gang.koordinater.io/timeOut")
 #: Dialects that need a PodGroup, and of what kind.
 DEFINED = {"sigs": SigsPodGroup, "x": CommunityPodGroup, "volcano": VolcanoPodGroup}
 LABELS = ("pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group")
 
 
 @dataclass(frozen=True)
-class Claim:
+class GangSettings:
     """What a pod says about its gang, and what else it is like."""
 
     dialect: str
@@ -64,9 +64,9 @@ class Claim:
     gated: bool
 
     @staticmethod
-    def random(rng: random.Random) -> Claim:
+    def random(rng: random.Random) -> GangSettings:
         pick = rng.choice
-        return Claim(
+        return GangSettings(
             dialect=pick(["annotations"] * 3 + ["sigs", "x", "volcano", "ps", "worker", ""]),
             gang=pick("abcd"),
             least=pick(range(5)),
@@ -80,26 +80,29 @@ class Claim:
         )
 
     @property
-    def notes(self) -> dict[str, str]:
+    def annotations(self) -> dict[str, str]:
         words = {"mode": self.mode, "waiting-time": self.wait, "groups": self.partners}
         words["match-policy"] = self.match
         return {f"gang.scheduling.koordinator.sh/{word}": text for word, text in words.items()}
 
 
-CHANCE = random.Random(0)
+RNG = random.Random(0)
 #: One draw for a whole claim: more of them fit into a second.
-CLAIMS = st.sampled_from([Claim.random(CHANCE) for _ in range(500)])
+GANG_SETTINGS = st.sampled_from([GangSettings.random(RNG) for _ in range(500)])
 #: Some of the pods' names, in a row.
 NAMED = st.sampled_from(
     [[NAMES[(first + n) % 7] for n in range(size)] for first in range(7) for size in range(1, 5)]
 )
 
 
-def claiming(pod: PodBuilder, claim: Claim) -> PodBuilder:
+def with_gang_settings(pod: PodBuilder, claim: GangSettings) -> PodBuilder:
     """The pod with nothing but this claim."""
     manifest = pod.manifest()
     manifest["metadata"]["labels"] = {}
-    manifest["metadata"]["annotations"] = {"arranger.io/topology": claim.topology, **claim.notes}
+    manifest["metadata"]["annotations"] = {
+        "arranger.io/topology": claim.topology,
+        **claim.annotations,
+    }
     pod, gang = PodBuilder(manifest), claim.gang
     match claim.dialect:
         case "":
@@ -114,21 +117,21 @@ def claiming(pod: PodBuilder, claim: Claim) -> PodBuilder:
             return pod.in_bundle(gang, role, min(claim.least, 2))
 
 
-def saved(name: str, minima: Mapping[str, int], *, satisfied: bool = False) -> SavedGang:
+def gang_object(name: str, minima: Mapping[str, int], *, satisfied: bool = False) -> GangObject:
     """The Gang object of a gang whose bundles have these minima."""
     namespace, _, gang = name.partition("/")
-    return SavedGang(
+    return GangObject(
         ObjectMeta(gang, namespace),
         GangSpec([GangBundle(*bundle) for bundle in minima.items()], source="gang.koordinater.io"),
         GangStatus(resource_satisfied=satisfied),
     )
 
 
-class Moody(Plugin):
+class UnreliablePlugin(Plugin):
     """Refuses or delays the pods of some names at any extension point."""
 
-    reads = Reads.USAGE
-    wake_on = (WakeUp(EventKind.NODE_CHANGED),)
+    depends_on = DependsOn.USAGE
+    queueing_hints = (QueueingHint(ActionType.NODE_CHANGED),)
 
     def __init__(self) -> None:
         #: Extension point → pod → what becomes of it there.
@@ -153,7 +156,7 @@ class Moody(Plugin):
 
 
 @dataclass
-class Served:
+class ServerPod:
     """A pod as the API server has it."""
 
     pod: PodBuilder
@@ -177,7 +180,7 @@ class Served:
 
 
 @dataclass
-class Write:
+class PendingBinding:
     """A Binding on its way; ``done`` is what the server did with it, unknown to the engine."""
 
     bind: Bind

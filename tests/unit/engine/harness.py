@@ -9,9 +9,9 @@ from arranger.api.effects import (
     Applied,
     Bind,
     Effect,
+    ObjectKey,
     Outcome,
     PatchPodStatus,
-    PodRef,
     PublishEvent,
     Refused,
 )
@@ -20,15 +20,15 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
-from arranger.engine.entity import Entity, Part
+from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
-from arranger.engine.queued_pod import Member
-from arranger.framework.cluster_event import EventKind, WakeUp
-from arranger.framework.interface import Plugin, Queued, Reads
-from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
+from arranger.engine.queued_pod import QueuedPod
+from arranger.framework.cluster_event import ActionType, QueueingHint
+from arranger.framework.interface import DependsOn, Plugin, QueueSortInput
+from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
 from arranger.framework.status import CycleState, Status
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder
 
 E = TypeVar("E", bound=Effect)
@@ -36,16 +36,16 @@ E = TypeVar("E", bound=Effect)
 CONFLICT = Refused(409, "Conflict", "the object has been modified")
 
 
-class FirstCome(SpecPlugin):
-    def sort_key(self, queued: Queued) -> float:
+class FirstCome(SpecOnlyPlugin):
+    def sort_key(self, queued: QueueSortInput) -> float:
         return queued.queued_at
 
 
-class CpuFit(SpecPlugin):
+class CpuFit(SpecOnlyPlugin):
     """Enough cpu, and nothing else."""
 
-    reads = Reads.USAGE
-    wake_on = (WakeUp(EventKind.ROOM),)
+    depends_on = DependsOn.USAGE
+    queueing_hints = (QueueingHint(ActionType.CAPACITY_FREED),)
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         if pod.requests.get("cpu", 0) > node.free("cpu"):
@@ -53,67 +53,67 @@ class CpuFit(SpecPlugin):
         return None
 
 
-class BindAll(SpecPlugin):
+class BindAll(SpecOnlyPlugin):
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Bind:
         meta = pod.pod.metadata
-        return Bind(PodRef(meta.namespace, meta.name, meta.uid), node)
+        return Bind(ObjectKey(meta.namespace, meta.name, meta.uid), node)
 
 
 def small_profile(*more: Plugin, name: str = "arranger") -> Profile:
     """First come first served by cpu, and ``more``."""
     plugins: Sequence[Plugin] = (FirstCome(), CpuFit(), *more, BindAll())
-    return Profile(name, [Weighted(plugin) for plugin in plugins])
+    return Profile(name, [PluginWeight(plugin) for plugin in plugins])
 
 
-class Core:
+class EngineHarness:
     """An engine, what it has asked for, and the time."""
 
     def __init__(
         self,
         *profiles: Profile,
         gangs: GangPolicy | None = None,
-        queues: QueueRules | None = None,
+        queues: QuotaConfig | None = None,
         extenders: Sequence[Extender] = (),
         parallel: int = 1,
     ) -> None:
         self.engine = Engine(
             profiles,
-            gangs=gangs,
-            queues=queues,
+            gang_policy=gangs,
+            quota_config=queues,
             extenders=extenders,
-            parallel_consultations=parallel,
+            parallel_extender_calls=parallel,
         )
         self.now = 0.0
         self.effects: list[Effect] = []
 
     # --- what happens ------------------------------------------------------------------------
 
-    def see(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder | Queue) -> None:
+    def observe(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder | Queue) -> None:
         """The watch shows objects, new or edited."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
-                self.engine.node_set(obj.build(), self.now)
+                self.engine.on_node_updated(obj.build(), self.now)
             elif isinstance(obj, Queue):
-                self.engine.queue_set(obj, self.now)
+                self.engine.on_queue_updated(obj, self.now)
             elif isinstance(obj, PodGroupBuilder):
-                self.engine.pod_group_set(obj.build(), self.now)
+                self.engine.on_pod_group_updated(obj.build(), self.now)
             else:
-                self.engine.pod_set(obj.build(), self.now)
+                self.engine.on_pod_updated(obj.build(), self.now)
             self.engine.check_consistent()
 
-    def see_gone(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
+    def observe_deleted(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
         """The watch shows that objects were deleted."""
         for obj in objects:
             meta = obj.manifest()["metadata"]
             if isinstance(obj, PodGroupBuilder):
-                self.engine.pod_group_gone(obj.build(), self.now)
+                self.engine.on_pod_group_deleted(obj.build(), self.now)
             elif isinstance(obj, NodeBuilder):
-                self.engine.node_gone(meta["name"], self.now)
+                self.engine.on_node_deleted(meta["name"], self.now)
             else:
-                self.engine.pod_gone(f"{meta['namespace']}/{meta['name']}", self.now)
+                self.engine.on_pod_deleted(f"{meta['namespace']}/{meta['name']}", self.now)
             self.engine.check_consistent()
 
-    def at(self, now: float) -> list[Effect]:
+    def advance_to(self, now: float) -> list[Effect]:
         """Let time pass without anything happening; returns what the engine then asks for."""
         self.now = now
         return self.run()
@@ -130,61 +130,61 @@ class Core:
 
     def settle(self, effect: Effect, outcome: Outcome | None = None) -> list[Effect]:
         """An effect has ended, well unless said otherwise; returns what the engine then wants."""
-        self.engine.settle(effect, outcome or Applied(), self.now)
+        self.engine.on_outcome(effect, outcome or Applied(), self.now)
         self.engine.check_consistent()
         return self.run()
 
     def settle_all(self, effects: Sequence[Effect]) -> None:
         """All Bindings among the effects are taken by the server, and seen."""
-        for bind in of(Bind, effects):
+        for bind in of_kind(Bind, effects):
             self.settle(bind)
 
     # --- what the engine says ----------------------------------------------------------------
 
     def binding(self, name: str) -> Bind:
         """The last Binding posted for a pod."""
-        return [bind for bind in of(Bind, self.effects) if bind.pod.name == name][-1]
+        return [bind for bind in of_kind(Bind, self.effects) if bind.pod.name == name][-1]
 
-    def member(self, name: str) -> Member:
+    def queued_pod(self, name: str) -> QueuedPod:
         """The engine's record of a pod that is neither bound nor gone."""
-        (member,) = [m for m in self.engine.members() if m.pod.pod.metadata.name == name]
+        (member,) = [m for m in self.engine.pods() if m.pod.pod.metadata.name == name]
         return member
 
-    def entity(self, name: str) -> Entity:
+    def entity(self, name: str) -> QueuedEntity:
         """What the queue holds for a pod that has no node."""
-        entity = self.member(name).entity
+        entity = self.queued_pod(name).entity
         assert entity is not None
         return entity
 
-    def part(self, name: str) -> Part:
+    def queue_state(self, name: str) -> QueueState:
         """Where in the queue it is; OUT for a pod that has a node."""
-        entity = self.member(name).entity
-        return Part.OUT if entity is None else entity.part
+        entity = self.queued_pod(name).entity
+        return QueueState.NOT_QUEUED if entity is None else entity.state
 
     def phase(self, name: str) -> Phase:
-        return self.member(name).phase
+        return self.queued_pod(name).phase
 
     def node_of(self, pod: PodBuilder) -> str | None:
         return self.engine.cluster.node_of(pod.manifest()["metadata"]["uid"])
 
 
-def of(kind: type[E], effects: Sequence[Effect]) -> list[E]:
+def of_kind(kind: type[E], effects: Sequence[Effect]) -> list[E]:
     """The effects of one kind."""
     return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def placements(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     """(pod, node) of each Binding, in order."""
-    return [(bind.pod.name, bind.node) for bind in of(Bind, effects)]
+    return [(bind.pod.name, bind.node) for bind in of_kind(Bind, effects)]
 
 
-def notes(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+def event_notes(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     """(reason, text) of each Event, in order."""
-    return [(event.reason, event.note) for event in of(PublishEvent, effects)]
+    return [(event.reason, event.note) for event in of_kind(PublishEvent, effects)]
 
 
 def conditions(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     """(reason, text) of each PodScheduled condition written, in order."""
-    patched = [p.condition for p in of(PatchPodStatus, effects)]
+    patched = [p.condition for p in of_kind(PatchPodStatus, effects)]
     assert all(c is not None and (c.type, c.status) == ("PodScheduled", "False") for c in patched)
     return [(c.reason, c.message) for c in patched if c is not None]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
-from tests.unit.engine.harness import Core, placements
+from tests.unit.engine.harness import EngineHarness, placements
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -60,15 +60,15 @@ def clusters(draw: st.DrawFn) -> list[NodeBuilder]:
 @given(nodes=clusters(), count=st.integers(2, 12))
 def test_pods(kind: Callable[[str], PodBuilder], nodes: list[NodeBuilder], count: int) -> None:
     pods = [kind(f"p{n:02}") for n in range(count)]
-    together = Core(default_profile())
-    together.see(*nodes, *pods)
+    together = EngineHarness(default_profile())
+    together.observe(*nodes, *pods)
     at_once = dict(placements(together.run()))
     seen: list[PodBuilder] = []
     one_by_one: dict[str, str] = {}
     for pod in pods:
         # A scheduler that has only just started knows nothing that it could have kept.
-        alone = Core(default_profile())
-        alone.see(*nodes, *seen, pod)
+        alone = EngineHarness(default_profile())
+        alone.observe(*nodes, *seen, pod)
         for name, node in placements(alone.run()):
             one_by_one[name] = node
             seen.append(pod.on(node))

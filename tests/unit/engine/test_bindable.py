@@ -10,25 +10,25 @@ from arranger.api.effects import Effect, PatchObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import Phase
 from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
     CONFLICT,
-    Core,
+    EngineHarness,
     conditions,
-    notes,
-    of,
+    event_notes,
+    of_kind,
     placements,
     small_profile,
 )
 
-MakeCore = Callable[..., Core]
+MakeCore = Callable[..., EngineHarness]
 POD = a_pod("p").needs(cpu=3)
 WRITE = PatchObject("/api/v1/persistentvolumes/v", {"metadata": {"resourceVersion": "1"}})
 
 
-class Lock(SpecPlugin):
+class Lock(SpecOnlyPlugin):
     """Writes once, and then waits for a key."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Lock(SpecPlugin):
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Sequence[Effect]:
         return [WRITE] if pod.pod.metadata.name == "p" else []
 
-    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
+    def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
         if pod.pod.metadata.name != "p":
             return None
         self.asked += 1
@@ -58,10 +58,10 @@ def lock() -> Lock:
 
 
 @pytest.fixture
-def locked(make_core: MakeCore, lock: Lock) -> Core:
+def locked(make_core: MakeCore, lock: Lock) -> EngineHarness:
     """A core in which the writes of ``p`` are done, and it is not let go."""
     core = make_core(small_profile(lock))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     (write,) = core.run()
     assert lock.asked == 0, "asked before the writes were done"
     core.now = 10
@@ -69,78 +69,82 @@ def locked(make_core: MakeCore, lock: Lock) -> Core:
     return core
 
 
-def test_a_pod_that_is_not_let_go_holds_its_node(locked: Core) -> None:
-    locked.see(a_pod("q").needs(cpu=3))
+def test_a_pod_that_is_not_let_go_holds_its_node(locked: EngineHarness) -> None:
+    locked.observe(a_pod("q").needs(cpu=3))
     assert placements(locked.run()) == []
     assert locked.phase("p") is Phase.BINDING
     assert locked.node_of(POD) == "n1"
 
 
-def test_it_is_asked_again_after_an_event_and_not_before(locked: Core, lock: Lock) -> None:
+def test_it_is_asked_again_after_an_event_and_not_before(locked: EngineHarness, lock: Lock) -> None:
     before = lock.asked
     lock.answer = None
-    assert locked.at(300) == []
+    assert locked.advance_to(300) == []
     assert lock.asked == before
-    locked.see(a_node("n2"))
+    locked.observe(a_node("n2"))
     assert locked.engine.ready
     assert placements(locked.run()) == [("p", "n1")]
     assert locked.engine.next_timer() is None
 
 
-def test_an_event_that_changes_nothing_does_not_prolong_the_wait(locked: Core) -> None:
+def test_an_event_that_changes_nothing_does_not_prolong_the_wait(locked: EngineHarness) -> None:
     assert locked.engine.next_timer() == 610
-    locked.at(300)
-    locked.see(a_node("n2"))
+    locked.advance_to(300)
+    locked.observe(a_node("n2"))
     assert locked.run() == []
     assert locked.engine.next_timer() == 610
 
 
-def test_it_is_told_when_it_has_waited_in_vain_and_tried_again(locked: Core, lock: Lock) -> None:
-    said = locked.at(610)
+def test_it_is_told_when_it_has_waited_in_vain_and_tried_again(
+    locked: EngineHarness, lock: Lock
+) -> None:
+    said = locked.advance_to(610)
     text = 'running PreBind plugin "Lock": no key was found'
-    assert notes(said) == [("FailedScheduling", text)]
+    assert event_notes(said) == [("FailedScheduling", text)]
     assert conditions(said) == [("SchedulerError", text)]
     assert lock.given_up == 1
     assert locked.node_of(POD) is None
-    assert of(PatchObject, locked.at(611)) == [WRITE]
+    assert of_kind(PatchObject, locked.advance_to(611)) == [WRITE]
 
 
-def test_it_is_broken_off_when_the_plugin_says_so(locked: Core, lock: Lock) -> None:
+def test_it_is_broken_off_when_the_plugin_says_so(locked: EngineHarness, lock: Lock) -> None:
     lock.answer = lock.reject("the lock is broken")
-    locked.see(a_node("n2"))
+    locked.observe(a_node("n2"))
     text = 'running PreBind plugin "Lock": the lock is broken'
     assert conditions(locked.run()) == [("SchedulerError", text)]
     assert lock.given_up == 1
 
 
-def test_an_exception_breaks_it_off(locked: Core, lock: Lock) -> None:
+def test_an_exception_breaks_it_off(locked: EngineHarness, lock: Lock) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("rusty")
 
-    lock.bindable = fail  # type: ignore[method-assign,assignment]
-    locked.see(a_node("n2"))
+    lock.wait_pre_bind = fail  # type: ignore[method-assign,assignment]
+    locked.observe(a_node("n2"))
     text = 'running PreBind plugin "Lock": RuntimeError: rusty'
     assert conditions(locked.run()) == [("SchedulerError", text)]
 
 
 def test_a_write_that_comes_too_late_is_not_waited_for(make_core: MakeCore, lock: Lock) -> None:
     core = make_core(small_profile(lock))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     (write,) = core.run()
     said = core.settle(write, CONFLICT)
     assert conditions(said) == [("SchedulerError", f"preparing to bind: {CONFLICT.message}")]
     assert lock.asked == 0
 
 
-def test_a_pod_deleted_meanwhile_leaves_nothing_behind(locked: Core, lock: Lock) -> None:
-    locked.see(a_pod("q").needs(cpu=3))
-    locked.see_gone(POD)
+def test_a_pod_deleted_meanwhile_leaves_nothing_behind(locked: EngineHarness, lock: Lock) -> None:
+    locked.observe(a_pod("q").needs(cpu=3))
+    locked.observe_deleted(POD)
     assert placements(locked.run()) == [("q", "n1")]
     assert lock.given_up == 1
     assert locked.engine.next_timer() is None
 
 
-def test_a_node_deleted_meanwhile_is_found_out_at_the_binding(locked: Core, lock: Lock) -> None:
+def test_a_node_deleted_meanwhile_is_found_out_at_the_binding(
+    locked: EngineHarness, lock: Lock
+) -> None:
     lock.answer = None
-    locked.see_gone(a_node("n1"))
-    assert notes(locked.run()) == [("FailedScheduling", 'node "n1" not found')]
+    locked.observe_deleted(a_node("n1"))
+    assert event_notes(locked.run()) == [("FailedScheduling", 'node "n1" not found')]

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from arranger.engine.entity import Part
-from arranger.framework.interface import Plugin, Queued, Wait
-from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
+from arranger.engine.entity import QueueState
+from arranger.framework.interface import Plugin, QueueSortInput, Wait
+from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     BindAll,
-    Core,
+    EngineHarness,
     FirstCome,
     conditions,
-    notes,
+    event_notes,
     placements,
     small_profile,
 )
 
-MakeCore = Callable[..., Core]
+MakeCore = Callable[..., EngineHarness]
 BAD = a_pod("bad").labelled(bad="yes").with_spec(priority=1)
 GOOD = a_pod("good")
 
@@ -38,7 +38,7 @@ def breaking(point: str) -> type[Plugin]:
             raise ValueError("boom")
         return passing(point, args)
 
-    return type("Breaks", (SpecPlugin,), {point: broken})
+    return type("Breaks", (SpecOnlyPlugin,), {point: broken})
 
 
 def passing(point: str, args: tuple[Any, ...]) -> Any:
@@ -67,21 +67,21 @@ def test_a_plugin_that_raises_is_a_scheduler_error_and_others_go_on(
     make_core: MakeCore, point: str, text: str
 ) -> None:
     core = make_core(small_profile(breaking(point)()))
-    core.see(a_node("n1"), BAD, GOOD)
+    core.observe(a_node("n1"), BAD, GOOD)
     said = core.run()
 
     assert placements(said) == [("good", "n1")]
-    assert notes(said) == [("FailedScheduling", text)]
+    assert event_notes(said) == [("FailedScheduling", text)]
     assert conditions(said) == [("SchedulerError", text)]
-    assert core.part("bad") is Part.BACKOFF
+    assert core.queue_state("bad") is QueueState.BACKOFF
     assert core.node_of(BAD) is None
-    assert notes(core.at(1)) == [("FailedScheduling", text)]
+    assert event_notes(core.advance_to(1)) == [("FailedScheduling", text)]
     assert core.engine.next_timer() == 3
 
 
 def test_post_filter_that_raises(make_core: MakeCore) -> None:
     core = make_core(small_profile(breaking("post_filter")()))
-    core.see(a_node("n1"), BAD.needs(cpu=9), GOOD)
+    core.observe(a_node("n1"), BAD.needs(cpu=9), GOOD)
     said = core.run()
 
     assert placements(said) == [("good", "n1")]
@@ -92,38 +92,38 @@ def test_post_filter_that_raises(make_core: MakeCore) -> None:
 
 def test_a_sort_that_raises_puts_the_pod_last(make_core: MakeCore) -> None:
     class Breaks(FirstCome):
-        def sort_key(self, queued: Queued) -> float:
+        def sort_key(self, queued: QueueSortInput) -> float:
             if trips(queued.pod):
                 raise ValueError("boom")
             return queued.queued_at
 
-    core = make_core(Profile("arranger", [Weighted(Breaks()), Weighted(BindAll())]))
-    core.see(a_node("n1"), BAD, GOOD)
+    core = make_core(Profile("arranger", [PluginWeight(Breaks()), PluginWeight(BindAll())]))
+    core.observe(a_node("n1"), BAD, GOOD)
     said = core.run()
 
     assert placements(said) == [("good", "n1")]
-    assert notes(said) == [
+    assert event_notes(said) == [
         ("FailedScheduling", 'running QueueSort plugin "Breaks": ValueError: boom')
     ]
-    assert core.part("bad") is Part.BACKOFF
+    assert core.queue_state("bad") is QueueState.BACKOFF
 
 
 def test_a_signature_that_raises_has_the_pod_judged_alone(make_core: MakeCore) -> None:
     class Breaks(Plugin):
-        def sign(self, pod: Any) -> Any:
+        def sign_pod(self, pod: Any) -> Any:
             raise ValueError("boom")
 
         def filter_node(self, state: Any, pod: Any, node: Any) -> None:
             return None
 
     core = make_core(small_profile(Breaks()))
-    core.see(a_node("n1"), BAD, GOOD)
+    core.observe(a_node("n1"), BAD, GOOD)
 
     assert placements(core.run()) == [("bad", "n1"), ("good", "n1")]
 
 
 def test_unreserve_that_raises_frees_the_node_all_the_same(make_core: MakeCore) -> None:
-    class Breaks(SpecPlugin):
+    class Breaks(SpecOnlyPlugin):
         def reserve(self, state: Any, pod: Any, node: str) -> Any:
             return self.reject("no")
 
@@ -131,25 +131,25 @@ def test_unreserve_that_raises_frees_the_node_all_the_same(make_core: MakeCore) 
             raise ValueError("boom")
 
     core = make_core(small_profile(Breaks()))
-    core.see(a_node("n1"), BAD)
+    core.observe(a_node("n1"), BAD)
     core.run()
 
     assert core.node_of(BAD) is None
-    assert core.part("bad") is Part.UNSCHEDULABLE
+    assert core.queue_state("bad") is QueueState.UNSCHEDULABLE
 
 
 def test_post_bind_that_raises_changes_nothing(make_core: MakeCore) -> None:
     core = make_core(small_profile(breaking("post_bind")()))
-    core.see(a_node("n1"), BAD)
+    core.observe(a_node("n1"), BAD)
     core.run()
 
-    assert notes(core.settle(core.binding("bad"))) == [
+    assert event_notes(core.settle(core.binding("bad"))) == [
         ("Scheduled", "Successfully assigned default/bad to n1")
     ]
 
 
 def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
-    class Breaks(SpecPlugin):
+    class Breaks(SpecOnlyPlugin):
         broken = False
 
         def permit(self, state: Any, pod: Any, node: str) -> Wait:
@@ -159,13 +159,13 @@ def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
 
     plugin = Breaks()
     core = make_core(small_profile(plugin))
-    core.see(a_node("n1"), BAD)
+    core.observe(a_node("n1"), BAD)
     core.run()
     plugin.broken = True
     core.now = 20
-    core.see(a_node("n2"))
+    core.observe(a_node("n2"))
 
-    assert notes(core.run()) == [
+    assert event_notes(core.run()) == [
         ("FailedScheduling", 'running Permit plugin "Breaks": ValueError: boom')
     ]
     assert core.node_of(BAD) is None
@@ -173,24 +173,24 @@ def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
 
 
 def test_a_hint_that_raises_counts_as_yes(make_core: MakeCore) -> None:
-    from arranger.framework.cluster_event import EventKind, WakeUp
+    from arranger.framework.cluster_event import ActionType, QueueingHint
 
     def boom(pod: Any, event: Any) -> bool:
         raise ValueError("boom")
 
-    class Breaks(SpecPlugin):
-        wake_on = (WakeUp(EventKind.NODE_ADDED, boom),)
+    class Breaks(SpecOnlyPlugin):
+        queueing_hints = (QueueingHint(ActionType.NODE_ADDED, boom),)
 
         def filter_node(self, state: Any, pod: Any, node: Any) -> Any:
             return self.reject("never")
 
     core = make_core(small_profile(Breaks()))
-    core.see(a_node("n1"), BAD)
+    core.observe(a_node("n1"), BAD)
     core.run()
     core.now = 20
-    core.see(a_node("n2"))
+    core.observe(a_node("n2"))
 
-    assert len(notes(core.run())) == 1
+    assert len(event_notes(core.run())) == 1
 
 
 GARBAGE: dict[str, tuple[str, Any]] = {
@@ -211,18 +211,18 @@ def test_a_plugin_that_answers_garbage_is_a_scheduler_error(
     def answer(self: Plugin, *args: Any) -> Any:
         return garbage
 
-    core = make_core(small_profile(type("Garbage", (SpecPlugin,), {point: answer})()))
-    core.see(a_node("n1"), GOOD)
+    core = make_core(small_profile(type("Garbage", (SpecOnlyPlugin,), {point: answer})()))
+    core.observe(a_node("n1"), GOOD)
     said = core.run()
 
     assert [reason for reason, _ in conditions(said)] == ["SchedulerError"]
     assert placements(said) == []
-    assert core.part("good") is Part.BACKOFF
+    assert core.queue_state("good") is QueueState.BACKOFF
     assert core.node_of(GOOD) is None
 
 
 def test_a_plugin_that_recovers_lets_the_pod_go(make_core: MakeCore) -> None:
-    class Breaks(SpecPlugin):
+    class Breaks(SpecOnlyPlugin):
         broken = True
 
         def pre_enqueue(self, pod: Any) -> None:
@@ -231,12 +231,14 @@ def test_a_plugin_that_recovers_lets_the_pod_go(make_core: MakeCore) -> None:
 
     plugin = Breaks()
     core = make_core(small_profile(plugin))
-    core.see(a_node("n1"), BAD)
+    core.observe(a_node("n1"), BAD)
     core.run()
     plugin.broken = False
 
-    assert notes(core.at(1)) != [], "what it said at the time of queueing still counts"
-    assert placements(core.at(3)) == [("bad", "n1")]
+    assert event_notes(core.advance_to(1)) != [], (
+        "what it said at the time of queueing still counts"
+    )
+    assert placements(core.advance_to(3)) == [("bad", "n1")]
 
 
 def a_bad_pod(number: int) -> PodBuilder:
@@ -245,6 +247,8 @@ def a_bad_pod(number: int) -> PodBuilder:
 
 def test_one_broken_class_does_not_spoil_the_answers_of_the_next(make_core: MakeCore) -> None:
     core = make_core(small_profile(breaking("pre_score")()))
-    core.see(a_node("n1"), *[a_bad_pod(n) for n in range(3)], *[a_pod(f"p{n}") for n in range(3)])
+    core.observe(
+        a_node("n1"), *[a_bad_pod(n) for n in range(3)], *[a_pod(f"p{n}") for n in range(3)]
+    )
 
     assert placements(core.run()) == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]

@@ -13,7 +13,7 @@ from arranger.api.effects import DeletePod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 TAKER = 9
 BUDGET = msgspec.convert(
@@ -42,10 +42,10 @@ class Town:
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
-        self.core = Core(default_profile())
+        self.core = EngineHarness(default_profile())
         self.free = [rng.randint(2, 8) for _ in range(rng.randint(1, 4))]
-        self.core.see(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
-        self.core.engine.budget_set(BUDGET, 0.0)
+        self.core.observe(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
+        self.core.engine.on_disruption_budget_updated(BUDGET, 0.0)
         self.running: list[Running] = []
         for node, cpu in enumerate(self.free):
             for size in _parts(rng, cpu):
@@ -54,7 +54,7 @@ class Town:
                 self.running.append(each)
                 self.free[node] -= size
                 pod = a_pod(name).needs(cpu=size).with_priority(each.priority).on(f"n{node}")
-                self.core.see(pod.labelled(app="db") if each.protected else pod)
+                self.core.observe(pod.labelled(app="db") if each.protected else pod)
         self.size, self.cpu = rng.randint(2, 5), rng.randint(1, 3)
 
     def fits(self, without: Iterable[Running]) -> bool:
@@ -67,8 +67,8 @@ class Town:
     def ask(self) -> list[Running]:
         """Let the gang come; whom it evicts."""
         member = (a_pod(f"g-{n}").needs(cpu=self.cpu) for n in range(self.size))
-        self.core.see(*(m.with_priority(TAKER).in_gang("g", self.size) for m in member))
-        gone = {delete.pod.name for delete in of(DeletePod, self.core.run())}
+        self.core.observe(*(m.with_priority(TAKER).in_gang("g", self.size) for m in member))
+        gone = {delete.pod.name for delete in of_kind(DeletePod, self.core.run())}
         return [each for each in self.running if each.name in gone]
 
 
@@ -97,26 +97,26 @@ def test_nobody_leaves_in_vain_and_the_least_important_leave(seed: int) -> None:
     highest = weaker[enough - 1]
     assert all((v.protected, v.priority) <= (highest.protected, highest.priority) for v in victims)
     for each in victims:
-        town.core.see_gone(a_pod(each.name))
-    assert len(placements(town.core.at(30))) == town.size
+        town.core.observe_deleted(a_pod(each.name))
+    assert len(placements(town.core.advance_to(30))) == town.size
 
 
 def test_of_a_gang_only_as_many_leave_as_needed_and_as_it_can_spare() -> None:
-    core = Core(default_profile())
-    core.see(a_node("n").offers(cpu=6))
+    core = EngineHarness(default_profile())
+    core.observe(a_node("n").offers(cpu=6))
     old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 2) for n in range(5)]
-    core.see(*(pod.on("n") for pod in old))
-    core.see(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
+    core.observe(*(pod.on("n") for pod in old))
+    core.observe(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
     # One place is free; of five it can spare three.
-    assert len(of(DeletePod, core.run())) == 2
+    assert len(of_kind(DeletePod, core.run())) == 2
 
 
 def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
-    core = Core(default_profile())
-    core.see(a_node("n").offers(cpu=6))
+    core = EngineHarness(default_profile())
+    core.observe(a_node("n").offers(cpu=6))
     old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 3) for n in range(4)]
-    core.see(*(pod.on("n") for pod in old))
-    core.see(*(a_pod(f"lone-{n}").needs(cpu=1).with_priority(1).on("n") for n in range(2)))
-    core.see(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
-    gone = {delete.pod.name for delete in of(DeletePod, core.run())}
+    core.observe(*(pod.on("n") for pod in old))
+    core.observe(*(a_pod(f"lone-{n}").needs(cpu=1).with_priority(1).on("n") for n in range(2)))
+    core.observe(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
+    gone = {delete.pod.name for delete in of_kind(DeletePod, core.run())}
     assert gone == {f"old-{n}" for n in range(4)}

@@ -9,7 +9,7 @@ import pytest
 from arranger.api.effects import DeletePod, Effect
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod, a_pod_group
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 NAMES = ("a", "b", "c")
 
@@ -24,31 +24,31 @@ def bound(effects: Sequence[Effect]) -> set[str]:
 
 
 @pytest.fixture
-def core() -> Core:
+def core() -> EngineHarness:
     """A gang of three runs on all of a node."""
-    core = Core(default_profile())
-    core.see(a_node().offers(cpu=6), a_pod_group("g", least=3), *map(member, NAMES))
+    core = EngineHarness(default_profile())
+    core.observe(a_node().offers(cpu=6), a_pod_group("g", least=3), *map(member, NAMES))
     core.settle_all(core.run())
-    core.see(*(member(name).on("n") for name in NAMES))
+    core.observe(*(member(name).on("n") for name in NAMES))
     core.effects.clear()
     return core
 
 
-def test_evicted_as_a_whole_it_does_not_come_back_in_pieces(core: Core) -> None:
-    core.see(a_pod("vip").needs(cpu=2).with_priority(9))
-    assert {delete.pod.name for delete in of(DeletePod, core.run())} == set(NAMES)
+def test_evicted_as_a_whole_it_does_not_come_back_in_pieces(core: EngineHarness) -> None:
+    core.observe(a_pod("vip").needs(cpu=2).with_priority(9))
+    assert {delete.pod.name for delete in of_kind(DeletePod, core.run())} == set(NAMES)
     for name in NAMES:
-        core.see_gone(member(name))
-        core.see(member(name, 2))  # by its owner, while others are still leaving
-    core.at(400)
+        core.observe_deleted(member(name))
+        core.observe(member(name, 2))  # by its owner, while others are still leaving
+    core.advance_to(400)
     assert bound(core.effects) == {"vip"}, "there is room for two of three"
-    core.see_gone(a_pod("vip"))
-    core.at(800)
+    core.observe_deleted(a_pod("vip"))
+    core.advance_to(800)
     assert bound(core.effects) == {"vip", *NAMES}
 
 
-def test_while_one_member_runs_the_others_are_replaced_one_by_one(core: Core) -> None:
-    core.see_gone(member("a"), member("b"))
-    core.see(member("a", 2))
-    core.at(30)
+def test_while_one_member_runs_the_others_are_replaced_one_by_one(core: EngineHarness) -> None:
+    core.observe_deleted(member("a"), member("b"))
+    core.observe(member("a", 2))
+    core.advance_to(30)
     assert bound(core.effects) == {"a"}

@@ -6,7 +6,7 @@ import pytest
 
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
-from tests.unit.engine.harness import Core, placements
+from tests.unit.engine.harness import EngineHarness, placements
 
 
 def nodes(*cpus: int) -> list[NodeBuilder]:
@@ -56,6 +56,6 @@ CASES: dict[str, tuple[list[NodeBuilder], list[PodBuilder], set[str]]] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_who_is_bound(case: tuple[list[NodeBuilder], list[PodBuilder], set[str]]) -> None:
     there, pods, expected = case
-    core = Core(default_profile())
-    core.see(*there, *pods)
+    core = EngineHarness(default_profile())
+    core.observe(*there, *pods)
     assert {name for name, _ in placements(core.run())} == expected

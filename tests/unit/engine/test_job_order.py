@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins import DEFAULT_PLUGINS
 from arranger.plugins.queueing.priority_sort import PrioritySort, PrioritySortArgs
 from tests.builders import PodBuilder, a_node
 from tests.builders import a_pod as plain
-from tests.unit.engine.harness import Core, placements
+from tests.unit.engine.harness import EngineHarness, placements
 
 
 def profile(policy: str) -> Profile:
     args = PrioritySortArgs.model_validate({"jobQueuePolicy": policy})
     plugins = [
-        Weighted(PrioritySort(args) if plugin is PrioritySort else plugin(), weight)
+        PluginWeight(PrioritySort(args) if plugin is PrioritySort else plugin(), weight)
         for plugin, weight in DEFAULT_PLUGINS
     ]
     return Profile("arranger", plugins)
@@ -77,9 +77,9 @@ ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
 @pytest.mark.parametrize("case", ORDER.values(), ids=ORDER.keys())
 def test_who_comes_first(case: tuple[str, list[list[PodBuilder]], list[str]]) -> None:
     policy, jobs, expected = case
-    core = Core(profile(policy))
-    core.see(a_node("n").offers(cpu=10, memory="20G"))
+    core = EngineHarness(profile(policy))
+    core.observe(a_node("n").offers(cpu=10, memory="20G"))
     for pods in jobs:
-        core.see(*pods)
+        core.observe(*pods)
     order = [name.split("-")[0] for name, _ in placements(core.run())]
     assert list(dict.fromkeys(order)) == expected

@@ -10,14 +10,14 @@ from arranger.api.effects import Effect
 from arranger.api.types.queue import Queue
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
-from tests.unit.engine.harness import Core, placements
+from tests.unit.engine.harness import EngineHarness, placements
 
 Object = NodeBuilder | PodBuilder | Queue
 
 
 @pytest.fixture
-def core() -> Core:
-    return Core(default_profile())
+def core() -> EngineHarness:
+    return EngineHarness(default_profile())
 
 
 def gang(name: str, size: int) -> list[PodBuilder]:
@@ -61,26 +61,26 @@ IN_VAIN: dict[str, list[Object]] = {
 
 @pytest.mark.parametrize("there", IN_VAIN.values(), ids=IN_VAIN.keys())
 def test_no_nodes_are_kept_for_a_gang_that_could_not_use_them(
-    there: list[Object], core: Core
+    there: list[Object], core: EngineHarness
 ) -> None:
-    core.see(*there)
+    core.observe(*there)
     assert bound(core.run()) == set()
     for minute in range(1, 30):
-        core.at(minute * 60.0)
-    core.see(*(a_pod(f"small-{n}").needs(cpu=1) for n in range(4)))
+        core.advance_to(minute * 60.0)
+    core.observe(*(a_pod(f"small-{n}").needs(cpu=1) for n in range(4)))
     assert bound(core.run()) == {f"small-{n}" for n in range(4)}
 
 
-def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(core: Core) -> None:
-    core.see(
+def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(core: EngineHarness) -> None:
+    core.observe(
         *nodes(4),
         a_pod("old").needs(cpu=2).on("n0"),
         a_pod("leader").needs(cpu=2).in_gang("big", 3),
     )
-    core.see(*(a_pod(f"worker-{n}").needs(cpu=1).in_gang("big", 3) for n in range(2)))
+    core.observe(*(a_pod(f"worker-{n}").needs(cpu=1).in_gang("big", 3) for n in range(2)))
     core.run()
-    core.at(1000)
-    core.see(a_pod("small").needs(cpu=1))
+    core.advance_to(1000)
+    core.observe(a_pod("small").needs(cpu=1))
     assert bound(core.run()) == set()
-    core.see_gone(a_pod("old"))
+    core.observe_deleted(a_pod("old"))
     assert bound(core.run()) == {"leader", "worker-0", "worker-1"}

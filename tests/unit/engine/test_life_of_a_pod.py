@@ -8,141 +8,143 @@ from arranger.api.effects import (
     Ambiguous,
     Applied,
     Bind,
+    ObjectKey,
     Outcome,
-    PodRef,
     PublishEvent,
     Refused,
 )
-from arranger.engine.entity import Part
+from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
-from tests.unit.engine.harness import CONFLICT, Core, notes, of, placements
+from tests.unit.engine.harness import CONFLICT, EngineHarness, event_notes, of_kind, placements
 
 POD = a_pod("p").needs(cpu=3)
 NODE = a_node("n1")
 SCHEDULED = [("Scheduled", "Successfully assigned default/p to n1")]
 
 
-def bind_is_out(core: Core) -> Bind:
-    core.see(NODE, POD)
+def bind_is_out(core: EngineHarness) -> Bind:
+    core.observe(NODE, POD)
     core.run()
     return core.binding("p")
 
 
-def free(core: Core, node: str = "n1") -> int:
+def free(core: EngineHarness, node: str = "n1") -> int:
     table = core.engine.cluster.table
-    cpu = table.column_of("cpu")
+    cpu = table.resource_column("cpu")
     row = table.index[node]
     return int(table.allocatable[cpu, row] - table.requested[cpu, row])
 
 
-def test_a_pod_that_arrives_is_bound_and_its_uid_is_the_precondition(core: Core) -> None:
-    core.see(NODE, POD)
+def test_a_pod_that_arrives_is_bound_and_its_uid_is_the_precondition(core: EngineHarness) -> None:
+    core.observe(NODE, POD)
 
-    assert core.run() == [Bind(PodRef("default", "p", "uid-default-p"), "n1")]
+    assert core.run() == [Bind(ObjectKey("default", "p", "uid-default-p"), "n1")]
 
 
-def test_a_binding_applied_is_told_once(core: Core) -> None:
+def test_a_binding_applied_is_told_once(core: EngineHarness) -> None:
     bind = bind_is_out(core)
 
-    assert notes(core.settle(bind)) == SCHEDULED
-    core.see(POD.on("n1"))
+    assert event_notes(core.settle(bind)) == SCHEDULED
+    core.observe(POD.on("n1"))
     assert core.run() == []
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
 
 
-def test_the_watch_may_show_the_pod_bound_before_the_outcome_comes(core: Core) -> None:
+def test_the_watch_may_show_the_pod_bound_before_the_outcome_comes(core: EngineHarness) -> None:
     bind = bind_is_out(core)
-    core.see(POD.on("n1"))
+    core.observe(POD.on("n1"))
 
     assert core.run() == []
-    assert notes(core.settle(bind)) == SCHEDULED
-    assert core.engine.members() == []
+    assert event_notes(core.settle(bind)) == SCHEDULED
+    assert core.engine.pods() == []
 
 
-def test_an_old_pending_state_does_not_queue_a_bound_pod_again(core: Core) -> None:
+def test_an_old_pending_state_does_not_queue_a_bound_pod_again(core: EngineHarness) -> None:
     core.settle(bind_is_out(core))
-    core.see(POD.labelled(late="yes"))
+    core.observe(POD.labelled(late="yes"))
 
     assert core.run() == []
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
     assert core.node_of(POD) == "n1"
 
 
-def test_room_reserved_is_not_given_twice(core: Core) -> None:
-    core.see(NODE, POD, a_pod("q").needs(cpu=3))
+def test_room_reserved_is_not_given_twice(core: EngineHarness) -> None:
+    core.observe(NODE, POD, a_pod("q").needs(cpu=3))
 
     assert placements(core.run()) == [("p", "n1")]
-    assert core.part("q") is Part.UNSCHEDULABLE
+    assert core.queue_state("q") is QueueState.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["while binding", "while in doubt"])
 def test_a_deleted_pod_gives_its_room_back_and_its_outcome_is_ignored(
-    core: Core, doubt: bool
+    core: EngineHarness, doubt: bool
 ) -> None:
     bind = bind_is_out(core)
-    core.see(a_pod("q").needs(cpu=3))
+    core.observe(a_pod("q").needs(cpu=3))
     core.run()
     if doubt:
         core.settle(bind, Ambiguous("time-out"))
-    core.see_gone(POD)
+    core.observe_deleted(POD)
 
-    assert core.at(1) == [Bind(PodRef("default", "q", "uid-default-q"), "n1")]
+    assert core.advance_to(1) == [Bind(ObjectKey("default", "q", "uid-default-q"), "n1")]
     assert core.settle(bind) == []
     assert core.node_of(POD) is None
 
 
-def test_a_pod_deleted_in_the_queue_is_not_tried_again(core: Core) -> None:
-    core.see(POD)
+def test_a_pod_deleted_in_the_queue_is_not_tried_again(core: EngineHarness) -> None:
+    core.observe(POD)
     core.run()
-    core.see_gone(POD)
-    core.see(NODE)
+    core.observe_deleted(POD)
+    core.observe(NODE)
 
-    assert core.at(1000) == []
+    assert core.advance_to(1000) == []
     assert len(core.engine.queue) == 0
 
 
-def test_a_pod_being_deleted_leaves_the_queue(core: Core) -> None:
-    core.see(POD)
+def test_a_pod_being_deleted_leaves_the_queue(core: EngineHarness) -> None:
+    core.observe(POD)
     core.run()
-    core.see(POD.deleting(), NODE)
+    core.observe(POD.deleting(), NODE)
 
-    assert core.at(1000) == []
+    assert core.advance_to(1000) == []
 
 
-def test_a_pod_being_deleted_is_not_requeued_when_its_binding_is_refused(core: Core) -> None:
+def test_a_pod_being_deleted_is_not_requeued_when_its_binding_is_refused(
+    core: EngineHarness,
+) -> None:
     bind = bind_is_out(core)
-    core.see(POD.deleting())
+    core.observe(POD.deleting())
 
     assert core.settle(bind, CONFLICT) == []
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
     assert free(core) == 4000
 
 
 @pytest.mark.parametrize("binding", [False, True], ids=["queued", "being bound"])
-def test_a_pod_recreated_in_one_event_is_another_pod(core: Core, binding: bool) -> None:
+def test_a_pod_recreated_in_one_event_is_another_pod(core: EngineHarness, binding: bool) -> None:
     if binding:
-        core.see(NODE)
-    core.see(POD)
+        core.observe(NODE)
+    core.observe(POD)
     core.run()
-    core.see(POD.with_uid("uid-2"), NODE)
+    core.observe(POD.with_uid("uid-2"), NODE)
 
-    assert core.at(1) == [Bind(PodRef("default", "p", "uid-2"), "n1")]
+    assert core.advance_to(1) == [Bind(ObjectKey("default", "p", "uid-2"), "n1")]
     if binding:
-        first = next(b for b in of(Bind, core.effects) if b.pod.uid == "uid-default-p")
+        first = next(b for b in of_kind(Bind, core.effects) if b.pod.uid == "uid-default-p")
         assert core.settle(first, Refused(409, "Replaced")) == []
     assert core.phase("p") is Phase.BINDING
     assert free(core) == 1000
 
 
-def test_a_pod_bound_by_others_while_queued_is_theirs(core: Core) -> None:
-    core.see(POD)
+def test_a_pod_bound_by_others_while_queued_is_theirs(core: EngineHarness) -> None:
+    core.observe(POD)
     core.run()
-    core.see(NODE, POD.on("n1"))
+    core.observe(NODE, POD.on("n1"))
 
     assert core.run() == []
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
     assert free(core) == 1000
 
 
@@ -150,89 +152,97 @@ def test_a_pod_bound_by_others_while_queued_is_theirs(core: Core) -> None:
     "outcome", [Refused(409, "AlreadyBound", "the pod is bound to n2"), Ambiguous("time-out")]
 )
 def test_a_pod_bound_elsewhere_while_we_bind_frees_what_we_had_reserved(
-    core: Core, outcome: Outcome
+    core: EngineHarness, outcome: Outcome
 ) -> None:
     bind = bind_is_out(core)
-    core.see(a_pod("q").needs(cpu=3).selects({"kubernetes.io/hostname": "n1"}))
+    core.observe(a_pod("q").needs(cpu=3).selects({"kubernetes.io/hostname": "n1"}))
     core.run()
-    core.see(a_node("n2"), POD.on("n2"))
+    core.observe(a_node("n2"), POD.on("n2"))
 
-    assert placements(core.at(1)) == [("q", "n1")]
+    assert placements(core.advance_to(1)) == [("q", "n1")]
     assert core.settle(bind, outcome) == []
     assert (free(core, "n1"), free(core, "n2")) == (1000, 1000)
 
 
-def test_already_bound_elsewhere_says_nothing_on_the_pod_of_another_scheduler(core: Core) -> None:
+def test_already_bound_elsewhere_says_nothing_on_the_pod_of_another_scheduler(
+    core: EngineHarness,
+) -> None:
     bind = bind_is_out(core)
 
     assert core.settle(bind, Refused(409, "AlreadyBound", "the pod is bound to n2")) == []
-    core.see(POD.on("n2"))
-    assert core.at(1000) == []
-    assert core.engine.members() == []
+    core.observe(POD.on("n2"))
+    assert core.advance_to(1000) == []
+    assert core.engine.pods() == []
 
 
-def test_a_refusal_does_not_take_back_what_the_watch_has_shown(core: Core) -> None:
+def test_a_refusal_does_not_take_back_what_the_watch_has_shown(core: EngineHarness) -> None:
     bind = bind_is_out(core)
-    core.see(POD.on("n1"))
+    core.observe(POD.on("n1"))
 
     assert core.settle(bind, Refused(0, "NotLeader")) == []
     assert core.node_of(POD) == "n1"
     assert free(core) == 1000
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
 
 
-def test_a_refused_binding_frees_the_node_wakes_others_and_is_tried_again(core: Core) -> None:
+def test_a_refused_binding_frees_the_node_wakes_others_and_is_tried_again(
+    core: EngineHarness,
+) -> None:
     bind = bind_is_out(core)
-    core.see(a_pod("q").needs(cpu=3))
+    core.observe(a_pod("q").needs(cpu=3))
     core.run()
-    core.at(5)
+    core.advance_to(5)
 
     said = core.settle(bind, CONFLICT)
 
-    assert notes(said) == [
+    assert event_notes(said) == [
         ("FailedScheduling", "binding rejected: the object has been modified"),
     ]
     assert placements(said) == [("q", "n1")]
-    assert core.part("p") is Part.BACKOFF
+    assert core.queue_state("p") is QueueState.BACKOFF
     assert core.engine.next_timer() == 6
 
 
-def test_a_binding_not_sent_for_want_of_the_lease_says_nothing_to_the_user(core: Core) -> None:
+def test_a_binding_not_sent_for_want_of_the_lease_says_nothing_to_the_user(
+    core: EngineHarness,
+) -> None:
     bind = bind_is_out(core)
 
     assert core.settle(bind, Refused(0, "NotLeader")) == []
-    assert core.part("p") is Part.BACKOFF
+    assert core.queue_state("p") is QueueState.BACKOFF
     assert free(core) == 4000
 
 
 @pytest.mark.parametrize("then", [Applied(), CONFLICT], ids=["applied", "refused"])
 def test_in_doubt_the_reservation_holds_until_the_outcome_is_known(
-    core: Core, then: Outcome
+    core: EngineHarness, then: Outcome
 ) -> None:
     bind = bind_is_out(core)
-    core.see(a_pod("q").needs(cpu=3))
+    core.observe(a_pod("q").needs(cpu=3))
 
     core.settle(bind, Ambiguous("time-out"))
     core.settle(bind, Ambiguous("time-out"))
-    core.at(200)
+    core.advance_to(200)
     assert core.phase("p") is Phase.UNKNOWN
     assert free(core) == 1000
     assert placements(core.effects) == [("p", "n1")]
 
     said = core.settle(bind, then)
     if isinstance(then, Applied):
-        assert notes(said) == SCHEDULED
+        assert event_notes(said) == SCHEDULED
         assert free(core) == 1000
     else:
         assert placements(said) == [("q", "n1")]
-        assert core.part("p") is Part.BACKOFF
+        assert core.queue_state("p") is QueueState.BACKOFF
 
 
-def test_a_late_outcome_of_an_earlier_binding_does_not_end_the_newer_one(core: Core) -> None:
+def test_a_late_outcome_of_an_earlier_binding_does_not_end_the_newer_one(
+    core: EngineHarness,
+) -> None:
     """A list from the past lacks the pod and the next shows it again: the same uid starts over."""
     first = bind_is_out(core)
-    core.see_gone(POD)
-    core.see(a_node("n1").cordoned(), a_node("n2"), POD)
+    core.observe_deleted(POD)
+    core.observe(a_node("n1").cordoned(), a_node("n2"), POD)
     core.run()
     second = core.binding("p")
     assert second.node == "n2"
@@ -240,54 +250,56 @@ def test_a_late_outcome_of_an_earlier_binding_does_not_end_the_newer_one(core: C
     core.settle(first)
     assert core.phase("p") is Phase.BINDING
 
-    core.see(POD.on("n1"))
+    core.observe(POD.on("n1"))
     assert core.settle(second, Refused(409, "AlreadyBound")) == []
     assert core.node_of(POD) == "n1"
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_takes_no_room(core: Core, phase: str) -> None:
-    core.see(NODE, a_pod("old").needs(cpu=3).on("n1"), POD)
+def test_a_pod_that_has_ended_takes_no_room(core: EngineHarness, phase: str) -> None:
+    core.observe(NODE, a_pod("old").needs(cpu=3).on("n1"), POD)
     core.run()
-    core.see(a_pod("old").needs(cpu=3).on("n1").in_phase(phase))
+    core.observe(a_pod("old").needs(cpu=3).on("n1").in_phase(phase))
 
-    assert placements(core.at(1)) == [("p", "n1")]
+    assert placements(core.advance_to(1)) == [("p", "n1")]
 
 
-def test_a_pod_that_ends_before_the_outcome_comes_is_over(core: Core) -> None:
+def test_a_pod_that_ends_before_the_outcome_comes_is_over(core: EngineHarness) -> None:
     bind = bind_is_out(core)
-    core.see(POD.on("n1").in_phase("Succeeded"))
+    core.observe(POD.on("n1").in_phase("Succeeded"))
 
     core.settle(bind)
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
     assert free(core) == 4000
 
 
-def test_pods_of_other_schedulers_are_counted_but_not_touched(core: Core) -> None:
+def test_pods_of_other_schedulers_are_counted_but_not_touched(core: EngineHarness) -> None:
     other = a_pod("other").for_scheduler("default-scheduler").needs(cpu=3)
-    core.see(NODE, other)
+    core.observe(NODE, other)
     assert core.run() == []
 
-    core.see(other.on("n1"), POD)
+    core.observe(other.on("n1"), POD)
     assert placements(core.run()) == []
     assert free(core) == 1000
 
 
 def test_what_is_ignored_of_its_annotations_is_told_once_and_again_when_it_is_another() -> None:
-    core = Core(default_profile())
+    core = EngineHarness(default_profile())
     unknown = "Ignored: arranger.io/placement: {!r} is no plugin of this profile"
 
     def told() -> list[str]:
-        return [e.note for e in of(PublishEvent, core.run()) if e.reason == "InvalidAnnotation"]
+        return [
+            e.note for e in of_kind(PublishEvent, core.run()) if e.reason == "InvalidAnnotation"
+        ]
 
     pod = POD.annotated({"arranger.io/placement": "binpack"})
-    core.see(pod)
+    core.observe(pod)
     assert told() == [unknown.format("binpack")]
-    core.see(pod.labelled(more="yes"))
+    core.observe(pod.labelled(more="yes"))
     assert told() == []
-    core.see(pod.annotated(note="of no interest"))
+    core.observe(pod.annotated(note="of no interest"))
     assert told() == []
-    core.see(pod.annotated({"arranger.io/placement": "bin-pack"}))
+    core.observe(pod.annotated({"arranger.io/placement": "bin-pack"}))
     assert told() == [unknown.format("bin-pack")]
-    core.see(pod.annotated({"arranger.io/placement": "BinPack"}))
+    core.observe(pod.annotated({"arranger.io/placement": "BinPack"}))
     assert told() == []

@@ -62,14 +62,14 @@ class Life(RuleBasedStateMachine):
     @rule(name=NODE_NAMES, cpu=CPUS, cordoned=st.booleans())
     def node_is_set(self, name: str, cpu: int, cordoned: bool) -> None:
         node = a_node(name).offers(cpu=cpu)
-        self.engine.node_set((node.cordoned() if cordoned else node).build(), self.now)
+        self.engine.on_node_updated((node.cordoned() if cordoned else node).build(), self.now)
         self.nodes[name] = (cpu, cordoned)
 
     @precondition(lambda self: self.nodes)
     @rule(pick=PICK)
     def node_goes(self, pick: int) -> None:
         name = sorted(self.nodes)[pick % len(self.nodes)]
-        self.engine.node_gone(name, self.now)
+        self.engine.on_node_deleted(name, self.now)
         del self.nodes[name]
 
     # --- pods, on the server -----------------------------------------------------------------
@@ -123,7 +123,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.writes)
     @rule(pick=PICK)
     def the_outcome_of_a_write_is_in_doubt(self, pick: int) -> None:
-        self.engine.settle(
+        self.engine.on_outcome(
             self.writes[pick % len(self.writes)].bind, Ambiguous("timeout"), self.now
         )
 
@@ -163,7 +163,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Nobody is forgotten, and nothing is left when all is gone."""
         self.catch_up()
-        self.engine.node_set(a_node("big").offers(cpu=100).build(), self.now)
+        self.engine.on_node_updated(a_node("big").offers(cpu=100).build(), self.now)
         for _ in range(2):
             self.now += AGES
             self.run_engine()
@@ -175,20 +175,22 @@ class Life(RuleBasedStateMachine):
             self.deleted.append(name)
         self.catch_up()
         for node in [*self.nodes, "big"]:
-            self.engine.node_gone(node, self.now)
+            self.engine.on_node_deleted(node, self.now)
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
-        assert self.engine.members() == []
+        assert self.engine.pods() == []
         assert len(self.engine.queue) == len(self.engine.cluster) == 0
         assert self.engine.next_timer() is None
         engine, cluster = self.engine, self.engine.cluster
         maps = (
             engine._uid_of,
-            engine._desk.waiting,
-            engine._binder._prerequisites,
-            engine.queue._resting,
+            engine._context.waiting_pods,
+            engine._binding_cycle._pre_bind_writes,
+            engine.queue._unschedulable,
         )
-        assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._stray)), "left over"
+        assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._unknown_node_pods)), (
+            "left over"
+        )
 
     # --- inside ------------------------------------------------------------------------------
 
@@ -203,11 +205,11 @@ class Life(RuleBasedStateMachine):
         if before is not None and (served is None or served.uid != before):
             self.held.pop(before, None)
         if served is None:
-            self.engine.pod_gone(f"default/{name}", self.now)
+            self.engine.on_pod_deleted(f"default/{name}", self.now)
             return
         if served.node:
             self.held[served.uid] = (served.node, served.cpu)
-        self.engine.pod_set(served.builder().build(), self.now)
+        self.engine.on_pod_updated(served.builder().build(), self.now)
 
     def take(self, write: Write) -> None:
         if write.done:
@@ -227,7 +229,7 @@ class Life(RuleBasedStateMachine):
         self.writes.remove(write)
         if isinstance(write.done, Refused) and uid in self.engine.cluster.assumed:
             del self.held[uid]
-        self.engine.settle(write.bind, write.done, self.now)
+        self.engine.on_outcome(write.bind, write.done, self.now)
 
     def catch_up(self) -> None:
         """Everything under way ends and everything is seen."""

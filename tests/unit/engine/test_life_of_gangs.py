@@ -19,13 +19,13 @@ from arranger.api.effects import (
     Bind,
     DeletePod,
     Effect,
-    PodRef,
+    ObjectKey,
     Refused,
 )
-from arranger.api.gang_membership import MatchPolicy, claim_of
+from arranger.api.gang_membership import MatchPolicy, gang_membership
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
-    SavedGang,
+    GangObject,
 )
 from arranger.engine.engine import Engine
 from arranger.engine.gang.holds import GangPolicy
@@ -34,22 +34,22 @@ from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.gang_life import (
     BOTH,
-    CLAIMS,
     DEFINED,
     EVENTS,
+    GANG_SETTINGS,
     KINDS,
-    MARKS,
-    MOODS,
     NAMED,
     NAMES,
     NODES,
     PICK,
-    Claim,
-    Moody,
-    Served,
-    Write,
-    claiming,
-    saved,
+    PLUGIN_ANSWERS,
+    TIMEOUT_ANNOTATIONS,
+    GangSettings,
+    PendingBinding,
+    ServerPod,
+    UnreliablePlugin,
+    gang_object,
+    with_gang_settings,
 )
 from tests.unit.engine.harness import CONFLICT, small_profile
 
@@ -65,15 +65,15 @@ class Before:
 class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.moody = Moody()
+        self.moody = UnreliablePlugin()
         self.policy = GangPolicy()
         self.now = 0.0
         self.born = 0
         self.nodes: dict[str, int] = {}
-        self.pods: dict[str, Served] = {}
+        self.pods: dict[str, ServerPod] = {}
         self.groups: dict[tuple[str, type[AnyPodGroup]], PodGroupBuilder] = {}
         self.deleted: list[str] = []
-        self.writes: list[Write] = []
+        self.writes: list[PendingBinding] = []
         #: Pods whose Binding the engine knows to have been taken.
         self.bound_by_us: set[str] = set()
         #: Name → uid of the pods that the engine has been shown as succeeded.
@@ -82,7 +82,7 @@ class Life(RuleBasedStateMachine):
 
     def begin(self) -> None:
         profile = small_profile(SchedulingGates(), self.moody)
-        self.engine = Engine([profile], gangs=self.policy)
+        self.engine = Engine([profile], gang_policy=self.policy)
 
     @initialize(
         on_timeout=st.sampled_from(["Block", "Retry"]),
@@ -90,7 +90,7 @@ class Life(RuleBasedStateMachine):
         starvation_after=st.sampled_from([20.0, 600.0]),
     )
     def policy_is_chosen(self, **policy: Any) -> None:
-        self.policy = GangPolicy(wait=60.0, **policy)
+        self.policy = GangPolicy(wait_time=60.0, **policy)
         self.begin()
         self.node_is_set_or_goes("n0", 3)
         self.node_is_set_or_goes("n1", 2)
@@ -101,30 +101,34 @@ class Life(RuleBasedStateMachine):
     def node_is_set_or_goes(self, name: str, cpu: int) -> None:
         if cpu:
             node = a_node(name).offers(cpu=cpu).labelled(zone="z0" if name == "n0" else "z1")
-            self.engine.node_set(node.build(), self.now)
+            self.engine.on_node_updated(node.build(), self.now)
             self.nodes[name] = cpu
         elif name in self.nodes:
-            self.engine.node_gone(name, self.now)
+            self.engine.on_node_deleted(name, self.now)
             del self.nodes[name]
 
-    @rule(kind=st.sampled_from(KINDS), claim=CLAIMS, goes=st.sampled_from([False, False, True]))
-    def pod_group_is_set_or_goes(self, kind: type[AnyPodGroup], claim: Claim, goes: bool) -> None:
-        group = a_pod_group(claim.gang, least=claim.least).annotated(claim.notes)
+    @rule(
+        kind=st.sampled_from(KINDS), claim=GANG_SETTINGS, goes=st.sampled_from([False, False, True])
+    )
+    def pod_group_is_set_or_goes(
+        self, kind: type[AnyPodGroup], claim: GangSettings, goes: bool
+    ) -> None:
+        group = a_pod_group(claim.gang, least=claim.least).annotated(claim.annotations)
         known = self.groups.pop((claim.gang, kind), None)
         if not goes:
             self.groups[claim.gang, kind] = group
             self.define(claim.gang, kind)
         elif known is not None:
-            self.engine.pod_group_gone(group.build(kind), self.now)
+            self.engine.on_pod_group_deleted(group.build(kind), self.now)
 
     @rule(
-        claim=CLAIMS,
+        claim=GANG_SETTINGS,
         names=NAMED,
         more=st.sampled_from([-1, 0, 0, 1]),
         seen=st.sampled_from(["not yet", "shown", "tried", "tried"]),
     )
     def pods_are_created_perhaps_in_place_of_others(
-        self, claim: Claim, names: list[str], more: int, seen: str
+        self, claim: GangSettings, names: list[str], more: int, seen: str
     ) -> None:
         claim = replace(claim, least=max(len(names) + more, 0))
         if claim.dialect in DEFINED and seen == "tried":
@@ -136,8 +140,8 @@ class Life(RuleBasedStateMachine):
         if seen == "tried":
             self.run_engine()
 
-    @rule(claim=CLAIMS, names=NAMED)
-    def a_group_is_created(self, claim: Claim, names: list[str]) -> None:
+    @rule(claim=GANG_SETTINGS, names=NAMED)
+    def a_group_is_created(self, claim: GangSettings, names: list[str]) -> None:
         """Two gangs that name each other, each with all the members that it needs."""
         both = replace(claim, dialect="annotations", partners=BOTH, gated=False)
         for gang, part in (("a", names[:2]), ("b", [*names[2:], "p7"])):
@@ -147,8 +151,10 @@ class Life(RuleBasedStateMachine):
         self.run_engine()
 
     @precondition(lambda self: self.pods)
-    @rule(pick=PICK, what=st.sampled_from(EVENTS), claim=CLAIMS, seen=st.booleans())
-    def something_happens_to_a_pod(self, pick: int, what: str, claim: Claim, seen: bool) -> None:
+    @rule(pick=PICK, what=st.sampled_from(EVENTS), claim=GANG_SETTINGS, seen=st.booleans())
+    def something_happens_to_a_pod(
+        self, pick: int, what: str, claim: GangSettings, seen: bool
+    ) -> None:
         name = sorted(self.pods)[pick % len(self.pods)]
         served = self.pods[name]
         if what in ("edited", "freed"):
@@ -159,7 +165,7 @@ class Life(RuleBasedStateMachine):
             case "deleting":
                 served.deleting = True
             case "edited":
-                served.pod = claiming(served.pod, claim)
+                served.pod = with_gang_settings(served.pod, claim)
             case "freed":
                 self.free(served)
             case "Succeeded" | "Failed" if served.node:
@@ -169,7 +175,7 @@ class Life(RuleBasedStateMachine):
         if seen:
             self.show(name)
 
-    @rule(at=st.sampled_from(MOODS), mask=st.sampled_from(range(256)))
+    @rule(at=st.sampled_from(PLUGIN_ANSWERS), mask=st.sampled_from(range(256)))
     def the_plugin_changes_its_mind(self, at: tuple[str, str], mask: int) -> None:
         point, mood = at
         names = [name for n, name in enumerate(NAMES) if mask >> n & 1]
@@ -190,7 +196,7 @@ class Life(RuleBasedStateMachine):
             case "taken":
                 self.take(write)
             case "in doubt":
-                self.engine.settle(write.bind, Ambiguous("timeout"), self.now)
+                self.engine.on_outcome(write.bind, Ambiguous("timeout"), self.now)
             case "known" if write.done:
                 self.report(write)
             case "refused" if not write.done:
@@ -210,7 +216,7 @@ class Life(RuleBasedStateMachine):
             self.take(write)
         self.writes = []
         gangs = self.engine.registry.gangs.values()
-        known = [saved(g.name, g.minima, satisfied=g.satisfied) for g in gangs]
+        known = [gang_object(g.name, g.bundle_minimums, satisfied=g.satisfied) for g in gangs]
         self.begin()
         self.deleted, self.succeeded = [], {}
         shows: list[Callable[[], object]] = [
@@ -242,7 +248,7 @@ class Life(RuleBasedStateMachine):
         """Who can be placed is placed, and nothing is left when all is gone."""
         self.moody.moods.clear()
         self.nodes["n9"] = 1000
-        self.engine.node_set(a_node("n9").offers(cpu=1000).build(), self.now)
+        self.engine.on_node_updated(a_node("n9").offers(cpu=1000).build(), self.now)
         for _ in range(3):
             self.catch_up()
             for served in self.pods.values():
@@ -262,35 +268,47 @@ class Life(RuleBasedStateMachine):
         for name in list(self.pods):
             self.delete(name)
         for (_, kind), group in self.groups.items():
-            self.engine.pod_group_gone(group.build(kind), self.now)
+            self.engine.on_pod_group_deleted(group.build(kind), self.now)
         registry = self.engine.registry
-        for name in list(self.engine._gangs.rounds._shown):
-            self.engine.gang_forgotten(saved(name, {}), self.now)
+        for name in list(self.engine._gangs.attempt_status._observed):
+            self.engine.on_gang_deleted(gang_object(name, {}), self.now)
         self.catch_up()
         for node in self.nodes:
-            self.engine.node_gone(node, self.now)
+            self.engine.on_node_deleted(node, self.now)
         self.now += 1000.0
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
         assert self.engine.next_timer() is None
         work = self.engine._gangs
         maps: list[Sized] = [
-            *(work._entities, work._names, work._holds, work._given_up, work._notices, work.rounds),
-            *(registry.gangs, registry._gang_of, registry._definitions, registry._groups),
-            *(registry._names, registry._named_by, registry.recalled, registry._recalled_minima),
-            *(self.engine.members(), self.engine.queue, self.engine.cluster),
+            *(
+                work._entities,
+                work._groups_of_gang,
+                work._holds,
+                work._timed_out,
+                work._notices,
+                work.attempt_status,
+            ),
+            *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),
+            *(
+                registry._partner_names,
+                registry._named_by,
+                registry.previously_satisfied,
+                registry._recorded_minimums,
+            ),
+            *(self.engine.pods(), self.engine.queue, self.engine.cluster),
         ]
         assert not any(map(len, maps)), "left over"
 
     # --- inside ------------------------------------------------------------------------------
 
-    def create(self, name: str, claim: Claim) -> None:
+    def create(self, name: str, claim: GangSettings) -> None:
         self.born += 1
         uid = f"uid-{self.born}"
-        pod = claiming(a_pod(name).with_uid(uid).needs(cpu=claim.cpu), claim)
-        self.pods[name] = Served(pod.gated("x") if claim.gated else pod, uid)
+        pod = with_gang_settings(a_pod(name).with_uid(uid).needs(cpu=claim.cpu), claim)
+        self.pods[name] = ServerPod(pod.gated("x") if claim.gated else pod, uid)
 
-    def of(self, ref: PodRef) -> Served | None:
+    def of(self, ref: ObjectKey) -> ServerPod | None:
         served = self.pods.get(ref.name)
         return served if served is not None and served.uid == ref.uid else None
 
@@ -298,12 +316,12 @@ class Life(RuleBasedStateMachine):
         del self.pods[name]
         self.deleted.append(name)
 
-    def free(self, served: Served) -> None:
+    def free(self, served: ServerPod) -> None:
         manifest = served.pod.manifest()
         spec, notes = manifest["spec"], manifest["metadata"]["annotations"]
-        if "schedulingGates" in spec or notes.keys() & set(MARKS):
+        if "schedulingGates" in spec or notes.keys() & set(TIMEOUT_ANNOTATIONS):
             spec.pop("schedulingGates", None)
-            for mark in MARKS:
+            for mark in TIMEOUT_ANNOTATIONS:
                 notes.pop(mark, None)
             served.pod = PodBuilder(manifest)
 
@@ -315,17 +333,17 @@ class Life(RuleBasedStateMachine):
         if served is not None and served.phase == "Succeeded":
             self.succeeded[name] = served.uid
         if served is None:
-            self.engine.pod_gone(f"default/{name}", self.now)
+            self.engine.on_pod_deleted(f"default/{name}", self.now)
         else:
-            self.engine.pod_set(served.build(), self.now)
+            self.engine.on_pod_updated(served.build(), self.now)
 
     def define(self, gang: str, kind: type[AnyPodGroup]) -> None:
-        self.engine.pod_group_set(self.groups[gang, kind].build(kind), self.now)
+        self.engine.on_pod_group_updated(self.groups[gang, kind].build(kind), self.now)
 
-    def recall(self, gang: SavedGang) -> None:
-        self.engine.gang_recalled(gang, self.now)
+    def recall(self, gang: GangObject) -> None:
+        self.engine.on_gang_updated(gang, self.now)
 
-    def take(self, write: Write) -> None:
+    def take(self, write: PendingBinding) -> None:
         if write.done:
             return
         served = self.of(write.bind.pod)
@@ -337,12 +355,12 @@ class Life(RuleBasedStateMachine):
             served.node = write.bind.node
             write.done = Applied()
 
-    def report(self, write: Write) -> None:
+    def report(self, write: PendingBinding) -> None:
         assert write.done is not None
         self.writes.remove(write)
         if isinstance(write.done, Applied):
             self.bound_by_us.add(write.bind.pod.uid)
-        self.engine.settle(write.bind, write.done, self.now)
+        self.engine.on_outcome(write.bind, write.done, self.now)
 
     def catch_up(self) -> None:
         """Everything under way ends and everything is seen."""
@@ -351,7 +369,7 @@ class Life(RuleBasedStateMachine):
 
     def run_engine(self) -> None:
         cluster = self.engine.cluster
-        before = Before(set(cluster.assumed), {uid for uid in cluster._where if self.bound(uid)})
+        before = Before(set(cluster.assumed), {uid for uid in cluster._node_of if self.bound(uid)})
         effects: list[Effect] = []
         while not effects or self.engine.ready:
             effects += self.engine.run(self.now)
@@ -367,7 +385,7 @@ class Life(RuleBasedStateMachine):
             uid = effect.pod.uid
             assert uid not in {write.bind.pod.uid for write in self.writes}, "two writes at once"
             assert uid not in self.bound_by_us, "bound twice"
-            self.writes.append(Write(effect))
+            self.writes.append(PendingBinding(effect))
         elif isinstance(effect, AnnotatePod | DeletePod) and (served := self.of(effect.pod)):
             if isinstance(effect, DeletePod):
                 self.delete(effect.pod.name)
@@ -380,14 +398,14 @@ class Life(RuleBasedStateMachine):
 
     def bound(self, uid: str) -> bool:
         """Whether a pod keeps its node whatever becomes of its gang."""
-        member = self.engine._desk.members.get(uid)
-        return member is None or not self.engine._gangs.holds(member)
+        member = self.engine._context.pods.get(uid)
+        return member is None or not self.engine._gangs.is_held(member)
 
     def check_capacity(self, placed: set[str]) -> None:
         """No node has been given more than it has, whatever others have done to it before."""
         cluster = self.engine.cluster
-        for node in {cluster._where[uid] for uid in placed} & self.nodes.keys():
-            pods = [pod for uid, pod in cluster._pods.items() if cluster._where[uid] == node]
+        for node in {cluster._node_of[uid] for uid in placed} & self.nodes.keys():
+            pods = [pod for uid, pod in cluster._pods.items() if cluster._node_of[uid] == node]
             used = sum(pod.requests.get("cpu", 0) for pod in pods)
             assert used <= 1000 * self.nodes[node], f"{node} has been given too much"
 
@@ -397,14 +415,16 @@ class Life(RuleBasedStateMachine):
         calm = not self.moody.moods.get("pre_bind")
         for gang in registry.gangs.values():
             group = registry.group_of(gang)
-            uids = {uid for one in group.gangs for uid in one.claims}
-            leaving = {uid for one in group.gangs for uid in one.claims if one.leaves(uid)}
+            uids = {uid for one in group.gangs for uid in one.memberships}
+            leaving = {
+                uid for one in group.gangs for uid in one.memberships if one.is_terminating(uid)
+            }
             bound = {uid for uid in uids - leaving if uid in cluster and self.bound(uid)}
             new = bound - before.placed
             if new and new == bound and calm and not any(g.satisfied for g in group.gangs):
                 assert self.is_enough(group, bound), f"{group.name}: bound in part"
             hold = self.engine._gangs._holds.get(group.name)
-            if group.strict and hold is not None and hold.members:
+            if group.is_strict and hold is not None and hold.members:
                 held = bound | hold.members.keys()
                 assert self.is_enough(group, held), f"{group.name}: held in vain"
 
@@ -412,25 +432,27 @@ class Life(RuleBasedStateMachine):
         """Whether these pods, and those that have succeeded, are the minimum of every gang."""
         uids = uids | set(self.succeeded.values())
         for gang in group.gangs:
-            roles = [gang.claims[uid].bundle for uid in uids if uid in gang.claims]
-            minima = dict(gang.settings.minima)
+            roles = [gang.memberships[uid].bundle for uid in uids if uid in gang.memberships]
+            minima = dict(gang.settings.bundle_minimums)
             if len(roles) < gang.minimum or any(roles.count(b) < n for b, n in minima.items()):
                 return False
-        return not group.unanswered
+        return not group.missing_partners
 
-    def could_be_placed(self, served: Served) -> bool:
+    def could_be_placed(self, served: ServerPod) -> bool:
         """Whether all that a pod has to wait for is there."""
-        claim = claim_of(served.build())
+        claim = gang_membership(served.build())
         if claim is None:
             return True
         registry = self.engine.registry
         group = registry.group_of(registry.gangs[claim.gang])
-        if group.free:
+        if group.schedules_individually:
             return True
-        if any(g.satisfied and g.settings.match is MatchPolicy.WAITING for g in group.gangs):
+        if any(
+            g.satisfied and g.settings.match_policy is MatchPolicy.ONLY_WAITING for g in group.gangs
+        ):
             return False  # how many of them have to be new is not known here
         there = {p.uid for p in self.pods.values() if not (p.deleting or p.phase == "Failed")}
-        return all(gang.defined for gang in group.gangs) and self.is_enough(group, there)
+        return all(gang.is_defined for gang in group.gangs) and self.is_enough(group, there)
 
 
 TestLifeOfGangs = Life.TestCase

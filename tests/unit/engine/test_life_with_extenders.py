@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from arranger.api.effects import (
-    Advice,
     Bind,
-    Consult,
-    ConsultVictims,
-    Question,
+    ExtenderDecision,
+    ExtenderPreemptionDecision,
+    ExtenderQuery,
+    QueryExtenderPreemption,
+    QueryExtenders,
     Refused,
-    VictimAdvice,
 )
 from arranger.api.extenders import Extender
 from arranger.engine.engine import Engine
@@ -26,8 +26,8 @@ JUDGE = Extender("http://judge", "filter", "prioritize", "preempt")
 class ConsultedLife(Life):
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Engine([default_profile()], extenders=[JUDGE], parallel_consultations=2)
-        self.questions: list[Question] = []
+        self.engine = Engine([default_profile()], extenders=[JUDGE], parallel_extender_calls=2)
+        self.questions: list[ExtenderQuery] = []
 
     @precondition(lambda self: self.questions)
     @rule(pick=PICK, drop=st.booleans())
@@ -38,20 +38,22 @@ class ConsultedLife(Life):
     @rule(pick=PICK)
     def an_extender_fails(self, pick: int) -> None:
         question = self.questions.pop(pick % len(self.questions))
-        self.engine.settle(question, Refused(0, "Extender", "boom"), self.now)
+        self.engine.on_outcome(question, Refused(0, "Extender", "boom"), self.now)
 
-    def answer(self, question: Question, *, drop: bool = False) -> None:
+    def answer(self, question: ExtenderQuery, *, drop: bool = False) -> None:
         self.questions.remove(question)
-        if isinstance(question, ConsultVictims):
+        if isinstance(question, QueryExtenderPreemption):
             kept = dict(list(question.victims.items())[drop:])
-            self.engine.settle(question, VictimAdvice(kept), self.now)
+            self.engine.on_outcome(question, ExtenderPreemptionDecision(kept), self.now)
         else:
             failed = dict.fromkeys(question.nodes[:drop], "no")
-            self.engine.settle(question, Advice(question.nodes[drop:], {}, failed), self.now)
+            self.engine.on_outcome(
+                question, ExtenderDecision(question.nodes[drop:], {}, failed), self.now
+            )
 
     def run_engine(self) -> None:
         for effect in self.engine.run(self.now):
-            if isinstance(effect, (Consult, ConsultVictims)):
+            if isinstance(effect, (QueryExtenders, QueryExtenderPreemption)):
                 self.questions.append(effect)
             elif isinstance(effect, Bind):
                 self.decided(effect)

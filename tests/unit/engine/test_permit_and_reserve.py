@@ -11,35 +11,35 @@ from arranger.api.effects import (
     Applied,
     Bind,
     Effect,
+    ObjectKey,
     PatchPodStatus,
-    PodRef,
     Refused,
 )
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Part
+from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
-from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, Wait
-from arranger.framework.runtime.profile import SpecPlugin
+from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
-    Core,
+    EngineHarness,
     conditions,
-    notes,
-    of,
+    event_notes,
+    of_kind,
     placements,
     small_profile,
 )
 
-MakeCore = Callable[..., Core]
+MakeCore = Callable[..., EngineHarness]
 POD = a_pod("p").needs(cpu=3)
 
 
 class Door(Plugin):
     """A Permit plugin in the test's hand."""
 
-    wake_on = (WakeUp(EventKind.NODE_REMOVED),)
+    queueing_hints = (QueueingHint(ActionType.NODE_REMOVED),)
     answer: Status | Wait | None = Wait(60)
     asked = 0
 
@@ -54,35 +54,37 @@ def door() -> Door:
 
 
 @pytest.fixture
-def waiting(make_core: MakeCore, door: Door) -> Core:
+def waiting(make_core: MakeCore, door: Door) -> EngineHarness:
     """A core in which ``p`` waits at the door with a reservation on n1."""
     core = make_core(small_profile(door))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     assert core.run() == []
     assert core.phase("p") is Phase.WAITING
     assert core.node_of(POD) == "n1"
     return core
 
 
-def test_the_reservation_of_a_waiting_pod_holds(waiting: Core) -> None:
-    waiting.see(a_pod("q").needs(cpu=3))
+def test_the_reservation_of_a_waiting_pod_holds(waiting: EngineHarness) -> None:
+    waiting.observe(a_pod("q").needs(cpu=3))
 
     assert placements(waiting.run()) == []
     assert waiting.engine.next_timer() == 60
 
 
-def test_a_waiting_pod_goes_when_permit_changes_its_mind(waiting: Core, door: Door) -> None:
+def test_a_waiting_pod_goes_when_permit_changes_its_mind(
+    waiting: EngineHarness, door: Door
+) -> None:
     door.answer = None
-    waiting.see(a_node("n2"))
+    waiting.observe(a_node("n2"))
 
     assert waiting.engine.ready
     assert placements(waiting.run()) == [("p", "n1")]
     assert waiting.engine.next_timer() is None
 
 
-def test_nothing_polls_a_waiting_pod(waiting: Core, door: Door) -> None:
+def test_nothing_polls_a_waiting_pod(waiting: EngineHarness, door: Door) -> None:
     before = door.asked
-    waiting.at(59)
+    waiting.advance_to(59)
 
     assert door.asked == before
     assert not waiting.engine.ready
@@ -90,68 +92,70 @@ def test_nothing_polls_a_waiting_pod(waiting: Core, door: Door) -> None:
 
 @pytest.mark.parametrize("how", ["refused", "timed out"])
 def test_a_waiting_pod_that_is_not_let_through_frees_its_node(
-    waiting: Core, door: Door, how: str
+    waiting: EngineHarness, door: Door, how: str
 ) -> None:
-    waiting.see(a_pod("q").needs(cpu=3))
+    waiting.observe(a_pod("q").needs(cpu=3))
     waiting.run()
     waiting.now = 20
     if how == "refused":
         door.answer = door.reject("the door is shut")
-        waiting.see(a_node("n2").offers(cpu=1))
+        waiting.observe(a_node("n2").offers(cpu=1))
         text = "0/1 nodes are available: 1 the door is shut."
         said = waiting.run()
     else:
         text = (
             "0/1 nodes are available: 1 rejected due to timeout after waiting 60s at plugin Door."
         )
-        said = waiting.at(60)
+        said = waiting.advance_to(60)
 
-    assert notes(said) == [("FailedScheduling", text)]
+    assert event_notes(said) == [("FailedScheduling", text)]
     assert conditions(said) == [("Unschedulable", text)]
     assert placements(said) == [("q", "n1")]
-    assert waiting.part("p") is Part.UNSCHEDULABLE, "its own leaving must not wake it"
-    waiting.see_gone(a_node("n2"))
-    waiting.see(a_node("n3"))
+    assert waiting.queue_state("p") is QueueState.UNSCHEDULABLE, "its own leaving must not wake it"
+    waiting.observe_deleted(a_node("n2"))
+    waiting.observe(a_node("n3"))
 
 
 def test_a_pod_refused_at_the_door_is_woken_by_what_the_door_asks_for(
-    waiting: Core, door: Door
+    waiting: EngineHarness, door: Door
 ) -> None:
-    waiting.see(a_node("n2"))
-    waiting.at(60)
+    waiting.observe(a_node("n2"))
+    waiting.advance_to(60)
     door.answer = None
     waiting.now = 90
-    waiting.see(a_pod("x").on("n1"))
+    waiting.observe(a_pod("x").on("n1"))
     assert waiting.run() == []
-    waiting.see_gone(a_node("n2"))
+    waiting.observe_deleted(a_node("n2"))
 
     assert placements(waiting.run()) == [("p", "n1")]
 
 
-def test_a_waiting_pod_that_is_deleted_frees_its_node(waiting: Core) -> None:
-    waiting.see(a_pod("q").needs(cpu=3))
+def test_a_waiting_pod_that_is_deleted_frees_its_node(waiting: EngineHarness) -> None:
+    waiting.observe(a_pod("q").needs(cpu=3))
     waiting.run()
-    waiting.see(POD.deleting())
+    waiting.observe(POD.deleting())
 
-    assert placements(waiting.at(1)) == [("q", "n1")]
+    assert placements(waiting.advance_to(1)) == [("q", "n1")]
     assert waiting.engine.next_timer() is None
 
 
-def test_a_waiting_pod_bound_by_others_is_theirs(waiting: Core) -> None:
-    waiting.see(POD.on("n1"))
+def test_a_waiting_pod_bound_by_others_is_theirs(waiting: EngineHarness) -> None:
+    waiting.observe(POD.on("n1"))
 
-    assert waiting.at(60) == []
-    assert waiting.engine.members() == []
+    assert waiting.advance_to(60) == []
+    assert waiting.engine.pods() == []
     assert waiting.node_of(POD) == "n1"
 
 
-def test_a_waiting_pod_whose_node_is_deleted_looks_for_another(waiting: Core, door: Door) -> None:
+def test_a_waiting_pod_whose_node_is_deleted_looks_for_another(
+    waiting: EngineHarness, door: Door
+) -> None:
     door.answer = None
-    waiting.see_gone(a_node("n1"))
-    waiting.see(a_node("n2"))
+    waiting.observe_deleted(a_node("n1"))
+    waiting.observe(a_node("n2"))
 
-    assert notes(waiting.run()) == [("FailedScheduling", 'node "n1" not found')]
-    assert placements(waiting.at(1)) == [("p", "n2")]
+    assert event_notes(waiting.run()) == [("FailedScheduling", 'node "n1" not found')]
+    assert placements(waiting.advance_to(1)) == [("p", "n2")]
 
 
 def test_the_shortest_patience_counts(make_core: MakeCore) -> None:
@@ -159,10 +163,10 @@ def test_the_shortest_patience_counts(make_core: MakeCore) -> None:
         answer = Wait(5)
 
     core = make_core(small_profile(Door(), Impatient()))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     core.run()
 
-    assert notes(core.at(5)) == [
+    assert event_notes(core.advance_to(5)) == [
         (
             "FailedScheduling",
             "0/1 nodes are available: 1 rejected due to timeout after waiting 5s"
@@ -174,7 +178,7 @@ def test_the_shortest_patience_counts(make_core: MakeCore) -> None:
 # --- Reserve ---------------------------------------------------------------------------------
 
 
-class Ledger(SpecPlugin):
+class Ledger(SpecOnlyPlugin):
     """Writes down what it is told, and refuses when asked to."""
 
     def __init__(self, name: str, book: list[str], *, refuses: bool = False) -> None:
@@ -206,7 +210,7 @@ def ledgers(*, last_refuses: bool = False) -> tuple[list[Plugin], list[str]]:
 def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCore) -> None:
     plugins, book = ledgers(last_refuses=True)
     core = make_core(small_profile(*plugins))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     said = core.run()
 
     assert book == [
@@ -215,11 +219,11 @@ def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCo
         "Second lets n1 go",
         "First lets n1 go",
     ]
-    assert notes(said) == [
+    assert event_notes(said) == [
         ("FailedScheduling", "0/1 nodes are available: 1 Second says no."),
     ]
     assert core.node_of(POD) is None
-    assert core.part("p") is Part.UNSCHEDULABLE
+    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize(
@@ -228,16 +232,16 @@ def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCo
 def test_plugins_hear_that_a_reservation_has_ended(make_core: MakeCore, ending: str) -> None:
     plugins, book = ledgers()
     core = make_core(small_profile(*plugins))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     core.run()
     del book[:]
     match ending:
         case "the Binding is refused":
             core.settle(core.binding("p"), Refused(409, "Conflict"))
         case "the pod is deleted":
-            core.see_gone(POD)
+            core.observe_deleted(POD)
         case _:
-            core.see(a_node("n2"), POD.on("n2"))
+            core.observe(a_node("n2"), POD.on("n2"))
 
     assert book == ["Second lets n1 go", "First lets n1 go"]
 
@@ -245,10 +249,10 @@ def test_plugins_hear_that_a_reservation_has_ended(make_core: MakeCore, ending: 
 def test_a_bound_pod_keeps_its_reservation(make_core: MakeCore) -> None:
     plugins, book = ledgers()
     core = make_core(small_profile(*plugins))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     core.run()
     core.settle(core.binding("p"))
-    core.see(POD.on("n1"))
+    core.observe(POD.on("n1"))
 
     assert book == ["First reserves n1", "Second reserves n1"]
 
@@ -256,7 +260,7 @@ def test_a_bound_pod_keeps_its_reservation(make_core: MakeCore) -> None:
 # --- PreBind ---------------------------------------------------------------------------------
 
 
-class Prepares(SpecPlugin):
+class Prepares(SpecOnlyPlugin):
     """Wants two patches applied before a pod binds, or refuses."""
 
     refuses = False
@@ -267,53 +271,57 @@ class Prepares(SpecPlugin):
         if self.refuses:
             return self.reject("not prepared")
         meta = pod.pod.metadata
-        ref = PodRef(meta.namespace, meta.name, meta.uid)
+        ref = ObjectKey(meta.namespace, meta.name, meta.uid)
         return [PatchPodStatus(ref, nominated_node=node) for _ in range(2)]
 
 
 @pytest.fixture
-def preparing(make_core: MakeCore) -> Core:
+def preparing(make_core: MakeCore) -> EngineHarness:
     """A core in which both preparations for ``p`` are on their way."""
     core = make_core(small_profile(Prepares()))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
     core.run()
-    assert len(of(PatchPodStatus, core.effects)) == 2
+    assert len(of_kind(PatchPodStatus, core.effects)) == 2
     assert all(core.engine.awaits(effect) for effect in core.effects)
     return core
 
 
-def test_every_preparation_is_applied_before_the_binding_is_posted(preparing: Core) -> None:
-    first, second = of(PatchPodStatus, preparing.effects)
+def test_every_preparation_is_applied_before_the_binding_is_posted(
+    preparing: EngineHarness,
+) -> None:
+    first, second = of_kind(PatchPodStatus, preparing.effects)
 
     assert preparing.settle(second) == []
     assert preparing.settle(first, Ambiguous("time-out")) == []
     assert placements(preparing.settle(first, Applied())) == [("p", "n1")]
 
 
-def test_a_refused_preparation_rolls_back_and_the_other_is_ignored(preparing: Core) -> None:
-    first, second = of(PatchPodStatus, preparing.effects)
+def test_a_refused_preparation_rolls_back_and_the_other_is_ignored(
+    preparing: EngineHarness,
+) -> None:
+    first, second = of_kind(PatchPodStatus, preparing.effects)
     said = preparing.settle(first, Refused(422, "Invalid", "no such field"))
 
-    assert notes(said) == [("FailedScheduling", "preparing to bind: no such field")]
+    assert event_notes(said) == [("FailedScheduling", "preparing to bind: no such field")]
     assert preparing.node_of(POD) is None
     assert preparing.settle(second) == []
-    assert preparing.part("p") is Part.BACKOFF
-    assert len(of(PatchPodStatus, preparing.at(1))) == 2
+    assert preparing.queue_state("p") is QueueState.BACKOFF
+    assert len(of_kind(PatchPodStatus, preparing.advance_to(1))) == 2
 
 
-def test_a_pod_deleted_while_being_prepared_is_not_bound(preparing: Core) -> None:
-    preparing.see_gone(POD)
-    for effect in of(PatchPodStatus, preparing.effects):
+def test_a_pod_deleted_while_being_prepared_is_not_bound(preparing: EngineHarness) -> None:
+    preparing.observe_deleted(POD)
+    for effect in of_kind(PatchPodStatus, preparing.effects):
         preparing.settle(effect)
 
-    assert of(Bind, preparing.effects) == []
+    assert of_kind(Bind, preparing.effects) == []
 
 
-def test_a_node_deleted_while_being_prepared_is_not_bound_to(preparing: Core) -> None:
-    preparing.see_gone(a_node("n1"))
+def test_a_node_deleted_while_being_prepared_is_not_bound_to(preparing: EngineHarness) -> None:
+    preparing.observe_deleted(a_node("n1"))
     said = [e for patch in list(preparing.effects) for e in preparing.settle(patch)]
 
-    assert notes(said) == [("FailedScheduling", 'node "n1" not found')]
+    assert event_notes(said) == [("FailedScheduling", 'node "n1" not found')]
     assert placements(preparing.effects) == []
 
 
@@ -323,10 +331,10 @@ def test_a_plugin_that_refuses_to_prepare_leaves_the_pod_unschedulable(
     plugin = Prepares()
     plugin.refuses = True
     core = make_core(small_profile(plugin))
-    core.see(a_node("n1"), POD)
+    core.observe(a_node("n1"), POD)
 
     assert conditions(core.run()) == [
         ("Unschedulable", "0/1 nodes are available: 1 not prepared."),
     ]
-    assert core.part("p") is Part.UNSCHEDULABLE
+    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
     assert core.node_of(POD) is None

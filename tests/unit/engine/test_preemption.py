@@ -20,20 +20,20 @@ from arranger.api.effects import (
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Part
+from arranger.engine.entity import QueueState
 from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import Profile, SpecPlugin, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
 from arranger.framework.status import CycleState
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 FORBIDDEN = Refused(403, "Forbidden", "no")
 
 
 @pytest.fixture
-def core() -> Core:
-    return Core(default_profile())
+def core() -> EngineHarness:
+    return EngineHarness(default_profile())
 
 
 def running(name: str, node: str, cpu: int = 1, priority: int = 0) -> PodBuilder:
@@ -50,7 +50,7 @@ def budget(allowed: int, **labels: str) -> PodDisruptionBudget:
 
 
 def evicted(effects: Sequence[Effect]) -> set[str]:
-    return {delete.pod.name for delete in of(DeletePod, effects)}
+    return {delete.pod.name for delete in of_kind(DeletePod, effects)}
 
 
 def bound(effects: Sequence[Effect]) -> set[str]:
@@ -67,11 +67,11 @@ def gang(name: str, size: int, priority: int = 0, least: int | None = None) -> l
     ]
 
 
-def test_the_less_important_pod_makes_room(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=2), running("low", "n"), running("mid", "n", priority=5))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+def test_the_less_important_pod_makes_room(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=2), running("low", "n"), running("mid", "n", priority=5))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
     effects = core.run()
-    (delete,) = of(DeletePod, effects)
+    (delete,) = of_kind(DeletePod, effects)
     assert delete.pod.name == "low"
     assert delete.condition is not None
     assert (delete.condition.type, delete.condition.reason) == (
@@ -80,136 +80,138 @@ def test_the_less_important_pod_makes_room(core: Core) -> None:
     )
     message = "arranger: preempting to accommodate a higher priority pod"
     assert delete.condition.message == message
-    (event,) = [e for e in of(PublishEvent, effects) if e.reason == "Preempted"]
+    (event,) = [e for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert event.note == "Preempted by pod uid-default-high on node n"
     assert (event.regarding.name, event.type, event.action) == ("low", "Normal", "Preempting")
     assert event.related is not None
     assert event.related.name == "high"
-    (event,) = [e for e in of(PublishEvent, effects) if e.reason == "Preempting"]
+    (event,) = [e for e in of_kind(PublishEvent, effects) if e.reason == "Preempting"]
     assert (event.regarding.name, event.note) == ("high", "Makes room by evicting default/low")
-    (patch,) = of(PatchPodStatus, effects)
+    (patch,) = of_kind(PatchPodStatus, effects)
     assert (patch.pod.name, patch.nominated_node) == ("high", "n")
     core.settle(delete)
-    core.see_gone(running("low", "n"))
-    assert bound(core.at(20)) == {"high"}
+    core.observe_deleted(running("low", "n"))
+    assert bound(core.advance_to(20)) == {"high"}
 
 
-def test_what_is_freed_for_the_nominee_is_not_stolen(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0])
-    core.see(a_pod("thief").needs(cpu=1).with_priority(9))
+def test_what_is_freed_for_the_nominee_is_not_stolen(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0])
+    core.observe(a_pod("thief").needs(cpu=1).with_priority(9))
     core.run()
-    core.see_gone(running("low", "n"))
-    core.at(20)
+    core.observe_deleted(running("low", "n"))
+    core.advance_to(20)
     assert bound(core.effects) == {"high"}
 
 
-def test_a_more_important_pod_may_take_it(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0])
-    core.see_gone(running("low", "n"))
-    core.see(a_pod("higher").needs(cpu=1).with_priority(20))
+def test_a_more_important_pod_may_take_it(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0])
+    core.observe_deleted(running("low", "n"))
+    core.observe(a_pod("higher").needs(cpu=1).with_priority(20))
     assert bound(core.run()) == {"higher"}
 
 
-def test_while_the_victim_is_leaving_nobody_else_is_evicted(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=2), running("low", "n", 2), a_node("m").offers(cpu=2))
-    core.see(running("other", "m", 2, 1))
-    core.see(a_pod("high").needs(cpu=2).with_priority(10))
+def test_while_the_victim_is_leaving_nobody_else_is_evicted(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=2), running("low", "n", 2), a_node("m").offers(cpu=2))
+    core.observe(running("other", "m", 2, 1))
+    core.observe(a_pod("high").needs(cpu=2).with_priority(10))
     assert evicted(core.run()) == {"low"}
-    core.see(running("low", "n", 2).deleting())
+    core.observe(running("low", "n", 2).deleting())
     for now in range(20, 1000, 20):
-        core.see(a_node("k").labelled(turn=str(now)).cordoned())
-        core.at(float(now))
+        core.observe(a_node("k").labelled(turn=str(now)).cordoned())
+        core.advance_to(float(now))
     assert evicted(core.effects) == {"low"}
 
 
-def test_if_the_eviction_is_refused_the_pod_tries_again(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0], FORBIDDEN)
+def test_if_the_eviction_is_refused_the_pod_tries_again(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0], FORBIDDEN)
     assert core.node_of(a_pod("high")) is None
-    assert evicted(core.at(60)) == {"low"}
+    assert evicted(core.advance_to(60)) == {"low"}
 
 
-def test_no_pod_is_placed_beside_one_that_only_has_a_promise(core: Core) -> None:
+def test_no_pod_is_placed_beside_one_that_only_has_a_promise(core: EngineHarness) -> None:
     """The second of the two filter passes, without nominees (RunFilterPluginsWithNominatedPods)."""
     web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
     low = running("low", "n").host_port(80)
-    core.see(a_node("n").offers(cpu=3), low)
-    core.see(web)
+    core.observe(a_node("n").offers(cpu=3), low)
+    core.observe(web)
     assert evicted(core.run()) == {"low"}
-    core.see(a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"}))
+    core.observe(a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"}))
     effects = core.run()
     assert bound(effects) == set()
-    (patch,) = of(PatchPodStatus, effects)
+    (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
     assert "1 node(s) didn't match pod affinity rules" in patch.condition.message
-    core.see_gone(low)
+    core.observe_deleted(low)
     core.settle_all(core.run())
-    core.see(web.on("n"))
-    core.at(20)
+    core.observe(web.on("n"))
+    core.advance_to(20)
     assert bound(core.effects) == {"web", "near"}
 
 
-def test_nobody_is_evicted_for_a_place_beside_one_that_only_has_a_promise(core: Core) -> None:
+def test_nobody_is_evicted_for_a_place_beside_one_that_only_has_a_promise(
+    core: EngineHarness,
+) -> None:
     web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
-    core.see(a_node("n").offers(cpu=3), running("low", "n").host_port(80))
-    core.see(web)
+    core.observe(a_node("n").offers(cpu=3), running("low", "n").host_port(80))
+    core.observe(web)
     core.run()
-    core.see(running("tiny", "n"))
+    core.observe(running("tiny", "n"))
     near = a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"})
-    core.see(near.with_priority(5))
+    core.observe(near.with_priority(5))
     effects = core.run()
     assert evicted(effects) == set()
-    (patch,) = of(PatchPodStatus, effects)
+    (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
     assert "preemption: 0/1 nodes are available: 1 node(s) didn't match pod affinity" in (
         patch.condition.message
     )
 
 
-def test_a_nominee_that_is_deleted_gives_its_room_back(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0])
-    core.see_gone(a_pod("high"))
-    core.see_gone(running("low", "n"))
-    core.see(a_pod("late").needs(cpu=1))
-    assert bound(core.at(20)) == {"late"}
-    core.see_gone(a_pod("late"))
+def test_a_nominee_that_is_deleted_gives_its_room_back(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0])
+    core.observe_deleted(a_pod("high"))
+    core.observe_deleted(running("low", "n"))
+    core.observe(a_pod("late").needs(cpu=1))
+    assert bound(core.advance_to(20)) == {"late"}
+    core.observe_deleted(a_pod("late"))
     assert len(core.engine.cluster) == 0
 
 
-def test_a_nominee_that_is_deleted_wakes_those_who_wait_for_its_room(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0])
-    core.see(a_pod("late").needs(cpu=1))
+def test_a_nominee_that_is_deleted_wakes_those_who_wait_for_its_room(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0])
+    core.observe(a_pod("late").needs(cpu=1))
     core.run()
-    core.see_gone(running("low", "n"))
-    core.see_gone(a_pod("high"))
-    assert bound(core.at(5)) == {"late"}
+    core.observe_deleted(running("low", "n"))
+    core.observe_deleted(a_pod("high"))
+    assert bound(core.advance_to(5)) == {"late"}
 
 
-def test_a_nominee_is_no_victim_itself(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of(DeletePod, core.run())[0])
-    core.see(a_pod("highest").needs(cpu=1).with_priority(20))
+def test_a_nominee_is_no_victim_itself(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    core.settle(of_kind(DeletePod, core.run())[0])
+    core.observe(a_pod("highest").needs(cpu=1).with_priority(20))
     core.run()
-    core.at(20)
+    core.advance_to(20)
     assert evicted(core.effects) == {"low"}
-    patches = [(p.pod.name, p.nominated_node) for p in of(PatchPodStatus, core.effects)]
+    patches = [(p.pod.name, p.nominated_node) for p in of_kind(PatchPodStatus, core.effects)]
     assert patches[:3] == [("high", "n"), ("highest", "n"), ("high", "")]
     assert ("high", None) in patches[3:], "it has looked for another node"
 
 
-def test_a_nomination_of_an_earlier_life_is_honoured(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1))
-    core.see(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))
+def test_a_nomination_of_an_earlier_life_is_honoured(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1))
+    core.observe(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))
     core.run()
     assert bound(core.effects) == {"high"}
 
@@ -340,26 +342,26 @@ WHO: dict[str, tuple[list[object], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", WHO.values(), ids=WHO.keys())
-def test_evicts(case: tuple[list[object], set[str]], core: Core) -> None:
+def test_evicts(case: tuple[list[object], set[str]], core: EngineHarness) -> None:
     objects, expected = case
     for obj in objects:
         if isinstance(obj, PodDisruptionBudget):
-            core.engine.budget_set(obj, 0.0)
+            core.engine.on_disruption_budget_updated(obj, 0.0)
         elif isinstance(obj, NativePodGroup):
-            core.engine.pod_group_set(obj, 0.0)
+            core.engine.on_pod_group_updated(obj, 0.0)
         else:
-            core.see(obj)  # type: ignore[arg-type]
-    core.see(a_pod("high").needs(cpu=2).with_priority(10))
+            core.observe(obj)  # type: ignore[arg-type]
+    core.observe(a_pod("high").needs(cpu=2).with_priority(10))
     assert evicted(core.run()) == expected
 
 
-def test_a_pod_that_never_preempts_evicts_nobody(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n"))
+def test_a_pod_that_never_preempts_evicts_nobody(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
     high = a_pod("high").needs(cpu=1).with_priority(10)
-    core.see(high.with_spec(preemptionPolicy="Never"))
+    core.observe(high.with_spec(preemptionPolicy="Never"))
     effects = core.run()
     assert evicted(effects) == set()
-    (patch,) = of(PatchPodStatus, effects)
+    (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
     assert patch.condition.message.endswith("not eligible due to preemptionPolicy=Never.")
 
@@ -367,33 +369,33 @@ def test_a_pod_that_never_preempts_evicts_nobody(core: Core) -> None:
 # --- gangs that preempt ------------------------------------------------------------------------
 
 
-def test_a_gang_evicts_what_it_needs_and_is_bound_whole(core: Core) -> None:
+def test_a_gang_evicts_what_it_needs_and_is_bound_whole(core: EngineHarness) -> None:
     for n in range(3):
-        core.see(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
-    core.see(*gang("g", 2, 10))
+        core.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    core.observe(*gang("g", 2, 10))
     effects = core.run()
     victims = evicted(effects)
     assert len(victims) == 2
-    notes = {e.note for e in of(PublishEvent, effects) if e.reason == "Preempted"}
+    notes = {e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"}
     assert all(note.startswith("Preempted by gang default/g on node n") for note in notes)
-    nominated = {p.pod.name for p in of(PatchPodStatus, effects) if p.nominated_node}
+    nominated = {p.pod.name for p in of_kind(PatchPodStatus, effects) if p.nominated_node}
     assert nominated == {"g-0", "g-1"}
-    core.see(a_pod("thief").needs(cpu=1).with_priority(5))
+    core.observe(a_pod("thief").needs(cpu=1).with_priority(5))
     first, second = sorted(victims)
-    core.see_gone(running(first, "n0"))
-    core.at(20)
+    core.observe_deleted(running(first, "n0"))
+    core.advance_to(20)
     assert bound(core.effects) == set(), "not before all of it fits"
-    core.see_gone(running(second, "n1"))
-    core.at(40)
+    core.observe_deleted(running(second, "n1"))
+    core.advance_to(40)
     assert bound(core.effects) == {"g-0", "g-1"}
 
 
-def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: Core) -> None:
+def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: EngineHarness) -> None:
     for n in range(2):
-        core.see(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
-    core.see(*gang("g", 3, 10))
+        core.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    core.observe(*gang("g", 3, 10))
     core.run()
-    core.at(1000)
+    core.advance_to(1000)
     assert evicted(core.effects) == set()
 
 
@@ -407,89 +409,93 @@ def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: Core) -> None:
     ids=["its own", "its own, and evicts nobody", "none: its pods' counts"],
 )
 def test_a_gang_evicts_by_the_priority_of_its_pod_group(
-    spec: dict[str, object], expected: set[str], core: Core
+    spec: dict[str, object], expected: set[str], core: EngineHarness
 ) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low", "n", priority=5))
+    core.observe(a_node("n").offers(cpu=1), running("low", "n", priority=5))
     member = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
-    core.see(member)  # pods may come before their PodGroup
+    core.observe(member)  # pods may come before their PodGroup
     core.run()
-    core.engine.pod_group_set(pod_group(1, **spec), core.now)
+    core.engine.on_pod_group_updated(pod_group(1, **spec), core.now)
     assert evicted(core.run()) == expected
 
 
-def test_when_the_pod_group_of_running_pods_changes_their_priority_does(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1))
-    core.see(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
-    core.engine.pod_group_set(pod_group(1, priority=50), core.now)
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+def test_when_the_pod_group_of_running_pods_changes_their_priority_does(
+    core: EngineHarness,
+) -> None:
+    core.observe(a_node("n").offers(cpu=1))
+    core.observe(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
+    core.engine.on_pod_group_updated(pod_group(1, priority=50), core.now)
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(core.run()) == set()
-    core.engine.pod_group_gone(pod_group(1, priority=50), core.now)
-    core.at(400)
+    core.engine.on_pod_group_deleted(pod_group(1, priority=50), core.now)
+    core.advance_to(400)
     assert evicted(core.effects) == {"g-0"}
 
 
-def test_a_priority_that_changes_while_the_pod_is_bound_leaves_it_where_it_is(core: Core) -> None:
+def test_a_priority_that_changes_while_the_pod_is_bound_leaves_it_where_it_is(
+    core: EngineHarness,
+) -> None:
     pod = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
-    core.see(a_node("n").offers(cpu=1))
-    core.engine.pod_group_set(pod_group(1, priority=1), core.now)
-    core.see(pod)
-    (bind,) = of(Bind, core.run())
-    core.engine.pod_group_set(pod_group(1, priority=2), core.now)
-    core.see(pod.on("n"))  # the watch is ahead of the answer
-    core.engine.pod_group_set(pod_group(1, priority=50), core.now)
+    core.observe(a_node("n").offers(cpu=1))
+    core.engine.on_pod_group_updated(pod_group(1, priority=1), core.now)
+    core.observe(pod)
+    (bind,) = of_kind(Bind, core.run())
+    core.engine.on_pod_group_updated(pod_group(1, priority=2), core.now)
+    core.observe(pod.on("n"))  # the watch is ahead of the answer
+    core.engine.on_pod_group_updated(pod_group(1, priority=50), core.now)
     core.settle(bind)
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(core.run()) == set()
     assert core.node_of(pod) == "n"
     core.engine.check_consistent()
 
 
-def test_gang_against_gang_the_loser_leaves_whole(core: Core) -> None:
-    core.see(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
-    core.see(*gang("old", 3, 1))
+def test_gang_against_gang_the_loser_leaves_whole(core: EngineHarness) -> None:
+    core.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
+    core.observe(*gang("old", 3, 1))
     core.settle_all(core.run())
     for n, pod in enumerate(gang("old", 3, 1)):
-        core.see(pod.on(core.node_of(pod) or f"n{n}"))
-    core.see(*gang("new", 2, 5))
+        core.observe(pod.on(core.node_of(pod) or f"n{n}"))
+    core.observe(*gang("new", 2, 5))
     assert evicted(core.run()) == {"old-0", "old-1", "old-2"}
 
 
-def test_a_gang_puts_back_whom_it_can_do_without(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=4))
-    core.see(*(running(f"low-{n}", "n", priority=n) for n in range(4)))
-    core.see(*gang("g", 2, 10))
+def test_a_gang_puts_back_whom_it_can_do_without(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=4))
+    core.observe(*(running(f"low-{n}", "n", priority=n) for n in range(4)))
+    core.observe(*gang("g", 2, 10))
     assert evicted(core.run()) == {"low-0", "low-1"}
 
 
-def test_a_gang_evicts_again_and_again_ever_more_rarely(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), running("low-0", "n"))
-    core.see(*gang("g", 1, 10))
+def test_a_gang_evicts_again_and_again_ever_more_rarely(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), running("low-0", "n"))
+    core.observe(*gang("g", 1, 10))
     times = []
     for second in range(2000):
         core.now = float(second)
         if evicted(core.run()):
             times.append(second)
             # The victim's owner is quicker than the gang: another is there at once.
-            core.see_gone(running(f"low-{len(times) - 1}", "n"))
-            core.see(running(f"low-{len(times)}", "n"))
+            core.observe_deleted(running(f"low-{len(times) - 1}", "n"))
+            core.observe(running(f"low-{len(times)}", "n"))
     assert 2 <= len(times) <= 12
 
 
-def test_nothing_is_left_of_promises(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=2), running("low", "n", 2))
+def test_nothing_is_left_of_promises(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=2), running("low", "n", 2))
     pods = gang("g", 2, 10)
-    core.see(*pods)
+    core.observe(*pods)
     core.run()
-    core.see_gone(*pods, running("low", "n", 2))
-    core.at(5000)
-    nominations = core.engine._desk.cycle.nominations
+    core.observe_deleted(*pods, running("low", "n", 2))
+    core.advance_to(5000)
+    nominations = core.engine._context.cycle.nominator
     assert not nominations
-    assert not nominations.leaving
+    assert not nominations.terminating_victims
     assert len(core.engine.cluster) == 0
     assert core.engine.next_timer() is None
 
 
-class Holding(SpecPlugin):
+class Holding(SpecOnlyPlugin):
     """Makes ``low`` wait, in Permit or in PreBind."""
 
     def __init__(self, where: str) -> None:
@@ -502,7 +508,7 @@ class Holding(SpecPlugin):
         path = "/api/v1/persistentvolumes/v"
         return [PatchObject(path, {})] if self._holds(pod, "pre_bind") else []
 
-    def bindable(self, state: CycleState, pod: PodInfo, node: str) -> Wait | None:
+    def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Wait | None:
         return Wait(600, "late") if self._holds(pod, "bindable") else None
 
     def _holds(self, pod: PodInfo, where: str) -> bool:
@@ -511,26 +517,26 @@ class Holding(SpecPlugin):
 
 @pytest.mark.parametrize("where", ["permit", "pre_bind", "bindable"])
 def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
-    plugins = [Weighted(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
-    core = Core(Profile("arranger", [*plugins, Weighted(Holding(where))]))
-    core.see(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
+    core = EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))
+    core.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
     core.run()
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
     effects = core.run()
     assert evicted(effects) == set()
-    told = [e.note for e in of(PublishEvent, effects) if e.reason == "Preempted"]
+    told = [e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert told == ["Preempted by pod uid-default-high on node n (in arranger memory)."]
-    core.at(1)
+    core.advance_to(1)
     assert bound(core.effects) == {"high"}
     assert core.node_of(a_pod("low")) is None
-    assert core.part("low") is not Part.OUT
+    assert core.queue_state("low") is not QueueState.NOT_QUEUED
 
 
-def test_a_binding_pod_can_be_a_victim(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
-    (bind,) = of(Bind, core.run())
-    core.see(a_pod("high").needs(cpu=1).with_priority(10))
+def test_a_binding_pod_can_be_a_victim(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    (bind,) = of_kind(Bind, core.run())
+    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(core.run()) == {"low"}
     core.settle(bind, Applied())
-    core.see_gone(a_pod("low"))
-    assert bound(core.at(20)) == {"high"}
+    core.observe_deleted(a_pod("low"))
+    assert bound(core.advance_to(20)) == {"high"}

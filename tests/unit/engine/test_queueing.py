@@ -9,46 +9,46 @@ import pytest
 from arranger.api.effects import PublishEvent
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import Part
-from arranger.framework.cluster_event import EventKind, WakeUp
+from arranger.engine.entity import QueueState
+from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin
-from arranger.framework.runtime.profile import Profile, SpecPlugin
+from arranger.framework.runtime.profile import Profile, SpecOnlyPlugin
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     CONFLICT,
-    Core,
+    EngineHarness,
     conditions,
-    notes,
-    of,
+    event_notes,
+    of_kind,
     placements,
     small_profile,
 )
 
-MakeCore = Callable[..., Core]
+MakeCore = Callable[..., EngineHarness]
 
 
-def test_higher_priority_goes_first_and_equals_in_order_of_arrival(core: Core) -> None:
-    core.see(a_node("n1"))
-    core.see(a_pod("early").with_priority(5))
+def test_higher_priority_goes_first_and_equals_in_order_of_arrival(core: EngineHarness) -> None:
+    core.observe(a_node("n1"))
+    core.observe(a_pod("early").with_priority(5))
     core.now = 1
-    core.see(a_pod("late").with_priority(5), a_pod("later").with_priority(5))
-    core.see(a_pod("low"), a_pod("high").with_priority(1000), a_pod("below").with_priority(-1))
+    core.observe(a_pod("late").with_priority(5), a_pod("later").with_priority(5))
+    core.observe(a_pod("low"), a_pod("high").with_priority(1000), a_pod("below").with_priority(-1))
 
     tried = [pod for pod, _ in placements(core.run())]
 
     assert tried == ["high", "early", "late", "later", "low", "below"]
 
 
-def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("big").needs(cpu=5).with_priority(9), a_pod("small"))
+def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("big").needs(cpu=5).with_priority(9), a_pod("small"))
 
     assert placements(core.run()) == [("small", "n1")]
 
 
-def test_only_as_many_are_tried_in_one_run_as_asked(core: Core) -> None:
-    core.see(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
+def test_only_as_many_are_tried_in_one_run_as_asked(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
 
     sizes = []
     while core.engine.ready:
@@ -60,8 +60,8 @@ def test_only_as_many_are_tried_in_one_run_as_asked(core: Core) -> None:
 # --- back-off --------------------------------------------------------------------------------
 
 
-def test_back_off_doubles_from_one_second_to_ten(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p"))
+def test_back_off_doubles_from_one_second_to_ten(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p"))
     core.run()
     waits = []
     for _ in range(6):
@@ -69,111 +69,113 @@ def test_back_off_doubles_from_one_second_to_ten(core: Core) -> None:
         due = core.engine.next_timer()
         assert due is not None
         waits.append(due - core.now)
-        assert core.at(due - 0.01) == []
-        assert placements(core.at(due)) == [("p", "n1")]
+        assert core.advance_to(due - 0.01) == []
+        assert placements(core.advance_to(due)) == [("p", "n1")]
 
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
 def test_a_woken_pod_does_not_wait_for_its_back_off_while_there_is_nothing_else(
-    core: Core,
+    core: EngineHarness,
 ) -> None:
-    core.see(a_pod("p"))
+    core.observe(a_pod("p"))
     core.run()
     core.now = 0.4
-    core.see(a_node("n1"))
+    core.observe(a_node("n1"))
 
     assert placements(core.run()) == [("p", "n1")]
 
 
-def test_but_whoever_has_no_back_off_goes_first(core: Core) -> None:
-    core.see(a_pod("p").needs(cpu=1).with_priority(9))
+def test_but_whoever_has_no_back_off_goes_first(core: EngineHarness) -> None:
+    core.observe(a_pod("p").needs(cpu=1).with_priority(9))
     core.run()
     core.now = 0.4
-    core.see(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
+    core.observe(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
 
     assert placements(core.run()) == [("new", "n1")]
 
 
-def test_of_those_in_back_off_the_most_important_goes_first(core: Core) -> None:
-    core.see(*(a_pod(f"p{n}").needs(cpu=1).with_priority(n) for n in range(3)))
+def test_of_those_in_back_off_the_most_important_goes_first(core: EngineHarness) -> None:
+    core.observe(*(a_pod(f"p{n}").needs(cpu=1).with_priority(n) for n in range(3)))
     core.run()
     core.now = 0.4
-    core.see(a_node("n1").offers(cpu=2))
+    core.observe(a_node("n1").offers(cpu=2))
 
     assert placements(core.run()) == [("p2", "n1"), ("p1", "n1")]
 
 
-class Never(SpecPlugin):
+class Never(SpecOnlyPlugin):
     """Hopes for every new node, and likes none."""
 
-    wake_on = (WakeUp(EventKind.NODE_ADDED),)
+    queueing_hints = (QueueingHint(ActionType.NODE_ADDED),)
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return self.reject("never")
 
 
 def test_only_every_second_back_off_is_cut_short() -> None:
-    core = Core(small_profile(Never()))
-    core.see(a_pod("p"))
+    core = EngineHarness(small_profile(Never()))
+    core.observe(a_pod("p"))
     tried = []
     for tick in range(60):
         core.now = tick / 2
-        core.see(a_node(f"n{tick}"))
-        if of(PublishEvent, core.run()):
+        core.observe(a_node(f"n{tick}"))
+        if of_kind(PublishEvent, core.run()):
             tried.append(core.now)
 
     # Its back-offs are of 1, 2, 4, 8, 10, 10, and 10 seconds.
     assert tried == [0, 0.5, 2, 2.5, 10, 10.5, 20, 20.5]
 
 
-def test_an_edit_of_the_pod_cuts_its_back_off_short(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+def test_an_edit_of_the_pod_cuts_its_back_off_short(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
     core.run()
     core.now = 0.4
-    core.see(a_pod("p").needs(cpu=1))
+    core.observe(a_pod("p").needs(cpu=1))
 
     assert placements(core.run()) == [("p", "n1")]
 
 
-def test_a_back_off_from_an_error_is_waited_for(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p"))
+def test_a_back_off_from_an_error_is_waited_for(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p"))
     core.run()
     core.settle(core.binding("p"), CONFLICT)
     core.now = 0.4
-    core.see(a_node("n2"))
+    core.observe(a_node("n2"))
 
     assert core.run() == []
-    assert core.part("p") is Part.BACKOFF
+    assert core.queue_state("p") is QueueState.BACKOFF
 
 
-def test_of_back_offs_that_end_within_a_second_the_most_important_comes_first(core: Core) -> None:
+def test_of_back_offs_that_end_within_a_second_the_most_important_comes_first(
+    core: EngineHarness,
+) -> None:
     core.now = 10.1
-    core.see(a_node("n1"), a_pod("low"), a_pod("high").with_priority(9))
+    core.observe(a_node("n1"), a_pod("low"), a_pod("high").with_priority(9))
     core.run()
     core.settle(core.binding("low"), CONFLICT)
     core.now = 10.9
     core.settle(core.binding("high"), CONFLICT)
 
-    assert core.at(10.99) == []
-    assert [name for name, _ in placements(core.at(11))] == ["high", "low"]
+    assert core.advance_to(10.99) == []
+    assert [name for name, _ in placements(core.advance_to(11))] == ["high", "low"]
 
 
-def test_what_has_left_the_queue_leaves_nothing_behind_in_it(core: Core) -> None:
-    core.see(a_pod("busy"))
+def test_what_has_left_the_queue_leaves_nothing_behind_in_it(core: EngineHarness) -> None:
+    core.observe(a_pod("busy"))
     for tick in range(1000):
         core.now = float(tick)
-        core.see(a_pod("p").with_priority(tick))
-        core.see(a_pod("p").with_priority(tick).labelled(a=str(tick)))
+        core.observe(a_pod("p").with_priority(tick))
+        core.observe(a_pod("p").with_priority(tick).labelled(a=str(tick)))
 
     assert len(core.engine.queue._active) < 200
 
 
-def test_a_pod_woken_after_its_back_off_is_tried_at_once(core: Core) -> None:
-    core.see(a_pod("p"))
+def test_a_pod_woken_after_its_back_off_is_tried_at_once(core: EngineHarness) -> None:
+    core.observe(a_pod("p"))
     core.run()
     core.now = 3
-    core.see(a_node("n1"))
+    core.observe(a_node("n1"))
 
     assert placements(core.run()) == [("p", "n1")]
 
@@ -207,15 +209,15 @@ WAKES: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder |
 
 @pytest.mark.parametrize(("before", "pod", "change"), WAKES.values(), ids=WAKES.keys())
 def test_wakes(
-    core: Core,
+    core: EngineHarness,
     before: list[NodeBuilder | PodBuilder],
     pod: PodBuilder,
     change: NodeBuilder | PodBuilder,
 ) -> None:
-    core.see(*before, pod)
+    core.observe(*before, pod)
     assert placements(core.run()) == []
     core.now = 20
-    core.see(change)
+    core.observe(change)
 
     assert [name for name, _ in placements(core.run())] == ["p"]
 
@@ -265,92 +267,94 @@ SLEEPS: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder 
 
 @pytest.mark.parametrize(("before", "pod", "change"), SLEEPS.values(), ids=SLEEPS.keys())
 def test_sleeps_on_when(
-    core: Core,
+    core: EngineHarness,
     before: list[NodeBuilder | PodBuilder],
     pod: PodBuilder,
     change: NodeBuilder | PodBuilder,
 ) -> None:
-    core.see(*before, pod)
+    core.observe(*before, pod)
     core.run()
     core.now = 20
-    core.see(change)
+    core.observe(change)
 
     assert core.run() == []
-    assert core.part("p") is Part.UNSCHEDULABLE
+    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
     assert core.engine.next_timer() == 300
 
 
-def test_what_nothing_woke_is_tried_again_after_five_minutes(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+def test_what_nothing_woke_is_tried_again_after_five_minutes(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
     core.run()
 
-    assert core.at(299.9) == []
-    assert len(notes(core.at(300))) == 1
+    assert core.advance_to(299.9) == []
+    assert len(event_notes(core.advance_to(300))) == 1
     assert core.engine.next_timer() == 600
 
 
-def test_a_pod_edited_all_the_time_is_still_tried_every_five_minutes(core: Core) -> None:
+def test_a_pod_edited_all_the_time_is_still_tried_every_five_minutes(core: EngineHarness) -> None:
     pod = a_pod("p").needs(cpu=5)
-    core.see(a_node("n1"), pod)
+    core.observe(a_node("n1"), pod)
     core.run()
     for minute in range(1, 5):
         core.now = minute * 60
-        core.see(pod.annotated(seen=str(minute)))
+        core.observe(pod.annotated(seen=str(minute)))
         assert core.run() == []
 
-    assert len(notes(core.at(300))) == 1
+    assert len(event_notes(core.advance_to(300))) == 1
 
 
-def test_pods_of_one_class_wake_together_and_are_judged_each(core: Core) -> None:
-    core.see(a_node("n1").offers(cpu=1), *[a_pod(f"p{n}").needs(cpu=2) for n in range(3)])
+def test_pods_of_one_class_wake_together_and_are_judged_each(core: EngineHarness) -> None:
+    core.observe(a_node("n1").offers(cpu=1), *[a_pod(f"p{n}").needs(cpu=2) for n in range(3)])
     core.run()
     core.now = 20
-    core.see(a_node("n1").offers(cpu=5))
+    core.observe(a_node("n1").offers(cpu=5))
 
     assert placements(core.run()) == [("p0", "n1"), ("p1", "n1")]
-    assert core.part("p2") is Part.UNSCHEDULABLE
+    assert core.queue_state("p2") is QueueState.UNSCHEDULABLE
 
 
 # --- gates -----------------------------------------------------------------------------------
 
 
-def test_a_gated_pod_is_neither_tried_nor_spoken_of(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p").gated("quota"))
-    core.see(a_node("n2"))
+def test_a_gated_pod_is_neither_tried_nor_spoken_of(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p").gated("quota"))
+    core.observe(a_node("n2"))
 
-    assert core.at(1000) == []
-    assert core.part("p") is Part.GATED
+    assert core.advance_to(1000) == []
+    assert core.queue_state("p") is QueueState.GATED
     assert core.engine.next_timer() is None
 
 
-def test_removing_the_last_gate_schedules_at_once(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p").gated("quota", "image"))
+def test_removing_the_last_gate_schedules_at_once(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_pod("p").gated("quota", "image"))
     core.run()
-    core.see(a_pod("p").gated("image"))
+    core.observe(a_pod("p").gated("image"))
     assert core.run() == []
-    core.see(a_pod("p"))
+    core.observe(a_pod("p"))
 
     assert placements(core.run()) == [("p", "n1")]
 
 
-def test_a_gated_pod_that_is_deleted_is_gone(core: Core) -> None:
-    core.see(a_pod("p").gated("quota"))
-    core.see_gone(a_pod("p"))
+def test_a_gated_pod_that_is_deleted_is_gone(core: EngineHarness) -> None:
+    core.observe(a_pod("p").gated("quota"))
+    core.observe_deleted(a_pod("p"))
 
     assert len(core.engine.queue) == 0
-    assert core.engine.members() == []
+    assert core.engine.pods() == []
 
 
 # --- texts -----------------------------------------------------------------------------------
 
 
-def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(core: Core) -> None:
-    core.see(a_node("n1"), a_pod("p").needs(cpu=5))
+def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(
+    core: EngineHarness,
+) -> None:
+    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
     first = core.run()
-    second = core.at(300)
+    second = core.advance_to(300)
     core.now = 310
-    core.see(a_node("n2").cordoned(), a_node("n3").offers(cpu=8).tainted("team", "a"))
-    core.see(a_pod("p").needs(cpu=6))
+    core.observe(a_node("n2").cordoned(), a_node("n3").offers(cpu=8).tainted("team", "a"))
+    core.observe(a_pod("p").needs(cpu=6))
     third = core.run()
 
     unhelpful = "Preemption is not helpful for scheduling."
@@ -363,21 +367,25 @@ def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(co
         "1 node(s) were unschedulable. no new claims to deallocate, preemption: "
         f"0/3 nodes are available: 3 {unhelpful}"
     )
-    assert notes(first) == notes(second) == [("FailedScheduling", text)]
+    assert event_notes(first) == event_notes(second) == [("FailedScheduling", text)]
     assert conditions(first) == [("Unschedulable", text)]
     assert conditions(second) == []
-    assert notes(third) == [("FailedScheduling", longer)]
+    assert event_notes(third) == [("FailedScheduling", longer)]
     assert conditions(third) == [("Unschedulable", longer)]
 
 
-def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(core: Core) -> None:
+def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(
+    core: EngineHarness,
+) -> None:
     text = "no nodes available to schedule pods"
     standing = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    core.see(a_pod("told").with_status(conditions=[{**standing, "message": text}]))
-    core.see(a_pod("untold").with_status(conditions=[{**standing, "message": "something else"}]))
+    core.observe(a_pod("told").with_status(conditions=[{**standing, "message": text}]))
+    core.observe(
+        a_pod("untold").with_status(conditions=[{**standing, "message": "something else"}])
+    )
 
     assert conditions(core.run()) == [("Unschedulable", text)]
-    assert notes(core.effects) == [("FailedScheduling", text)] * 2
+    assert event_notes(core.effects) == [("FailedScheduling", text)] * 2
 
 
 # --- profiles --------------------------------------------------------------------------------
@@ -386,12 +394,14 @@ def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(core: Co
 def test_each_pod_is_judged_by_the_plugins_of_its_own_scheduler_name(make_core: MakeCore) -> None:
     lax = Profile("lax", [w for w in default_profile().plugins if w.plugin.name in LAX])
     core = make_core(default_profile(), lax)
-    core.see(a_node("n1").cordoned())
-    core.see(a_pod("strict"), a_pod("lax").for_scheduler("lax"), a_pod("else").for_scheduler("x"))
+    core.observe(a_node("n1").cordoned())
+    core.observe(
+        a_pod("strict"), a_pod("lax").for_scheduler("lax"), a_pod("else").for_scheduler("x")
+    )
 
     assert placements(core.run()) == [("lax", "n1")]
-    assert core.part("strict") is Part.UNSCHEDULABLE
-    assert len(core.engine.members()) == 2
+    assert core.queue_state("strict") is QueueState.UNSCHEDULABLE
+    assert len(core.engine.pods()) == 2
 
 
 LAX = ("PrioritySort", "NodeResourcesFit", "DefaultBinder")
@@ -403,7 +413,7 @@ def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_core: MakeCor
             return self.reject("odd") if int(pod.pod.metadata.name[1:]) % 2 else None
 
     core = make_core(small_profile(EvenNames()))
-    core.see(a_node("n1"), *[a_pod(f"p{n}").needs(cpu=1) for n in range(4)])
+    core.observe(a_node("n1"), *[a_pod(f"p{n}").needs(cpu=1) for n in range(4)])
 
     assert placements(core.run()) == [("p0", "n1"), ("p2", "n1")]
 
@@ -411,18 +421,20 @@ def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_core: MakeCor
 # --- objects nobody can read -----------------------------------------------------------------
 
 
-def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(core: Core) -> None:
+def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(
+    core: EngineHarness,
+) -> None:
     bad = a_pod("bad").needs(cpu="lots")
-    core.see(a_node("n1"), bad, a_pod("good"))
+    core.observe(a_node("n1"), bad, a_pod("good"))
     assert placements(core.run()) == [("good", "n1")]
-    core.see_gone(bad)
-    core.see(a_pod("bad").with_uid("uid-2"))
+    core.observe_deleted(bad)
+    core.observe(a_pod("bad").with_uid("uid-2"))
 
     assert placements(core.run()) == [("bad", "n1")]
 
 
-def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(core: Core) -> None:
-    core.see(a_node("n1"), a_node("n2").offers(cpu="many"))
-    core.see(a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4))
+def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(core: EngineHarness) -> None:
+    core.observe(a_node("n1"), a_node("n2").offers(cpu="many"))
+    core.observe(a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4))
 
     assert placements(core.run()) == [("p", "n1")]

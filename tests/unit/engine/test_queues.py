@@ -11,17 +11,17 @@ import pytest
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.engine.gang import preemption
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_pod_group, a_queue
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 GPU = "nvidia.com/gpu"
 CARD = "NVIDIA-GeForce-RTX-4090"
 
 
 @pytest.fixture
-def core() -> Core:
-    return Core(default_profile())
+def core() -> EngineHarness:
+    return EngineHarness(default_profile())
 
 
 def gpu_node(name: str = "n", count: int = 8, card: str = CARD) -> NodeBuilder:
@@ -51,11 +51,11 @@ def bound(effects: Sequence[Effect]) -> set[str]:
 
 
 def evicted(effects: Sequence[Effect]) -> set[str]:
-    return {delete.pod.name for delete in of(DeletePod, effects)}
+    return {delete.pod.name for delete in of_kind(DeletePod, effects)}
 
 
 def event(effects: Sequence[Effect], reason: str) -> str:
-    (found,) = [e.note for e in of(PublishEvent, effects) if e.reason == reason]
+    (found,) = [e.note for e in of_kind(PublishEvent, effects) if e.reason == reason]
     return found
 
 
@@ -192,21 +192,21 @@ LIMITS: dict[str, tuple[list[Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", LIMITS.values(), ids=LIMITS.keys())
-def test_who_is_bound(case: tuple[list[Any], set[str]], core: Core) -> None:
+def test_who_is_bound(case: tuple[list[Any], set[str]], core: EngineHarness) -> None:
     objects, expected = case
-    core.see(*objects)
+    core.observe(*objects)
     assert bound(core.run()) == expected
 
 
-def test_the_card_named_first_is_preferred(core: Core) -> None:
-    core.see(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
-    core.see(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B|A"}))
+def test_the_card_named_first_is_preferred(core: EngineHarness) -> None:
+    core.observe(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
+    core.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B|A"}))
     assert placements(core.run()) == [("p", "m")]
 
 
-def test_a_pod_gets_only_the_card_it_names(core: Core) -> None:
-    core.see(gpu_node("n", 8, "A"), a_queue("other"))
-    core.see(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
+def test_a_pod_gets_only_the_card_it_names(core: EngineHarness) -> None:
+    core.observe(gpu_node("n", 8, "A"), a_queue("other"))
+    core.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
     assert placements(core.run()) == []
 
 
@@ -257,9 +257,11 @@ REASONS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", REASONS.values(), ids=REASONS.keys())
-def test_the_pod_is_told_what_its_queue_lacks(case: tuple[list[Any], str, str], core: Core) -> None:
+def test_the_pod_is_told_what_its_queue_lacks(
+    case: tuple[list[Any], str, str], core: EngineHarness
+) -> None:
     objects, reason, text = case
-    core.see(*objects)
+    core.observe(*objects)
     assert event(core.run(), reason) == text
 
 
@@ -275,30 +277,30 @@ WAITS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize(("queues", "why"), WAITS.values(), ids=WAITS)
-def test_the_pod_is_told_that_it_waits(queues: list[Any], why: str, core: Core) -> None:
-    core.see(a_node("n"), *queues, a_pod("p").in_queue("q"))
+def test_the_pod_is_told_that_it_waits(queues: list[Any], why: str, core: EngineHarness) -> None:
+    core.observe(a_node("n"), *queues, a_pod("p").in_queue("q"))
     assert why in event(core.run(), "FailedScheduling")
 
 
-def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(core: Core) -> None:
+def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(core: EngineHarness) -> None:
     queue, running = a_queue("q", capability={"cpu": 1}), a_pod("a").needs(cpu=1).in_queue("q")
-    core.see(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
-    core.see(a_pod("b").needs(cpu=1).in_queue("q"))
+    core.observe(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
+    core.observe(a_pod("b").needs(cpu=1).in_queue("q"))
     assert bound(core.run()) == set()
-    core.engine.queue_gone(queue, core.now)
-    assert bound(core.at(20)) == evicted(core.effects) == set()
-    told = [e.note for e in of(PublishEvent, core.effects) if e.reason == "FailedScheduling"]
+    core.engine.on_queue_deleted(queue, core.now)
+    assert bound(core.advance_to(20)) == evicted(core.effects) == set()
+    told = [e.note for e in of_kind(PublishEvent, core.effects) if e.reason == "FailedScheduling"]
     assert "Queue <q> does not exist" in told[-1]
-    core.see(a_queue("q", capability={"cpu": 2}))
-    assert bound(core.at(40)) == {"b"}, "the running one counts again"
-    core.see(a_pod("c").needs(cpu=1).in_queue("q"))
-    assert bound(core.at(60)) == set()
+    core.observe(a_queue("q", capability={"cpu": 2}))
+    assert bound(core.advance_to(40)) == {"b"}, "the running one counts again"
+    core.observe(a_pod("c").needs(cpu=1).in_queue("q"))
+    assert bound(core.advance_to(60)) == set()
 
 
-def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: Core) -> None:
+def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: EngineHarness) -> None:
     queue = a_queue("training", cards={CARD: 1})
     queue.metadata.annotations["volcano.sh/card.quota"] = "lots"
-    core.see(gpu_node(), queue, training("p", 1))
+    core.observe(gpu_node(), queue, training("p", 1))
     effects = core.run()
     assert bound(effects) == set()
     assert event(effects, "InvalidQueue") == "Ignored: volcano.sh/card.quota: 'lots' is not JSON"
@@ -317,61 +319,63 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("spec", "why"), UNSUPPORTED.values(), ids=UNSUPPORTED)
-def test_what_is_not_done_for_a_queue_is_told(spec: dict[str, Any], why: str, core: Core) -> None:
-    core.see(a_queue("q", **spec))
+def test_what_is_not_done_for_a_queue_is_told(
+    spec: dict[str, Any], why: str, core: EngineHarness
+) -> None:
+    core.observe(a_queue("q", **spec))
     assert event(core.run(), "InvalidQueue") == f"Ignored: {why}"
 
 
-def test_a_pod_outside_the_groups_of_its_queue_is_told_and_woken(core: Core) -> None:
-    core.see(a_node("n"), a_queue("q", affinity=node_groups("nodeGroupAffinity", "x")))
-    core.see(a_pod().in_queue("q"))
+def test_a_pod_outside_the_groups_of_its_queue_is_told_and_woken(core: EngineHarness) -> None:
+    core.observe(a_node("n"), a_queue("q", affinity=node_groups("nodeGroupAffinity", "x")))
+    core.observe(a_pod().in_queue("q"))
     told = event(core.run(), "FailedScheduling")
     assert "1 node(s) weren't of a node group that the pod's queue may use" in told
-    core.see(a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}))
-    assert bound(core.at(20)) == {"p"}
+    core.observe(a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}))
+    assert bound(core.advance_to(20)) == {"p"}
 
 
-def test_a_pod_is_woken_when_its_queue_may_use_more(core: Core) -> None:
-    core.see(gpu_node(), *two_queues(1), training("p", 2))
+def test_a_pod_is_woken_when_its_queue_may_use_more(core: EngineHarness) -> None:
+    core.observe(gpu_node(), *two_queues(1), training("p", 2))
     assert bound(core.run()) == set()
-    core.see(*two_queues(2))
-    assert bound(core.at(20)) == {"p"}
+    core.observe(*two_queues(2))
+    assert bound(core.advance_to(20)) == {"p"}
 
 
 def test_a_pod_group_is_let_in_while_its_cards_fit() -> None:
-    core = Core(default_profile(), queues=QueueRules(over_commit=2.0))
-    core.see(gpu_node(count=1), a_queue("default", cards={CARD: 1}))
+    core = EngineHarness(default_profile(), queues=QuotaConfig(over_commit=2.0))
+    core.observe(gpu_node(count=1), a_queue("default", cards={CARD: 1}))
     for n in range(3):
         request = {"volcano.sh/card.request": f'{{"{CARD}": 1}}'}
-        core.see(a_pod_group(f"g{n}", least=1).annotated(request))
-        core.see(a_pod(f"p{n}").needs({GPU: 1}).in_pod_group(f"g{n}"))
+        core.observe(a_pod_group(f"g{n}", least=1).annotated(request))
+        core.observe(a_pod(f"p{n}").needs({GPU: 1}).in_pod_group(f"g{n}"))
     assert bound(core.run()) == {"p0"}
-    core.at(30)
-    waits = [e.note for e in of(PublishEvent, core.effects) if e.regarding.name == "p2"]
+    core.advance_to(30)
+    waits = [e.note for e in of_kind(PublishEvent, core.effects) if e.regarding.name == "p2"]
     assert waits[-1].startswith("gang default/g2 waits: Queue <default> has insufficient")
 
 
 # --- order ---------------------------------------------------------------------------------------
 
 
-def test_the_more_important_queue_comes_first(core: Core) -> None:
-    core.see(*two_queues(), training("a", 8, 90000), inference("b", 8, 1), gpu_node())
+def test_the_more_important_queue_comes_first(core: EngineHarness) -> None:
+    core.observe(*two_queues(), training("a", 8, 90000), inference("b", 8, 1), gpu_node())
     assert bound(core.run()) == {"b"}
 
 
-def test_queues_of_one_priority_take_turns_by_share(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=4))
-    core.see(a_queue("a", deserved={"cpu": 4}), a_queue("b", deserved={"cpu": 4}))
-    core.see(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
-    core.see(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+def test_queues_of_one_priority_take_turns_by_share(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=4))
+    core.observe(a_queue("a", deserved={"cpu": 4}), a_queue("b", deserved={"cpu": 4}))
+    core.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    core.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
     assert bound(core.run()) == {"a0", "a1", "b0", "b1"}
 
 
-def test_by_weight(core: Core) -> None:
-    core.see(a_node("n").offers(cpu=4))
-    core.see(a_queue("a", deserved={"cpu": 4}, weight=3), a_queue("b", deserved={"cpu": 4}))
-    core.see(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
-    core.see(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+def test_by_weight(core: EngineHarness) -> None:
+    core.observe(a_node("n").offers(cpu=4))
+    core.observe(a_queue("a", deserved={"cpu": 4}, weight=3), a_queue("b", deserved={"cpu": 4}))
+    core.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    core.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
     assert len([name for name in bound(core.run()) if name.startswith("a")]) == 3
 
 
@@ -402,27 +406,29 @@ TURNS: dict[str, tuple[list[Any], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("queues", "expected"), TURNS.values(), ids=TURNS)
-def test_queues_take_turns(queues: list[Any], expected: dict[str, int], core: Core) -> None:
-    core.see(a_node("n").offers(cpu=8), *queues)
+def test_queues_take_turns(
+    queues: list[Any], expected: dict[str, int], core: EngineHarness
+) -> None:
+    core.observe(a_node("n").offers(cpu=8), *queues)
     for queue in expected:
         name = "default" if queue == "d" else queue
-        core.see(*(a_pod(f"{queue}{n}").needs(cpu=1).in_queue(name) for n in range(8)))
+        core.observe(*(a_pod(f"{queue}{n}").needs(cpu=1).in_queue(name) for n in range(8)))
     assert counted(bound(core.run())) == expected
 
 
-def test_in_back_off_too_the_more_important_queue_comes_first(core: Core) -> None:
-    core.see(*two_queues(), training("t", 8, 90000), inference("i", 8, 1))
+def test_in_back_off_too_the_more_important_queue_comes_first(core: EngineHarness) -> None:
+    core.observe(*two_queues(), training("t", 8, 90000), inference("i", 8, 1))
     assert bound(core.run()) == set()
     core.now = 0.5
-    core.see(gpu_node())
+    core.observe(gpu_node())
     assert bound(core.run()) == {"i"}
 
 
 # --- giving way ----------------------------------------------------------------------------------
 
 
-def on_node(core: Core, *pods: PodBuilder, node: str = "n") -> None:
-    core.see(*(pod.on(node) for pod in pods))
+def on_node(core: EngineHarness, *pods: PodBuilder, node: str = "n") -> None:
+    core.observe(*(pod.on(node) for pod in pods))
 
 
 #: Running, arriving, and who is evicted.
@@ -480,10 +486,10 @@ TAKES: dict[str, tuple[list[PodBuilder], PodBuilder, set[str]]] = {
 def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> None:
     running, arriving, expected = case
     owners = {"ReplicaSet": "inference", "Job": "training"}
-    core = Core(default_profile(), queues=QueueRules(by_owner=owners))
-    core.see(gpu_node(), *two_queues())
+    core = EngineHarness(default_profile(), queues=QuotaConfig(service_type_by_owner=owners))
+    core.observe(gpu_node(), *two_queues())
     on_node(core, *running)
-    core.see(arriving)
+    core.observe(arriving)
     assert evicted(core.run()) == expected
 
 
@@ -496,90 +502,90 @@ def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> N
     ids=["a pod", "a gang"],
 )
 def test_who_gives_way_to_another_queue_is_told_to_whom(
-    taker: list[PodBuilder], words: str, core: Core
+    taker: list[PodBuilder], words: str, core: EngineHarness
 ) -> None:
-    core.see(gpu_node(), *two_queues())
+    core.observe(gpu_node(), *two_queues())
     on_node(core, training("t", 8))
-    core.see(*taker)
+    core.observe(*taker)
     told = [e.note for e in core.run() if isinstance(e, PublishEvent) and e.reason == "Preempted"]
     assert told == [f"Preempted by {words} on node n"]
 
 
 def test_priority_can_be_left_out_of_it() -> None:
-    core = Core(default_profile(), queues=QueueRules(respect_priority=False))
-    core.see(gpu_node(), *two_queues())
+    core = EngineHarness(default_profile(), queues=QuotaConfig(respect_priority=False))
+    core.observe(gpu_node(), *two_queues())
     on_node(core, training("t", 8, 60000))
-    core.see(inference("i", 8, 20000))
+    core.observe(inference("i", 8, 20000))
     assert evicted(core.run()) == {"t"}
 
 
-def test_a_queue_that_is_not_reclaimable_loses_nothing(core: Core) -> None:
-    core.see(gpu_node(), a_queue("inference"), a_queue("training", reclaimable=False))
+def test_a_queue_that_is_not_reclaimable_loses_nothing(core: EngineHarness) -> None:
+    core.observe(gpu_node(), a_queue("inference"), a_queue("training", reclaimable=False))
     on_node(core, training("t", 8))
-    core.see(inference("i", 8))
+    core.observe(inference("i", 8))
     assert evicted(core.run()) == set()
 
 
-def test_nor_one_below_its_guarantee(core: Core) -> None:
-    core.see(gpu_node(), a_queue("inference"))
-    core.see(a_queue("training", guarantee={"resource": {GPU: 4}}))
+def test_nor_one_below_its_guarantee(core: EngineHarness) -> None:
+    core.observe(gpu_node(), a_queue("inference"))
+    core.observe(a_queue("training", guarantee={"resource": {GPU: 4}}))
     on_node(core, training("a", 4), training("b", 4))
-    core.see(inference("i", 8))
+    core.observe(inference("i", 8))
     assert evicted(core.run()) == set()
-    core.see(inference("j", 4))
-    assert len(evicted(core.at(20))) == 1
+    core.observe(inference("j", 4))
+    assert len(evicted(core.advance_to(20))) == 1
 
 
-def test_a_taker_beyond_its_own_quota_takes_nothing(core: Core) -> None:
-    core.see(gpu_node(), *two_queues(4))
+def test_a_taker_beyond_its_own_quota_takes_nothing(core: EngineHarness) -> None:
+    core.observe(gpu_node(), *two_queues(4))
     on_node(core, training("a", 4), training("b", 4))
-    core.see(inference("i", 8))
+    core.observe(inference("i", 8))
     assert evicted(core.run()) == set()
 
 
-def test_inside_a_full_quota_the_important_take_from_the_others(core: Core) -> None:
-    core.see(gpu_node(), *two_queues(4))
+def test_inside_a_full_quota_the_important_take_from_the_others(core: EngineHarness) -> None:
+    core.observe(gpu_node(), *two_queues(4))
     on_node(core, training("a", 2, 1), training("b", 2, 2))
-    core.see(training("c", 2, 3))
+    core.observe(training("c", 2, 3))
     assert evicted(core.run()) == {"a"}
 
 
-def test_what_is_freed_is_held_for_the_taker(core: Core) -> None:
-    core.see(gpu_node(), *two_queues())
+def test_what_is_freed_is_held_for_the_taker(core: EngineHarness) -> None:
+    core.observe(gpu_node(), *two_queues())
     on_node(core, training("t", 8))
-    core.see(inference("i", 8))
+    core.observe(inference("i", 8))
     assert evicted(core.run()) == {"t"}
-    core.see(training("again", 8, 90000))
-    core.see_gone(training("t", 8))
-    core.at(20)
+    core.observe(training("again", 8, 90000))
+    core.observe_deleted(training("t", 8))
+    core.advance_to(20)
     assert bound(core.effects) == {"i"}
 
 
-def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: Core) -> None:
-    core.see(gpu_node("n"), gpu_node("m"), *two_queues(16))
+def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: EngineHarness) -> None:
+    core.observe(gpu_node("n"), gpu_node("m"), *two_queues(16))
     on_node(core, *(training(f"t{n}", 8) for n in range(1)), node="n")
     on_node(core, training("u", 8), node="m")
-    core.see(*gang("g", (8, 8), inference))
+    core.observe(*gang("g", (8, 8), inference))
     assert evicted(core.run()) == {"t0", "u"}
 
 
-@pytest.mark.parametrize("sparing", [preemption.SPARING, 0], ids=["few pods", "many"])
+@pytest.mark.parametrize("sparing", [preemption.MAX_REPRIEVE_COST, 0], ids=["few pods", "many"])
 def test_a_gang_takes_from_its_own_queue_on_other_nodes_too(
-    sparing: int, core: Core, monkeypatch: pytest.MonkeyPatch
+    sparing: int, core: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its quota lacks is given back wherever that is, however victims are looked for."""
-    monkeypatch.setattr(preemption, "SPARING", sparing)
-    core.see(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
+    monkeypatch.setattr(preemption, "MAX_REPRIEVE_COST", sparing)
+    core.observe(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
     on_node(core, inference("a", 1, 60000), training("t", 1, 80000), node="n")
     on_node(core, inference("b", 1, 60000), inference("c", 1, 60000), node="m")
-    core.see(*gang("g", (2, 2, 2), inference))
+    core.observe(*gang("g", (2, 2, 2), inference))
     assert evicted(core.run()) == {"a", "b", "c"}
 
 
-def test_use_is_counted_and_given_back(core: Core) -> None:
-    core.see(gpu_node(), *two_queues(), training("a", 3))
+def test_use_is_counted_and_given_back(core: EngineHarness) -> None:
+    core.observe(gpu_node(), *two_queues(), training("a", 3))
     core.settle_all(core.run())
     used = core.engine.ledger.queues["training"].used
     assert (used[CARD], used["cpu"]) == (3, 100)
-    core.see_gone(training("a", 3))
+    core.observe_deleted(training("a", 3))
     assert not +used

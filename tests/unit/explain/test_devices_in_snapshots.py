@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.explain.evaluate import judge_pod
+from arranger.explain.evaluate import evaluate_pod
 from arranger.explain.snapshot import Snapshot
 from arranger.plugins import default_profile
 from tests.builders import Manifest, a_node, a_pod
@@ -27,9 +27,9 @@ def test_claims_are_judged_as_written() -> None:
         claiming(a_pod("p"), "one"),
         claiming(a_pod("q"), "one", "two"),
     ]
-    snapshot = Snapshot.of_objects([_by_hand(each.manifest()) for each in written], "file")
+    snapshot = Snapshot.from_objects([_by_hand(each.manifest()) for each in written], "file")
     verdicts = [
-        judge_pod(snapshot.cluster, pod, default_profile("arranger")) for pod in snapshot.pending
+        evaluate_pod(snapshot.cluster, pod, default_profile("arranger")) for pod in snapshot.pending
     ]
     assert verdicts[0]["feasible"] == ["n1"]
     assert verdicts[0]["rejected"]["n2"]["reasons"] == ["cannot allocate all claims"]

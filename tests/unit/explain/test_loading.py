@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.explain import SnapshotError, judge, load
+from arranger.explain import SnapshotError, evaluate, read_snapshots
 from tests.builders import a_node, a_pod
 
 SNAPSHOT: dict[str, Any] = {
@@ -43,20 +43,20 @@ FORMS: dict[str, tuple[str, bytes, int]] = {
 def test_reads(case: tuple[str, bytes, int], tmp_path: Path) -> None:
     name, data, count = case
     (tmp_path / name).write_bytes(data)
-    snapshots = list(load([tmp_path / name]))
+    snapshots = list(read_snapshots([tmp_path / name]))
     assert len(snapshots) == count
     for snapshot in snapshots:
         assert [pod.key for pod in snapshot.pending] == ["default/p"]
         assert snapshot.cluster.node_of("uid-default-b") == "n1"
-        assert judge(snapshot)[0]["feasible"] == ["n1"]
+        assert evaluate(snapshot)[0]["feasible"] == ["n1"]
 
 
 def test_objects_of_several_files_make_one_snapshot(tmp_path: Path) -> None:
     nodes, pods = tmp_path / "nodes.yaml", tmp_path / "pods.json"
     nodes.write_text(yaml.safe_dump({"kind": "NodeList", "items": [_bare(a_node("n1"))]}))
     pods.write_text(json.dumps({"kind": "PodList", "items": [_bare(a_pod("p"))]}))
-    (snapshot,) = load([nodes, pods])
-    assert judge(snapshot)[0]["feasible"] == ["n1"]
+    (snapshot,) = read_snapshots([nodes, pods])
+    assert evaluate(snapshot)[0]["feasible"] == ["n1"]
 
 
 def _bare(builder: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _bare(builder: Any) -> dict[str, Any]:
 def test_hand_written_pods_need_neither_namespace_nor_uid(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text("kind: Pod\nmetadata: {name: p}\n---\nkind: Node\nmetadata: {name: n}\n")
-    (snapshot,) = load([path])
+    (snapshot,) = read_snapshots([path])
     assert [(pod.key, pod.uid) for pod in snapshot.pending] == [("default/p", "default/p")]
 
 
@@ -77,7 +77,7 @@ def test_pods_that_have_ended_hold_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     ended = a_pod("b").on("n1").in_phase("Succeeded").manifest()
     path.write_text(json.dumps({**SNAPSHOT, "pods": [ended]}))
-    (snapshot,) = load([path])
+    (snapshot,) = read_snapshots([path])
     assert len(snapshot.cluster) == 0
 
 
@@ -157,8 +157,8 @@ def test_bad_input_is_refused_with_its_place(case: tuple[str, str, str], tmp_pat
 
 
 def _judge_all(path: Path) -> None:
-    for snapshot in load([path]):
-        judge(snapshot)
+    for snapshot in read_snapshots([path]):
+        evaluate(snapshot)
 
 
 UNREADABLE: dict[str, tuple[str, bytes | None, str]] = {
@@ -174,4 +174,4 @@ def test_a_file_cannot_be_read_if(case: tuple[str, bytes | None, str], tmp_path:
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(SnapshotError, match=message):
-        list(load([tmp_path / name]))
+        list(read_snapshots([tmp_path / name]))

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from arranger.explain import Snapshot, judge, render
-from arranger.explain.report import closest, headline, reason_counts
+from arranger.explain import Snapshot, evaluate, render
+from arranger.explain.report import headline, nearest_fit, reason_counts
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
 
 Members = list[NodeBuilder | PodBuilder]
@@ -17,7 +17,7 @@ LARGE = a_node("large").offers(cpu=8, memory="8Gi")
 
 
 def _snapshot(pod: PodBuilder, members: Members) -> Snapshot:
-    return Snapshot.of_objects([*(m.manifest() for m in members), pod.manifest()], "test")
+    return Snapshot.from_objects([*(m.manifest() for m in members), pod.manifest()], "test")
 
 
 CASES: dict[str, tuple[PodBuilder, Members, str, list[tuple[str, int]], str]] = {
@@ -99,24 +99,24 @@ def test_explains(
 ) -> None:
     pod, members, answer, counts, near = case
     snapshot = _snapshot(pod, members)
-    (verdict,) = judge(snapshot)
+    (verdict,) = evaluate(snapshot)
     assert headline(snapshot, verdict) == answer
     assert reason_counts(snapshot, verdict) == counts
     assert sum(count for _, count in counts) == snapshot.cluster.table.count
     if not verdict["feasible"]:
-        assert closest(snapshot, snapshot.pending[0], verdict) == near
+        assert nearest_fit(snapshot, snapshot.pending[0], verdict) == near
     text = _text(snapshot)
     assert text.splitlines()[0] == answer
     assert near in text
 
 
 def test_a_snapshot_without_pending_pods_says_so() -> None:
-    assert _text(Snapshot.of_objects([SMALL.manifest()], "nodes.yaml")) == (
+    assert _text(Snapshot.from_objects([SMALL.manifest()], "nodes.yaml")) == (
         "nodes.yaml: no pod is pending\n"
     )
 
 
 def _text(snapshot: Snapshot) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(render(snapshot, judge(snapshot)))
+    Console(file=out, width=120).print(render(snapshot, evaluate(snapshot)))
     return out.getvalue()

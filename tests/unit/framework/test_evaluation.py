@@ -16,9 +16,9 @@ from arranger.api.types.workloads import Service
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework import CycleState, Plugin, PreFilterResult, Reads, Status
+from arranger.framework import CycleState, DependsOn, Plugin, PreFilterResult, Status
 from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.queueing.priority_sort import PrioritySort
@@ -34,7 +34,7 @@ WEB_POD = a_pod().labelled(WEB).needs(cpu="300m", memory="1Gi")
 class OddNodes(Plugin):
     """A per-node plugin as a newcomer writes it."""
 
-    reads = Reads.USAGE
+    depends_on = DependsOn.USAGE
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return self.reject("crowded") if len(node.pods) > 3 else None
@@ -43,7 +43,9 @@ class OddNodes(Plugin):
         return int(node.name.removeprefix("n")) * 10
 
 
-PROFILE = Profile("test", [*(Weighted(p(), w) for p, w in DEFAULT_PLUGINS), Weighted(OddNodes())])
+PROFILE = Profile(
+    "test", [*(PluginWeight(p(), w) for p, w in DEFAULT_PLUGINS), PluginWeight(OddNodes())]
+)
 
 CLASSES: dict[str, PodBuilder] = {
     "plain": a_pod().needs(cpu="500m", memory="1Gi"),
@@ -118,7 +120,7 @@ def _node(
 
 
 def _place(pod: PodBuilder) -> Change:
-    return lambda cluster: cluster.observe(pod.info())
+    return lambda cluster: cluster.observe_pod(pod.info())
 
 
 def _set(node: NodeBuilder) -> Change:
@@ -164,7 +166,7 @@ changes = st.one_of(
     nodes.map(_set),
     pods.map(_place),
     pods.map(_place),
-    st.integers(0, 12).map(lambda n: lambda cluster: cluster.remove(f"uid-{n}")),
+    st.integers(0, 12).map(lambda n: lambda cluster: cluster.remove_pod(f"uid-{n}")),
     st.integers(0, 5).map(lambda n: lambda cluster: cluster.remove_node(f"n{n}")),
     st.builds(_team, st.sampled_from(["default", "other"]), st.sampled_from("ab")),
     st.sampled_from(["web", "db"]).map(_serve),
@@ -199,19 +201,21 @@ def test_refreshing_equals_judging_from_scratch(
 def _answers(evaluation: Evaluation, cluster: Cluster) -> dict[str, Any]:
     diagnosis = evaluation.diagnosis()
     alive = sorted(cluster.table.index.items())
-    judged = evaluation.refusal is None
+    judged = evaluation.pre_filter_status is None
     scores = evaluation.scores() if judged else {}
     return {
         "feasible": evaluation.feasible.tolist(),
         "ranked": evaluation.ranked.tolist(),
-        "best": evaluation.best(),
+        "best": evaluation.best_row(),
         "scores": {
             plugin: [int(points[row]) for _, row in alive if evaluation.feasible[row]]
             for plugin, points in scores.items()
         },
         "message": diagnosis.message(),
-        "rejected": [(name, diagnosis.of_row(row)) for name, row in alive] if judged else [],
-        "rejected by": diagnosis.plugins(),
+        "rejected": [(name, diagnosis.first_rejection(row)) for name, row in alive]
+        if judged
+        else [],
+        "rejected by": diagnosis.unschedulable_plugins(),
     }
 
 
@@ -224,14 +228,14 @@ def test_a_node_is_either_feasible_or_has_a_reason(first: list[Change]) -> None:
     for pod in CLASSES.values():
         evaluation = Evaluation(PROFILE, cluster, pod.with_uid("uid-new").info())
         diagnosis = evaluation.diagnosis()
-        if evaluation.refusal is None:
+        if evaluation.pre_filter_status is None:
             for row in cluster.table.index.values():
-                assert evaluation.feasible[row] == (diagnosis.of_row(row) is None)
+                assert evaluation.feasible[row] == (diagnosis.first_rejection(row) is None)
 
 
 def test_an_empty_cluster_has_no_best_node() -> None:
     evaluation = Evaluation(default_profile(), Cluster(), a_pod().info())
-    assert evaluation.best() == -1
+    assert evaluation.best_row() == -1
     assert evaluation.diagnosis().message() == "no nodes available to schedule pods"
 
 
@@ -240,7 +244,7 @@ def test_the_first_node_of_an_empty_cluster_is_found() -> None:
     evaluation = Evaluation(default_profile(), cluster, a_pod().info())
     cluster.set_node(a_node("n1").build())
     evaluation.refresh()
-    assert evaluation.best() == 0
+    assert evaluation.best_row() == 0
 
 
 def test_the_change_log_may_be_cut_between_refreshes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +252,7 @@ def test_the_change_log_may_be_cut_between_refreshes(monkeypatch: pytest.MonkeyP
     cluster = a_cluster(a_node("n1").offers(pods=2), a_node("n2"))
     evaluation = Evaluation(default_profile(), cluster, a_pod().info())
     for n in range(20):
-        cluster.observe(a_pod(f"p{n}").on("n1").info())
+        cluster.observe_pod(a_pod(f"p{n}").on("n1").info())
     evaluation.refresh()
     assert evaluation.feasible.tolist() == [False, True]
 
@@ -256,7 +260,7 @@ def test_the_change_log_may_be_cut_between_refreshes(monkeypatch: pytest.MonkeyP
 class Restricting(Plugin):
     """Allows only the named nodes."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
     names: frozenset[str] = frozenset()
 
     def pre_filter(
@@ -276,7 +280,7 @@ class OnlyLast(Restricting):
 class Refusing(Plugin):
     """Refuses resolvably, so that others are still heard."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status:
         return self.reject("not now")
@@ -313,14 +317,14 @@ PRE_FILTERS: dict[str, tuple[list[type[Plugin]], str]] = {
 def test_what_pre_filters_say_together(plugins: list[type[Plugin]], message: str) -> None:
     profile = Profile(
         "test",
-        [Weighted(p(), w) for p, w in DEFAULT_PLUGINS] + [Weighted(p()) for p in plugins],
+        [PluginWeight(p(), w) for p, w in DEFAULT_PLUGINS] + [PluginWeight(p()) for p in plugins],
     )
     full = [a_node(f"n{n}").offers(pods=0) for n in (1, 2, 3)]
     assert Evaluation(profile, a_cluster(*full), a_pod().info()).diagnosis().message() == message
 
 
 def test_equal_scores_go_to_the_first_row() -> None:
-    profile = Profile("test", [Weighted(PrioritySort()), Weighted(DefaultBinder())])
+    profile = Profile("test", [PluginWeight(PrioritySort()), PluginWeight(DefaultBinder())])
     evaluation = Evaluation(profile, a_cluster(a_node("n1"), a_node("n2")), a_pod().info())
     assert np.array_equal(evaluation.ranked, [0, 0])
-    assert evaluation.best() == 0
+    assert evaluation.best_row() == 0

@@ -11,18 +11,18 @@ import pytest
 from arranger.cluster.node_view import NodeInfo, NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework import (
+    ActionType,
     ClusterEvent,
     Code,
     CycleState,
-    EventKind,
+    DependsOn,
     Plugin,
-    Reads,
+    QueueingHint,
     Rejection,
     Status,
-    WakeUp,
 )
-from arranger.framework.diagnosis import Diagnosis, Rejected
-from arranger.framework.runtime.profile import Profile, ProfileError, Weighted
+from arranger.framework.diagnosis import Diagnosis, PluginRejection
+from arranger.framework.runtime.profile import PluginWeight, Profile, ProfileError
 from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.framework.runtime.run import normalize_by_max, run_filter, run_score
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
@@ -41,8 +41,10 @@ def _diagnosis(*kinds: Rejection | None, **more: Any) -> Diagnosis:
     distinct = [kind for kind in dict.fromkeys(kinds) if kind is not None]
     return Diagnosis(
         nodes=len(kinds),
-        kinds=[Rejected("P", kind) for kind in distinct],
-        kind_of=np.array([-1 if k is None else distinct.index(k) for k in kinds], dtype=np.int64),
+        rejections=[PluginRejection("P", kind) for kind in distinct],
+        rejection_index=np.array(
+            [-1 if k is None else distinct.index(k) for k in kinds], dtype=np.int64
+        ),
         **more,
     )
 
@@ -59,11 +61,11 @@ MESSAGES: dict[str, tuple[Diagnosis, str]] = {
         "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint(s).",
     ),
     "a refusal stands alone": (
-        _diagnosis(CPU, refusal=Status(Code.UNRESOLVABLE, ("a", "b"), "P")),
+        _diagnosis(CPU, pre_filter_status=Status(Code.UNRESOLVABLE, ("a", "b"), "P")),
         "0/1 nodes are available: a, b.",
     ),
     "what PostFilter says comes last": (
-        _diagnosis(CPU, post_filter="preemption: nobody to evict."),
+        _diagnosis(CPU, post_filter_message="preemption: nobody to evict."),
         "0/1 nodes are available: 1 Insufficient cpu. preemption: nobody to evict.",
     ),
 }
@@ -81,17 +83,20 @@ def test_evictions_may_help_where_the_rejection_is_resolvable() -> None:
 
 # --- profiles ----------------------------------------------------------------------------------
 
-NEEDED = [Weighted(PrioritySort()), Weighted(DefaultBinder())]
-PROFILES: dict[str, tuple[list[Weighted], str]] = {
-    "nobody sorts": ([Weighted(DefaultBinder())], "exactly one plugin must sort the queue"),
-    "nobody binds": ([Weighted(PrioritySort())], "no plugin binds pods"),
-    "a plugin twice": ([*NEEDED, Weighted(NodeName()), Weighted(NodeName())], r"\['NodeName'\]"),
-    "no weight": ([*NEEDED, Weighted(NodeName(), 0)], "the weight of NodeName is 0"),
+NEEDED = [PluginWeight(PrioritySort()), PluginWeight(DefaultBinder())]
+PROFILES: dict[str, tuple[list[PluginWeight], str]] = {
+    "nobody sorts": ([PluginWeight(DefaultBinder())], "exactly one plugin must sort the queue"),
+    "nobody binds": ([PluginWeight(PrioritySort())], "no plugin binds pods"),
+    "a plugin twice": (
+        [*NEEDED, PluginWeight(NodeName()), PluginWeight(NodeName())],
+        r"\['NodeName'\]",
+    ),
+    "no weight": ([*NEEDED, PluginWeight(NodeName(), 0)], "the weight of NodeName is 0"),
 }
 
 
 @pytest.mark.parametrize("case", PROFILES.values(), ids=PROFILES.keys())
-def test_a_profile_that_cannot_work_is_refused(case: tuple[list[Weighted], str]) -> None:
+def test_a_profile_that_cannot_work_is_refused(case: tuple[list[PluginWeight], str]) -> None:
     plugins, message = case
     with pytest.raises(ProfileError, match=message):
         Profile("test", plugins)
@@ -117,7 +122,7 @@ SIGNS: dict[str, tuple[PodBuilder, PodBuilder, bool]] = {
 def test_pods_share_an_evaluation_if(case: tuple[PodBuilder, PodBuilder, bool]) -> None:
     one, other, alike = case
     profile = default_profile()
-    assert (profile.sign(one.info()) == profile.sign(other.info())) == alike
+    assert (profile.sign_pod(one.info()) == profile.sign_pod(other.info())) == alike
 
 
 class Picky(Plugin):
@@ -128,8 +133,8 @@ class Picky(Plugin):
 
 
 def test_a_plugin_that_does_not_sign_is_asked_about_each_pod() -> None:
-    profile = Profile("test", [*NEEDED, Weighted(Picky())])
-    assert profile.sign(a_pod().info()) is None
+    profile = Profile("test", [*NEEDED, PluginWeight(Picky())])
+    assert profile.sign_pod(a_pod().info()) is None
 
 
 # --- the registry ------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ def test_arguments_for_a_plugin_that_takes_none_are_refused() -> None:
 class Even(Plugin):
     """Rejects odd nodes, in two ways."""
 
-    reads = Reads.NODE
+    depends_on = DependsOn.NODE
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         number = int(node.name.removeprefix("n"))
@@ -228,17 +233,17 @@ def _broken(pod: PodInfo, event: ClusterEvent) -> bool:
     raise RuntimeError
 
 
-WAKES: dict[str, tuple[WakeUp, bool]] = {
-    "the event is asked for": (WakeUp(EventKind.NODE_CHANGED), True),
-    "another event is asked for": (WakeUp(EventKind.POD_REMOVED), False),
-    "the hint says yes": (WakeUp(EventKind.ANY, lambda pod, event: True), True),
-    "the hint says no": (WakeUp(EventKind.ANY, lambda pod, event: False), False),
-    "a hint that breaks must not strand the pod": (WakeUp(EventKind.ANY, _broken), True),
+WAKES: dict[str, tuple[QueueingHint, bool]] = {
+    "the event is asked for": (QueueingHint(ActionType.NODE_CHANGED), True),
+    "another event is asked for": (QueueingHint(ActionType.POD_REMOVED), False),
+    "the hint says yes": (QueueingHint(ActionType.ANY, lambda pod, event: True), True),
+    "the hint says no": (QueueingHint(ActionType.ANY, lambda pod, event: False), False),
+    "a hint that breaks must not strand the pod": (QueueingHint(ActionType.ANY, _broken), True),
 }
 
 
 @pytest.mark.parametrize("case", WAKES.values(), ids=WAKES.keys())
-def test_wakes_if(case: tuple[WakeUp, bool]) -> None:
+def test_wakes_if(case: tuple[QueueingHint, bool]) -> None:
     wake, expected = case
-    event = ClusterEvent(EventKind.NODE_ADDED, node=a_node().build())
-    assert wake.fits(a_pod().info(), event) == expected
+    event = ClusterEvent(ActionType.NODE_ADDED, node=a_node().build())
+    assert wake.matches(a_pod().info(), event) == expected

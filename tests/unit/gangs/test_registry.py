@@ -7,16 +7,16 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from arranger.api.gang_membership import claim_of
+from arranger.api.gang_membership import gang_membership
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
     CommunityPodGroup,
-    SavedGang,
+    GangObject,
     SigsPodGroup,
     VolcanoPodGroup,
 )
-from arranger.gangs.gang import Gang, Standing
+from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.registry import GangRegistry
 from tests.builders import PodBuilder, PodGroupBuilder, a_pod, a_pod_group
 
@@ -30,22 +30,24 @@ class Known:
         self.registry = GangRegistry()
 
     def see(self, *pods: PodBuilder) -> set[str]:
-        return self._all(self.registry.pod_set(pod.build(), claim_of(pod.build())) for pod in pods)
+        return self._all(
+            self.registry.on_pod_updated(pod.build(), gang_membership(pod.build())) for pod in pods
+        )
 
     def see_gone(self, *pods: PodBuilder) -> set[str]:
-        return self._all(self.registry.pod_gone(uid_of(pod)) for pod in pods)
+        return self._all(self.registry.on_pod_deleted(uid_of(pod)) for pod in pods)
 
     def define(self, group: PodGroupBuilder, kind: type[AnyPodGroup] = SigsPodGroup) -> set[str]:
-        return self._all([self.registry.definition_set(group.build(kind))])
+        return self._all([self.registry.on_pod_group_updated(group.build(kind))])
 
     def undefine(self, name: str, kind: type[AnyPodGroup] = SigsPodGroup) -> set[str]:
-        return self._all([self.registry.definition_gone(kind, f"default/{name}")])
+        return self._all([self.registry.on_pod_group_deleted(kind, f"default/{name}")])
 
     def bound(self, *pods: PodBuilder) -> set[str]:
-        return self._all(self.registry.bound(uid_of(pod)) for pod in pods)
+        return self._all(self.registry.mark_bound(uid_of(pod)) for pod in pods)
 
     def recall(self, name: str) -> set[str]:
-        return self._all([self.registry.recall(name)])
+        return self._all([self.registry.mark_previously_satisfied(name)])
 
     def gang(self, name: str = "default/g") -> Gang:
         return self.registry.gangs[name]
@@ -53,7 +55,7 @@ class Known:
     def group(self, name: str) -> tuple[list[str], tuple[str, ...]]:
         """Who is in the group of a gang, and who does not answer."""
         group = self.registry.group_of(self.gang(name))
-        return [gang.name for gang in group.gangs], group.unanswered
+        return [gang.name for gang in group.gangs], group.missing_partners
 
     def _all(self, answers: object) -> set[str]:
         changed: set[str] = set()
@@ -106,7 +108,7 @@ def test_a_pod_may_leave_its_gang_for_another_and_for_none(known: Known) -> None
     pods = gang("g", 2, 2)
     known.see(*pods)
     assert known.see(a_pod("g-0").in_gang("h", 1)) == {"default/g", "default/h"}
-    assert len(known.gang().claims) == len(known.gang("default/h").claims) == 1
+    assert len(known.gang().memberships) == len(known.gang("default/h").memberships) == 1
     assert known.see(a_pod("g-0")) == {"default/h"}
     assert known.registry.gangs.keys() == {"default/g"}
 
@@ -130,10 +132,10 @@ def test_the_newest_edit_speaks_for_the_gang(known: Known) -> None:
 def test_a_gang_is_as_old_as_its_oldest_part(known: Known) -> None:
     young, old = in_pod_group(2)
     known.see(young.created("2026-01-01T00:01:00Z"))
-    assert known.gang().created == 1767225660.0
+    assert known.gang().created_at == 1767225660.0
     known.see(old.created("2026-01-01T00:00:30Z"))
     known.define(a_pod_group("g", least=2).created("2026-01-01T00:00:00Z"))
-    assert known.gang().created == 1767225600.0
+    assert known.gang().created_at == 1767225600.0
 
 
 def test_members_counted_by_standing_and_bundle(known: Known) -> None:
@@ -141,13 +143,17 @@ def test_members_counted_by_standing_and_bundle(known: Known) -> None:
     worker, other = (a_pod(f"w{n}").in_bundle("g", "worker", 2) for n in range(2))
     known.see(ps.on("n"), worker.in_phase("Succeeded"), other)
     count = known.gang().count
-    assert (count(Standing.BOUND), count(Standing.SUCCEEDED), count(Standing.PENDING)) == (1, 1, 1)
-    assert (count(Standing.BOUND, "ps"), count(Standing.BOUND, "worker")) == (1, 0)
-    assert known.gang().lacking({}) == {"worker": 1}
+    assert (count(MemberState.BOUND), count(MemberState.SUCCEEDED), count(MemberState.PENDING)) == (
+        1,
+        1,
+        1,
+    )
+    assert (count(MemberState.BOUND, "ps"), count(MemberState.BOUND, "worker")) == (1, 0)
+    assert known.gang().missing_members({}) == {"worker": 1}
     known.see(other.in_bundle("g", "ps", 1))
-    assert count(Standing.PENDING, "ps") == 1, "it has another role now"
+    assert count(MemberState.PENDING, "ps") == 1, "it has another role now"
     known.see(ps.on("n").in_phase("Failed"))
-    assert known.gang().lacking({}) == {"ps": 1, "worker": 1}
+    assert known.gang().missing_members({}) == {"ps": 1, "worker": 1}
 
 
 def test_a_binding_is_believed_before_the_watch_shows_it_and_against_older_news(
@@ -155,15 +161,15 @@ def test_a_binding_is_believed_before_the_watch_shows_it_and_against_older_news(
 ) -> None:
     one, two = gang("g", 2, 2)
     known.see(one, two)
-    known.registry.placed(uid_of(one))
+    known.registry.set_binding(uid_of(one))
     known.bound(one)
     known.see(one.labelled(older="news"))
-    assert known.gang().lacking({}) == {None: 1}
-    known.registry.placed(uid_of(two))
+    assert known.gang().missing_members({}) == {None: 1}
+    known.registry.set_binding(uid_of(two))
     known.see(two.labelled(older="news"))
-    assert known.gang().lacking({}) == {}
-    known.registry.placed(uid_of(two), Standing.PENDING)
-    assert known.gang().lacking({}) == {None: 1}
+    assert known.gang().missing_members({}) == {}
+    known.registry.set_binding(uid_of(two), MemberState.PENDING)
+    assert known.gang().missing_members({}) == {None: 1}
 
 
 # --- definitions -----------------------------------------------------------------------------
@@ -190,7 +196,7 @@ def test_a_pod_group_comes(happen: Callable[[Known], object], known: Known) -> N
     happen(known)
     assert known.gang().minimum == 2
     assert known.undefine("g") == {"default/g"}
-    assert not known.gang().defined
+    assert not known.gang().is_defined
 
 
 def test_a_pod_group_outlives_its_pods_and_defines_the_next(known: Known) -> None:
@@ -205,7 +211,7 @@ def test_a_pod_group_outlives_its_pods_and_defines_the_next(known: Known) -> Non
 def test_only_a_pod_group_of_the_kind_that_the_pods_mean_defines_them(known: Known) -> None:
     known.see(*in_pod_group(2))
     assert known.define(a_pod_group("g", least=2), VolcanoPodGroup) == set()
-    assert not known.gang().defined
+    assert not known.gang().is_defined
 
 
 #: The PodGroups in the order in which they come, and whose minimum counts.
@@ -327,11 +333,11 @@ def test_a_group_is_satisfied_when_all_of_its_gangs_are(known: Known) -> None:
     a, b = member("a", TWO), member("b", TWO, "other")
     known.see(a, b)
     for pod in (a, b):
-        known.registry.placed(uid_of(pod))
+        known.registry.set_binding(uid_of(pod))
     assert known.bound(a) == set()
     assert known.bound(b) == {"default/a", "other/b"}
     assert known.gang("default/a").satisfied
-    assert known.registry.group_of(known.gang("other/b")).free
+    assert known.registry.group_of(known.gang("other/b")).schedules_individually
 
 
 # --- those that wait for others --------------------------------------------------------------
@@ -382,12 +388,12 @@ def test_with_waiting_and_running_losses_make_the_members_wait_for_each_other_ag
     pods = gang("g", 3, 2, match_policy="waiting-and-running")
     known.see(*pods)
     known.see(*(pod.on("n") for pod in pods[:2]))
-    assert known.gang().free
+    assert known.gang().schedules_individually
     assert known.see_gone(pods[0]) == {"default/g"}
-    assert not known.gang().free
+    assert not known.gang().schedules_individually
     known.see(*gang("g", 4, 2, match_policy="waiting-and-running")[3:])
     assert known.see(pods[0].on("n")) == {"default/g"}
-    assert known.gang().free
+    assert known.gang().schedules_individually
 
 
 # --- out of time -----------------------------------------------------------------------------
@@ -462,7 +468,7 @@ def test_the_partners_of_a_recalled_gang_hear_of_it(known: Known) -> None:
     known.see(a.in_gang("a", 2, groups=TWO).on("n"), b.on("n"))
     known.recall("default/a")
     assert known.recall("other/b") == {"default/a", "other/b"}
-    assert known.registry.group_of(known.gang("default/a")).free
+    assert known.registry.group_of(known.gang("default/a")).schedules_individually
 
 
 def test_another_gang_of_the_name_starts_anew(known: Known) -> None:
@@ -478,7 +484,7 @@ def test_a_pod_group_that_goes_without_pods_takes_the_word_with_it(known: Known)
     known.define(a_pod_group("g", least=2))
     known.recall("default/g")
     known.undefine("g")
-    assert not known.registry.recalled
+    assert not known.registry.previously_satisfied
 
 
 # --- bundles without pods (seed 002) ---------------------------------------------------------
@@ -488,14 +494,16 @@ def role(name: str, least: int, number: int = 0) -> PodBuilder:
     return a_pod(f"{name}-{number}").in_bundle("job", name, least)
 
 
-def saved(minima: dict[str, int], *, source: str = "gang.koordinater.io", at: int = 5) -> SavedGang:
+def saved(
+    minima: dict[str, int], *, source: str = "gang.koordinater.io", at: int = 5
+) -> GangObject:
     """The Gang of ``job``, created in that minute."""
     bundles = [{"name": name, "minMember": least} for name, least in minima.items()]
     body = {
         "metadata": {"name": "job", "namespace": "default", "creationTimestamp": minute(at)},
         "spec": {"bundles": bundles, "source": source},
     }
-    return msgspec.convert(body, SavedGang)
+    return msgspec.convert(body, GangObject)
 
 
 def minute(at: int) -> str:
@@ -503,7 +511,7 @@ def minute(at: int) -> str:
 
 
 def minima(known: Known) -> dict[str, int]:
-    return dict(known.gang("default/job").minima)
+    return dict(known.gang("default/job").bundle_minimums)
 
 
 def test_a_bundle_is_asked_for_while_the_gang_has_pods_of_any(known: Known) -> None:
@@ -528,7 +536,7 @@ def test_a_bundle_that_is_edited_away_is_not_asked_for(known: Known) -> None:
     known.see(role("ps", 1), role("worker", 2))
     known.see(role("ps", 1).in_bundle("job", "worker", 2))
     assert minima(known) == {"worker": 2}
-    known.registry.recall_bundles(saved({"ps": 1, "worker": 2}))
+    known.registry.restore_recorded_bundles(saved({"ps": 1, "worker": 2}))
     assert minima(known) == {"worker": 2}
 
 
@@ -539,31 +547,31 @@ def test_nor_is_one_whose_pods_move_to_another_gang(known: Known) -> None:
 
 
 def test_after_a_restart_the_gang_object_tells_of_bundles_without_pods(known: Known) -> None:
-    assert known.registry.recall_bundles(saved({"ps": 1, "worker": 2})) == set()
+    assert known.registry.restore_recorded_bundles(saved({"ps": 1, "worker": 2})) == set()
     assert known.see(role("worker", 3).created(minute(4))) == {"default/job"}
     assert minima(known) == {"ps": 1, "worker": 3}, "and pods tell better"
 
 
 def test_the_object_may_be_read_after_the_pods(known: Known) -> None:
     known.see(role("worker", 2).created(minute(4)))
-    assert known.registry.recall_bundles(saved({"ps": 1})) == {"default/job"}
+    assert known.registry.restore_recorded_bundles(saved({"ps": 1})) == {"default/job"}
     assert minima(known) == {"ps": 1, "worker": 2}
 
 
 def test_an_object_left_over_from_another_gang_of_the_name_is_not_believed(known: Known) -> None:
-    known.registry.recall_bundles(saved({"ps": 1}))
+    known.registry.restore_recorded_bundles(saved({"ps": 1}))
     known.see(role("worker", 2).created(minute(6)))
     assert minima(known) == {"worker": 2}
 
 
 def test_what_a_pod_group_said_is_not_remembered(known: Known) -> None:
-    known.registry.recall_bundles(saved({"ps": 1}, source="scheduling.volcano.sh"))
+    known.registry.restore_recorded_bundles(saved({"ps": 1}, source="scheduling.volcano.sh"))
     known.see(role("worker", 2))
     assert minima(known) == {"worker": 2}
 
 
 def test_a_bundle_without_a_name_may_be_the_minimum_over_all(known: Known) -> None:
-    known.registry.recall_bundles(saved({"": 1}))
+    known.registry.restore_recorded_bundles(saved({"": 1}))
     known.see(role("worker", 2))
     assert minima(known) == {"worker": 2}
 
@@ -582,18 +590,18 @@ def test_nothing_is_left(known: Known) -> None:
     known.define(a_pod_group("g", least=1))
     known.define(a_pod_group("g", least=1), VolcanoPodGroup)
     known.recall("default/g")
-    known.registry.recall_bundles(saved({"master": 1}))
-    known.registry.recall_bundles(
+    known.registry.restore_recorded_bundles(saved({"master": 1}))
+    known.registry.restore_recorded_bundles(
         msgspec.structs.replace(saved({"x": 1}), metadata=ObjectMeta("no", "default"))
     )
-    known.registry.forget_recalled("default/no")
+    known.registry.forget_records("default/no")
     known.see(*pods)
     known.see(*(pod.on("n") for pod in pods[::2]))
     known.see_gone(*pods)
     known.undefine("g")
     known.undefine("g", VolcanoPodGroup)
     registry = known.registry
-    maps = (registry._gang_of, registry._definitions, registry._groups)
-    names = (registry._names, registry._named_by, registry.gangs)
-    recalled = (registry.recalled, registry._recalled_minima)
+    maps = (registry._gang_by_uid, registry._pod_groups, registry._groups)
+    names = (registry._partner_names, registry._named_by, registry.gangs)
+    recalled = (registry.previously_satisfied, registry._recorded_minimums)
     assert not any((*maps, *names, *recalled))

@@ -76,7 +76,7 @@ class ScriptedStream:
         return b"".join([line async for line in self.lines()])
 
 
-class Scripted:
+class ScriptedTransport:
     """Answers requests from ``answers`` in turn, then from ``otherwise``; streams alike."""
 
     def __init__(

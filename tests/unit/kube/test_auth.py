@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.kube.client.credentials import Access, Credentials, Identity
-from arranger.kube.client.kubeconfig import AuthError, load_access, load_in_cluster, load_kubeconfig
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
+from arranger.kube.client.kubeconfig import (
+    KubeconfigError,
+    load_api_server_config,
+    load_in_cluster,
+    load_kubeconfig,
+)
 
 PLUGIN = """#!{python}
 import json, pathlib
@@ -55,23 +60,23 @@ class Clock:
         return self.now
 
 
-def clocked(access: Access) -> tuple[Credentials, Clock]:
+def clocked(access: ApiServerConfig) -> tuple[CredentialSource, Clock]:
     """The same credentials under a clock of ours, as if read at time 0."""
     clock = Clock()
     credentials = access.credentials
     credentials._now = clock
-    credentials._loaded = 0.0
+    credentials._loaded_at = 0.0
     return credentials, clock
 
 
 async def test_a_token_in_the_kubeconfig(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, {"token": "secret"}, **{"tls-server-name": "kubernetes"})
-    access = await load_access(path)
+    access = await load_api_server_config(path)
     assert access.url == "https://api:6443"
     assert access.namespace == "team"
     assert access.server_name == "kubernetes"
     assert await access.credentials.authorization() == "Bearer secret"
-    assert (await load_access(path, "there")).namespace == "default"
+    assert (await load_api_server_config(path, "there")).namespace == "default"
 
 
 async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
@@ -176,28 +181,28 @@ async def test_what_is_wrong_with_a_kubeconfig_is_said(
     path = tmp_path / "broken"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(AuthError, match=message):
-        await load_access(str(path))
+    with pytest.raises(KubeconfigError, match=message):
+        await load_api_server_config(str(path))
 
 
 async def test_outside_a_cluster_there_is_no_service_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(AuthError, match="Service host"):
+    with pytest.raises(KubeconfigError, match="Service host"):
         await load_in_cluster(tmp_path)
 
 
 async def test_a_reload_that_fails_is_not_repeated_for_every_request() -> None:
     tries = 0
 
-    async def load(rejected: bool) -> Identity:
+    async def load(rejected: bool) -> Credential:
         nonlocal tries
         tries += 1
         raise OSError(json.dumps("gone"))
 
     clock = Clock()
-    credentials = Credentials(Identity("Bearer old"), load, now=clock)
+    credentials = CredentialSource(Credential("Bearer old"), load, now=clock)
     clock.now = 61
     for _ in range(5):
         assert await credentials.authorization() == "Bearer old"

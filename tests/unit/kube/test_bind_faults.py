@@ -8,9 +8,18 @@ from typing import Any
 
 import pytest
 
-from arranger.api.effects import Ambiguous, Applied, Bind, Outcome, PodRef, Refused
-from arranger.kube.writes.dispatcher import Writer
-from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
+from arranger.api.effects import Ambiguous, Applied, Bind, ObjectKey, Outcome, Refused
+from arranger.kube.writes.dispatcher import ApiDispatcher
+from tests.unit.kube.scripted import (
+    HANG,
+    REFUSED,
+    RESET,
+    After,
+    Call,
+    ScriptedTransport,
+    failure,
+    ok,
+)
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -82,12 +91,12 @@ class BindingServer:
 async def test_the_final_outcome_is_always_the_truth(seed: int) -> None:
     rng = random.Random(seed)
     server = BindingServer(rng)
-    transport = Scripted(otherwise=server.answer)
-    writer = Writer(transport, may_write=lambda: True, host="here", rng=rng)
+    transport = ScriptedTransport(otherwise=server.answer)
+    writer = ApiDispatcher(transport, may_write=lambda: True, host="here", rng=rng)
     running = asyncio.create_task(writer.run())
     outcomes: dict[str, list[Outcome]] = {uid: [] for uid in server.uids.values()}
     for name, uid in list(server.uids.items()):
-        effect = Bind(PodRef("team", name, uid), f"node-{uid}")
+        effect = Bind(ObjectKey("team", name, uid), f"node-{uid}")
         writer.submit(effect, outcomes[uid].append)
     await asyncio.sleep(120)
     server.calm = True

@@ -12,19 +12,19 @@ from arranger.api.effects import (
     Ambiguous,
     Applied,
     ClaimRef,
+    ObjectKey,
     Outcome,
-    PodRef,
     Refused,
     ReleaseClaim,
     ReserveClaim,
 )
 from arranger.kube.client.transport import Response
-from arranger.kube.writes.dispatcher import Writer
-from tests.unit.kube.scripted import HANG, REFUSED, RESET, Call, Scripted, failure, ok
+from arranger.kube.writes.dispatcher import ApiDispatcher
+from tests.unit.kube.scripted import HANG, REFUSED, RESET, Call, ScriptedTransport, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
-CLAIM, POD = ClaimRef("team", "gpu", "uid-gpu"), PodRef("team", "web-0", "uid-web")
+CLAIM, POD = ClaimRef("team", "gpu", "uid-gpu"), ObjectKey("team", "web-0", "uid-web")
 PATH = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/gpu"
 DEVICE = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
 GIVEN = {"devices": {"results": [DEVICE]}}
@@ -53,9 +53,9 @@ def claim(
 async def written(
     effect: ReserveClaim | ReleaseClaim, *answers: Any, may_write: bool = True
 ) -> tuple[list[Outcome], list[Call]]:
-    transport = Scripted(*answers)
+    transport = ScriptedTransport(*answers)
     outcomes: list[Outcome] = []
-    writer = Writer(transport, may_write=lambda: may_write, host="h", rng=random.Random(1))
+    writer = ApiDispatcher(transport, may_write=lambda: may_write, host="h", rng=random.Random(1))
     running = asyncio.create_task(writer.run())
     writer.submit(effect, outcomes.append)
     await asyncio.sleep(300)

@@ -15,22 +15,31 @@ from arranger.api.effects import (
     Bind,
     DeletePod,
     Effect,
+    ObjectKey,
     ObjectRef,
     Outcome,
     PatchObject,
     PatchPodStatus,
     PodCondition,
-    PodRef,
     PublishEvent,
     Refused,
 )
-from arranger.kube.writes.concurrency_limiter import AdaptiveLimit
-from arranger.kube.writes.dispatcher import Writer
-from tests.unit.kube.scripted import HANG, REFUSED, RESET, After, Call, Scripted, failure, ok
+from arranger.kube.writes.concurrency_limiter import AimdLimiter
+from arranger.kube.writes.dispatcher import ApiDispatcher
+from tests.unit.kube.scripted import (
+    HANG,
+    REFUSED,
+    RESET,
+    After,
+    Call,
+    ScriptedTransport,
+    failure,
+    ok,
+)
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
-POD = PodRef("team", "web-0", "uid-1")
+POD = ObjectKey("team", "web-0", "uid-1")
 BIND = Bind(POD, "n1", {"arranger.io/txn": "7"})
 CREATED = ok({"kind": "Status", "status": "Success"}, 201)
 CONFLICT = failure(409, "Conflict", "pod web-0 is already assigned")
@@ -44,14 +53,14 @@ EVENT = PublishEvent(
 
 @asynccontextmanager
 async def writing(
-    transport: Scripted, may_write: Callable[[], bool] = lambda: True
-) -> AsyncIterator[Writer]:
-    writer = Writer(
+    transport: ScriptedTransport, may_write: Callable[[], bool] = lambda: True
+) -> AsyncIterator[ApiDispatcher]:
+    writer = ApiDispatcher(
         transport,
         may_write=may_write,
         host="here",
         rng=random.Random(1),
-        wall=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     )
     running = asyncio.create_task(writer.run())
     yield writer
@@ -62,7 +71,7 @@ async def writing(
 async def outcomes_of(
     effect: Effect, *answers: Any, wait: float = 200.0
 ) -> tuple[list[Outcome], list[Call]]:
-    transport = Scripted(*answers)
+    transport = ScriptedTransport(*answers)
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.submit(effect, outcomes.append)
@@ -212,7 +221,7 @@ async def test_a_binding_carries_uid_annotations_and_node() -> None:
 
 
 async def test_an_unreachable_server_refuses_after_the_deadline() -> None:
-    transport = Scripted(otherwise=lambda call: REFUSED)
+    transport = ScriptedTransport(otherwise=lambda call: REFUSED)
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.submit(BIND, outcomes.append)
@@ -223,7 +232,7 @@ async def test_an_unreachable_server_refuses_after_the_deadline() -> None:
 
 
 async def test_nothing_is_sent_without_leadership() -> None:
-    transport = Scripted()
+    transport = ScriptedTransport()
     outcomes: list[Outcome] = []
     async with writing(transport, may_write=lambda: False) as writer:
         writer.submit(BIND, outcomes.append)
@@ -237,7 +246,7 @@ async def test_nothing_is_sent_without_leadership() -> None:
 
 async def test_doubt_without_leadership_is_settled_by_reading_only() -> None:
     leading = True
-    transport = Scripted(RESET, the_pod(), RESET, the_pod(node="n1"))
+    transport = ScriptedTransport(RESET, the_pod(), RESET, the_pod(node="n1"))
     outcomes: list[Outcome] = []
     async with writing(transport, may_write=lambda: leading) as writer:
         writer.submit(BIND, outcomes.append)
@@ -323,7 +332,7 @@ async def test_patches_and_deletes_are_repeated_until_answered(case: dict[str, A
 
 
 async def test_a_patch_never_answered_ends_at_the_deadline() -> None:
-    transport = Scripted(otherwise=lambda call: failure(500, "InternalError", "etcd"))
+    transport = ScriptedTransport(otherwise=lambda call: failure(500, "InternalError", "etcd"))
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.submit(PatchPodStatus(POD, CONDITION), outcomes.append)
@@ -332,7 +341,7 @@ async def test_a_patch_never_answered_ends_at_the_deadline() -> None:
 
 
 async def test_a_status_patch_holds_only_its_delta() -> None:
-    transport = Scripted()
+    transport = ScriptedTransport()
     async with writing(transport) as writer:
         writer.submit(PatchPodStatus(POD, CONDITION, nominated_node="n1"))
         await asyncio.sleep(1)
@@ -363,7 +372,7 @@ async def test_a_status_patch_holds_only_its_delta() -> None:
 
 
 async def test_what_is_said_last_of_a_pods_status_stays() -> None:
-    transport = Scripted(After(0.1, failure(503, "", "busy")))
+    transport = ScriptedTransport(After(0.1, failure(503, "", "busy")))
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.submit(PatchPodStatus(POD, CONDITION, nominated_node="n1"), outcomes.append)
@@ -381,7 +390,7 @@ async def test_what_is_said_last_of_a_pods_status_stays() -> None:
 
 
 async def test_a_pod_that_is_being_bound_is_not_said_to_wait() -> None:
-    transport = Scripted(otherwise=lambda call: After(1.0, ok()))
+    transport = ScriptedTransport(otherwise=lambda call: After(1.0, ok()))
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         for n in range(100, 132):  # these take every slot, so that what follows has to queue
@@ -399,7 +408,7 @@ async def test_a_pod_that_is_being_bound_is_not_said_to_wait() -> None:
 
 
 async def test_nor_is_it_said_again_that_it_waits_when_the_answer_was_lost() -> None:
-    transport = Scripted(RESET, otherwise=lambda call: ok())
+    transport = ScriptedTransport(RESET, otherwise=lambda call: ok())
     async with writing(transport) as writer:
         writer.submit(PatchPodStatus(POD, CONDITION))
         await asyncio.sleep(0.001)
@@ -409,7 +418,7 @@ async def test_nor_is_it_said_again_that_it_waits_when_the_answer_was_lost() -> 
 
 
 async def test_when_it_could_not_be_bound_it_is_said_why() -> None:
-    transport = Scripted(CONFLICT, otherwise=lambda call: ok())
+    transport = ScriptedTransport(CONFLICT, otherwise=lambda call: ok())
     async with writing(transport) as writer:
         writer.submit(BIND)
         await asyncio.sleep(1)
@@ -433,7 +442,7 @@ async def test_an_object_is_merge_patched_in_the_version_it_had() -> None:
 
 
 async def test_a_custom_resource_is_merge_patched() -> None:
-    transport = Scripted()
+    transport = ScriptedTransport()
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.patch("/apis/arranger.io/v1alpha1/gangs/g/status", b"{}", outcomes.append)
@@ -442,12 +451,12 @@ async def test_a_custom_resource_is_merge_patched() -> None:
     assert outcomes == [Applied()]
 
 
-def pod(number: int) -> PodRef:
-    return PodRef("team", f"p{number}", f"uid-{number}")
+def pod(number: int) -> ObjectKey:
+    return ObjectKey("team", f"p{number}", f"uid-{number}")
 
 
 async def test_bindings_go_first_events_last_and_others_do_not_starve() -> None:
-    transport = Scripted(otherwise=lambda call: After(1.0, ok()))
+    transport = ScriptedTransport(otherwise=lambda call: After(1.0, ok()))
     async with writing(transport) as writer:
         for n in range(32):  # these take every slot, so that what follows has to queue
             writer.submit(DeletePod(pod(n)))
@@ -469,7 +478,7 @@ async def test_an_event_is_never_waited_for_by_a_binding() -> None:
     def events_hang(call: Call) -> Any:
         return HANG if "events" in call.path else CREATED
 
-    transport = Scripted(otherwise=events_hang)
+    transport = ScriptedTransport(otherwise=events_hang)
     times: list[float] = []
     async with writing(transport) as writer:
         for n in range(100):
@@ -483,7 +492,7 @@ async def test_an_event_is_never_waited_for_by_a_binding() -> None:
 
 
 async def test_writes_in_flight_are_bounded_and_the_bound_adapts() -> None:
-    transport = Scripted(otherwise=lambda call: After(0.01, CREATED))
+    transport = ScriptedTransport(otherwise=lambda call: After(0.01, CREATED))
     async with writing(transport) as writer:
         for n in range(60):
             writer.submit(Bind(pod(n), "n1"))
@@ -501,17 +510,17 @@ async def test_writes_in_flight_are_bounded_and_the_bound_adapts() -> None:
 
 
 def test_failures_of_one_moment_halve_the_limit_once() -> None:
-    limit = AdaptiveLimit()
+    limit = AimdLimiter()
     for _ in range(30):
-        limit.congested(100.0)
+        limit.on_congestion(100.0)
     assert limit.value == 16
     for second in range(10):
-        limit.congested(102.0 + second)
+        limit.on_congestion(102.0 + second)
     assert limit.value == 4
 
 
 async def test_drain_waits_for_effects_then_events_and_takes_nothing_new() -> None:
-    transport = Scripted(otherwise=lambda call: After(2.0, CREATED))
+    transport = ScriptedTransport(otherwise=lambda call: After(2.0, CREATED))
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         writer.submit(BIND, outcomes.append)
@@ -527,7 +536,7 @@ async def test_drain_waits_for_effects_then_events_and_takes_nothing_new() -> No
 
 
 async def test_drain_gives_up_in_time_and_close_refuses_what_was_never_sent() -> None:
-    transport = Scripted(otherwise=lambda call: HANG)
+    transport = ScriptedTransport(otherwise=lambda call: HANG)
     outcomes: list[Outcome] = []
     async with writing(transport) as writer:
         for n in range(40):
@@ -543,7 +552,9 @@ async def test_an_error_of_the_caller_is_not_swallowed() -> None:
     def broken(outcome: Outcome) -> None:
         raise ZeroDivisionError
 
-    writer = Writer(Scripted(), may_write=lambda: True, host="here", rng=random.Random(1))
+    writer = ApiDispatcher(
+        ScriptedTransport(), may_write=lambda: True, host="here", rng=random.Random(1)
+    )
     running = asyncio.create_task(writer.run())
     writer.submit(BIND, broken)
     with pytest.raises(ExceptionGroup) as caught:

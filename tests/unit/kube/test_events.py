@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from arranger.api.effects import ObjectRef, PublishEvent
-from arranger.kube.events import EventRecorder, EventWrite, shorten
+from arranger.kube.events import EventRecorder, EventWrite, truncate_note
 
 POD = ObjectRef("v1", "Pod", "team", "web-0", "uid-1")
 FAILED = PublishEvent(
@@ -23,7 +23,7 @@ FAILED = PublishEvent(
 )
 
 
-class Desk:
+class RecorderHarness:
     """A recorder with its clock, and a server that answers as told."""
 
     def __init__(self, **settings: Any) -> None:
@@ -32,7 +32,7 @@ class Desk:
         self.recorder = EventRecorder(
             "host-1",
             rng=random.Random(1),
-            wall=lambda: self.start + timedelta(seconds=self.now),
+            clock=lambda: self.start + timedelta(seconds=self.now),
             **settings,
         )
         self.sent: list[EventWrite] = []
@@ -48,7 +48,7 @@ class Desk:
             self.sent.append(write)
             series = json.loads(write.body).get("series") or {"count": 1}
             got.append((write.method, series["count"]))
-            self.recorder.answered(write, status, self.now)
+            self.recorder.on_answer(write, status, self.now)
             if len(got) > 20:
                 raise AssertionError("no end")
         return got
@@ -56,8 +56,8 @@ class Desk:
     def wait(self, seconds: float) -> None:
         """Let time pass, ticking whenever the recorder wants."""
         end = self.now + seconds
-        while self.recorder.due() <= end:
-            self.now = max(self.now, self.recorder.due())
+        while self.recorder.next_due() <= end:
+            self.now = max(self.now, self.recorder.next_due())
             self.recorder.tick(self.now)
         self.now = end
 
@@ -66,7 +66,7 @@ class Desk:
 
 
 def test_the_first_occurrence_is_created_with_every_required_field() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     node = ObjectRef("v1", "Node", "", "n1")
     desk.record(replace(FAILED, related=node, controller="batch"))
     desk.send()
@@ -98,7 +98,7 @@ def test_the_first_occurrence_is_created_with_every_required_field() -> None:
 
 
 def test_an_event_about_a_node_lives_in_default() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record(replace(FAILED, regarding=ObjectRef("v1", "Node", "", "n1")))
     desk.send()
     assert desk.sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -106,7 +106,7 @@ def test_an_event_about_a_node_lives_in_default() -> None:
 
 
 def test_the_second_is_patched_in_and_later_ones_are_only_counted() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     assert desk.send() == [("POST", 1)]
     desk.now = 10.0
@@ -122,7 +122,7 @@ def test_the_second_is_patched_in_and_later_ones_are_only_counted() -> None:
 
 
 def test_a_series_that_ends_is_reported_and_forgotten() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for _ in range(5):
         desk.record()
         desk.send()
@@ -132,13 +132,13 @@ def test_a_series_that_ends_is_reported_and_forgotten() -> None:
     assert desk.send() == [("PATCH", 5)]
     desk.wait(7200)
     assert desk.send() == []
-    assert desk.recorder.due() == float("inf")
+    assert desk.recorder.next_due() == float("inf")
     desk.record()
     assert desk.send() == [("POST", 1)]
 
 
 def test_a_long_series_is_reported_every_half_hour() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     got = []
     for _ in range(70):
         desk.record()
@@ -148,20 +148,20 @@ def test_a_long_series_is_reported_every_half_hour() -> None:
 
 
 def test_occurrences_before_the_create_is_sent_travel_with_it() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record(times=3)
     assert desk.send() == [("POST", 3)]
     assert desk.body()["series"]["count"] == 3
 
 
 def test_an_occurrence_while_the_create_is_in_flight_is_patched_in_afterwards() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     write = desk.recorder.next()
     assert write is not None
     desk.record()
     assert desk.recorder.next() is None
-    desk.recorder.answered(write, 201, desk.now)
+    desk.recorder.on_answer(write, 201, desk.now)
     assert desk.send() == [("PATCH", 2)]
 
 
@@ -177,7 +177,7 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("event", DIFFERENT.values(), ids=DIFFERENT.keys())
 def test_another_series_has_another(event: PublishEvent) -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     desk.record(event)
     assert desk.send() == [("POST", 1), ("POST", 1)]
@@ -192,7 +192,7 @@ def noted(text: str) -> PublishEvent:
 
 
 def test_another_reason_is_another_event_at_once() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record(noted("waits for members"))
     desk.send()
     desk.record(noted("0/3 nodes are available"))
@@ -205,7 +205,7 @@ def test_another_reason_is_another_event_at_once() -> None:
 
 
 def test_what_was_counted_under_the_old_note_is_written_out() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for _ in range(5):
         desk.record(noted("waits for members"))
         desk.send()
@@ -214,7 +214,7 @@ def test_what_was_counted_under_the_old_note_is_written_out() -> None:
 
 
 def test_other_numbers_are_another_event_ten_seconds_later() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record(noted("0/3 nodes are available"))
     desk.send()
     desk.now = 4.0
@@ -231,7 +231,7 @@ def test_other_numbers_are_another_event_ten_seconds_later() -> None:
 
 
 def test_a_note_that_is_as_before_by_then_is_the_same_series() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for note in ("0/3 nodes", "0/4 nodes", "0/3 nodes"):
         desk.record(noted(note))
     assert desk.send() == [("POST", 2)]
@@ -240,7 +240,7 @@ def test_a_note_that_is_as_before_by_then_is_the_same_series() -> None:
 
 
 def test_numbers_that_never_rest_do_not_hide_another_reason() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for second in range(100):
         desk.record(noted(f"0/{second} nodes are available"))
         desk.send()
@@ -261,7 +261,7 @@ ALWAYS_NEW = {
 def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
     note: Callable[[int], str],
 ) -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     created = []
     for second in range(3600):
         desk.record(noted(note(second)))
@@ -278,7 +278,7 @@ def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
 
 
 def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for n in range(4):
         desk.record(noted(f"reason {'x' * n}"))
         desk.send()
@@ -292,7 +292,7 @@ def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
 
 
 def test_a_note_that_waits_is_not_lost_when_the_series_is_forgotten() -> None:
-    desk = Desk(remembered=1)
+    desk = RecorderHarness(max_series=1)
     desk.record(noted("0/3 nodes"))
     desk.record(noted("0/4 nodes"))
     desk.record(replace(FAILED, regarding=replace(POD, name="other")))
@@ -301,7 +301,7 @@ def test_a_note_that_waits_is_not_lost_when_the_series_is_forgotten() -> None:
 
 
 def test_an_old_note_is_not_told_again_because_its_event_expired() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for _ in range(3):
         desk.record(noted("no members"))
         desk.send()
@@ -309,37 +309,37 @@ def test_an_old_note_is_not_told_again_because_its_event_expired() -> None:
     write = desk.recorder.next()
     assert write is not None
     assert write.method == "PATCH"
-    desk.recorder.answered(write, 404, desk.now)
+    desk.recorder.on_answer(write, 404, desk.now)
     assert desk.send() == [("POST", 1)]
     assert desk.body()["note"] == "no room"
 
 
 def test_a_patch_of_an_event_that_expired_creates_it_anew() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     desk.send()
     desk.record()
     write = desk.recorder.next()
     assert write is not None
-    desk.recorder.answered(write, 404, desk.now)
+    desk.recorder.on_answer(write, 404, desk.now)
     assert desk.send() == [("POST", 2)]
 
 
 def test_a_create_whose_answer_was_lost_is_found_to_exist() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     assert desk.send(0) == [("POST", 1)]
     desk.record(times=2)
     desk.wait(13)
     write = desk.recorder.next()
     assert write is not None
-    desk.recorder.answered(write, 409, desk.now)
+    desk.recorder.on_answer(write, 409, desk.now)
     assert desk.send() == [("PATCH", 3)]
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
 def test_trouble_is_tried_twelve_times_ten_seconds_apart(status: int) -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     tries = []
     for _ in range(300):
@@ -355,7 +355,7 @@ def test_trouble_is_tried_twelve_times_ten_seconds_apart(status: int) -> None:
 
 
 def test_a_refused_event_is_dropped() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     desk.record()
     assert desk.send(403) == [("POST", 1)]
     assert desk.recorder.dropped == 1
@@ -364,7 +364,7 @@ def test_a_refused_event_is_dropped() -> None:
 
 
 def test_the_queue_is_bounded_and_drops_the_oldest() -> None:
-    desk = Desk(capacity=3)
+    desk = RecorderHarness(capacity=3)
     for number in range(5):
         desk.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
     assert len(desk.recorder) == 3
@@ -374,7 +374,7 @@ def test_the_queue_is_bounded_and_drops_the_oldest() -> None:
 
 
 def test_memory_is_bounded_and_counts_are_written_out_before_forgetting() -> None:
-    desk = Desk(remembered=2)
+    desk = RecorderHarness(max_series=2)
     desk.record()
     desk.send()
     desk.record()
@@ -399,12 +399,12 @@ NOTES = {
 @pytest.mark.parametrize("case", NOTES.values(), ids=NOTES.keys())
 def test_notes_fit_the_limit(case: tuple[str, str]) -> None:
     note, want = case
-    assert shorten(note) == want
+    assert truncate_note(note) == want
     assert len(want.encode()) <= 1024
 
 
 def test_names_are_unique_and_fit() -> None:
-    desk = Desk()
+    desk = RecorderHarness()
     for number in range(100):
         about = replace(POD, name="x" * 253, uid=f"uid-{number}")
         desk.recorder.record(replace(FAILED, regarding=about), 0.0)

@@ -16,33 +16,33 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from arranger.api.effects import (
-    Advice,
     Ambiguous,
     Applied,
     Bind,
-    Consult,
-    ConsultVictims,
+    ExtenderDecision,
+    ExtenderPreemptionDecision,
+    ExtenderQuery,
     NodeVictims,
+    ObjectKey,
     Outcome,
-    PodRef,
-    Question,
+    QueryExtenderPreemption,
+    QueryExtenders,
     Refused,
-    VictimAdvice,
 )
 from arranger.api.extenders import Extender, ExtenderTls
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
-from arranger.kube.extenders.client import Consultant, ExtenderPort
-from arranger.kube.extenders.http import HttpExtenders
-from arranger.kube.watch.decoder import BareMeta
-from arranger.kube.watch.raw_objects import Whole, WholeDecoder, WholeObjects
+from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
+from arranger.kube.extenders.http import HttpExtenderTransport
+from arranger.kube.watch.decoder import PartialMetadata
+from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
 from tests.builders import a_node, a_pod
 
-POD = PodRef("default", "p", "uid-default-p")
-VICTIM = PodRef("default", "v", "uid-default-v")
+POD = ObjectKey("default", "p", "uid-default-p")
+VICTIM = ObjectKey("default", "v", "uid-default-v")
 NODES = ("n0", "n1", "n2")
 
 
-class Said:
+class ReceivedRequest:
     """An answer of the test's extender: a body as JSON, bytes, or an HTTP status."""
 
     def __init__(self, body: Any = None, status: int = 200) -> None:
@@ -53,7 +53,7 @@ class Said:
 class FakeExtender:
     """Answers verbs as told, and keeps what it has been sent: (path, content type, JSON)."""
 
-    def __init__(self, answers: Mapping[str, Said]) -> None:
+    def __init__(self, answers: Mapping[str, ReceivedRequest]) -> None:
         self.answers = answers
         self.calls: list[tuple[str, str, Any]] = []
         self.url = ""
@@ -80,19 +80,19 @@ class Cluster:
         return Response(404, b"{}") if pod is None else Response(200, json.dumps(pod).encode())
 
 
-def whole_nodes() -> WholeObjects:
-    nodes = WholeObjects()
+def whole_nodes() -> RawObjectStore:
+    nodes = RawObjectStore()
     for name in NODES:
         manifest = a_node(name).labelled(hidden="yes").manifest()
-        nodes.applied(Whole(BareMeta(name), json.dumps(manifest).encode()))
+        nodes.applied(RawObject(PartialMetadata(name), json.dumps(manifest).encode()))
     return nodes
 
 
 def consultant(
-    port: ExtenderPort, cluster: Cluster | None = None, *, may_write: bool = True
-) -> Consultant:
+    port: ExtenderTransport, cluster: Cluster | None = None, *, may_write: bool = True
+) -> ExtenderClient:
     cluster = cluster or Cluster(a_pod().manifest(), a_pod("v").manifest())
-    return Consultant(
+    return ExtenderClient(
         port,
         cluster,  # type: ignore[arg-type]  # it is only ever read from
         whole_nodes(),
@@ -118,7 +118,7 @@ async def serving(*fakes: FakeExtender, tls: ssl.SSLContext | None = None) -> As
             await server.close()
 
 
-async def outcomes(asker: Consultant, effect: Question | Bind) -> list[Outcome]:
+async def outcomes(asker: ExtenderClient, effect: ExtenderQuery | Bind) -> list[Outcome]:
     """Everything that an effect ends with."""
     told: list[Outcome] = []
     final = asyncio.Event()
@@ -133,8 +133,8 @@ async def outcomes(asker: Consultant, effect: Question | Bind) -> list[Outcome]:
     return told
 
 
-async def ask(effect: Question | Bind, cluster: Cluster | None = None) -> Outcome:
-    asker = consultant(HttpExtenders(), cluster)
+async def ask(effect: ExtenderQuery | Bind, cluster: Cluster | None = None) -> Outcome:
+    asker = consultant(HttpExtenderTransport(), cluster)
     try:
         (outcome,) = await outcomes(asker, effect)
     finally:
@@ -146,11 +146,13 @@ async def ask(effect: Question | Bind, cluster: Cluster | None = None) -> Outcom
 
 
 async def test_what_filter_and_prioritize_are_sent() -> None:
-    by_name = FakeExtender({"filter": Said({"NodeNames": ["n0", "n1"]}), "prioritize": Said([])})
+    by_name = FakeExtender(
+        {"filter": ReceivedRequest({"NodeNames": ["n0", "n1"]}), "prioritize": ReceivedRequest([])}
+    )
     whole = FakeExtender(
         {
-            "filter": Said({"Nodes": {"items": [{"metadata": {"name": "n1"}}]}}),
-            "prioritize": Said([]),
+            "filter": ReceivedRequest({"Nodes": {"items": [{"metadata": {"name": "n1"}}]}}),
+            "prioritize": ReceivedRequest([]),
         }
     )
     async with serving(by_name, whole):
@@ -158,7 +160,7 @@ async def test_what_filter_and_prioritize_are_sent() -> None:
             Extender(by_name.url, "filter", "prioritize", node_cache_capable=True),
             Extender(whole.url + "/", "filter", "prioritize"),
         )
-        advice = await ask(Consult(POD, extenders, NODES))
+        advice = await ask(QueryExtenders(POD, extenders, NODES))
     pod = a_pod().manifest()
     named = lambda *names: {"Pod": pod, "Nodes": None, "NodeNames": list(names)}  # noqa: E731
     listed = lambda *names: {  # noqa: E731
@@ -177,19 +179,22 @@ async def test_what_filter_and_prioritize_are_sent() -> None:
         ("/scheduler/filter", "application/json", listed("n0", "n1")),
         ("/scheduler/prioritize", "application/json", listed("n1")),
     ]
-    assert advice == Advice(("n1",))
+    assert advice == ExtenderDecision(("n1",))
 
 
 async def test_what_preempt_is_sent() -> None:
     kept = {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": VICTIM.uid}], "NumPDBViolations": 1}}}
-    by_uid, whole = FakeExtender({"preempt": Said(kept)}), FakeExtender({"preempt": Said(kept)})
+    by_uid, whole = (
+        FakeExtender({"preempt": ReceivedRequest(kept)}),
+        FakeExtender({"preempt": ReceivedRequest(kept)}),
+    )
     async with serving(by_uid, whole):
         extenders = (
             Extender(by_uid.url, preempt_verb="preempt", node_cache_capable=True),
             Extender(whole.url, preempt_verb="preempt"),
         )
         victims = {node: NodeVictims((VICTIM.uid,), 1) for node in ("n0", "n1")}
-        question = ConsultVictims(POD, extenders, victims, {VICTIM.uid: VICTIM})
+        question = QueryExtenderPreemption(POD, extenders, victims, {VICTIM.uid: VICTIM})
         advice = await ask(question)
     pod = a_pod().manifest()
     meta = {"Pods": [{"UID": VICTIM.uid}], "NumPDBViolations": 1}
@@ -204,14 +209,14 @@ async def test_what_preempt_is_sent() -> None:
         "NodeNameToVictims": {"n0": {"Pods": [a_pod("v").manifest()], "NumPDBViolations": 1}},
         "NodeNameToMetaVictims": None,
     }
-    assert advice == VictimAdvice({"n0": NodeVictims((VICTIM.uid,), 1)})
+    assert advice == ExtenderPreemptionDecision({"n0": NodeVictims((VICTIM.uid,), 1)})
 
 
 async def test_what_bind_is_sent() -> None:
-    fake = FakeExtender({"bind": Said({"Error": ""})})
+    fake = FakeExtender({"bind": ReceivedRequest({"Error": ""})})
     async with serving(fake):
         extender = Extender(fake.url, bind_verb="bind")
-        assert await ask(Bind(POD, "n1", by=extender)) == Applied()
+        assert await ask(Bind(POD, "n1", extender=extender)) == Applied()
     sent = {"PodName": "p", "PodNamespace": "default", "PodUID": POD.uid, "Node": "n1"}
     assert fake.calls == [("/scheduler/bind", "application/json", sent)]
 
@@ -219,64 +224,74 @@ async def test_what_bind_is_sent() -> None:
 # --- what is answered ---------------------------------------------------------------------------
 
 #: name → (nodeCacheCapable, filter's answer, priorities, the advice or a part of the error).
-ANSWERS: dict[str, tuple[bool, Said, Said, Advice | str]] = {
-    "names": (True, Said({"NodeNames": ["n2"]}), Said([]), Advice(("n2",))),
+ANSWERS: dict[str, tuple[bool, ReceivedRequest, ReceivedRequest, ExtenderDecision | str]] = {
+    "names": (
+        True,
+        ReceivedRequest({"NodeNames": ["n2"]}),
+        ReceivedRequest([]),
+        ExtenderDecision(("n2",)),
+    ),
     "names in lower case, as before v1": (
         True,
-        Said({"nodenames": ["n2"], "failedNodes": {"n0": "full"}, "error": ""}),
-        Said([{"host": "n2", "score": 3}]),
-        Advice(("n2",), {"n2": 60}, {"n0": "full"}),
+        ReceivedRequest({"nodenames": ["n2"], "failedNodes": {"n0": "full"}, "error": ""}),
+        ReceivedRequest([{"host": "n2", "score": 3}]),
+        ExtenderDecision(("n2",), {"n2": 60}, {"n0": "full"}),
     ),
     "names from one that should list nodes count as none": (
         False,
-        Said({"NodeNames": ["n2"]}),
-        Said([]),
-        Advice(()),
+        ReceivedRequest({"NodeNames": ["n2"]}),
+        ReceivedRequest([]),
+        ExtenderDecision(()),
     ),
     "nodes from one that knows them count": (
         True,
-        Said({"Nodes": {"items": [{"metadata": {"name": "n2"}}]}}),
-        Said([]),
-        Advice(("n2",)),
+        ReceivedRequest({"Nodes": {"items": [{"metadata": {"name": "n2"}}]}}),
+        ReceivedRequest([]),
+        ExtenderDecision(("n2",)),
     ),
     "reasons of both kinds": (
         True,
-        Said(
+        ReceivedRequest(
             {
                 "NodeNames": ["n0"],
                 "FailedNodes": {"n1": "full", "n2": "full"},
                 "FailedAndUnresolvableNodes": {"n2": "broken"},
             }
         ),
-        Said([]),
-        Advice(("n0",), {}, {"n1": "full", "n2": "full"}, {"n2": "broken"}),
+        ReceivedRequest([]),
+        ExtenderDecision(("n0",), {}, {"n1": "full", "n2": "full"}, {"n2": "broken"}),
     ),
     "scores are weighted and scaled": (
         True,
-        Said({"NodeNames": ["n0", "n1"]}),
-        Said([{"Host": "n0", "Score": 10}, {"Host": "n1", "Score": 1}]),
-        Advice(("n0", "n1"), {"n0": 200, "n1": 20}),
+        ReceivedRequest({"NodeNames": ["n0", "n1"]}),
+        ReceivedRequest([{"Host": "n0", "Score": 10}, {"Host": "n1", "Score": 1}]),
+        ExtenderDecision(("n0", "n1"), {"n0": 200, "n1": 20}),
     ),
     "no scores when it cannot prioritize": (
         True,
-        Said({"NodeNames": ["n0"]}),
-        Said(status=500),
-        Advice(("n0",)),
+        ReceivedRequest({"NodeNames": ["n0"]}),
+        ReceivedRequest(status=500),
+        ExtenderDecision(("n0",)),
     ),
     "no scores when they cannot be read": (
         True,
-        Said({"NodeNames": ["n0"]}),
-        Said([{"Host": "n0", "Score": "ten"}]),
-        Advice(("n0",)),
+        ReceivedRequest({"NodeNames": ["n0"]}),
+        ReceivedRequest([{"Host": "n0", "Score": "ten"}]),
+        ExtenderDecision(("n0",)),
     ),
-    "nothing at all": (True, Said(None), Said([]), Advice(())),
-    "an error": (True, Said({"Error": "boom"}), Said([]), "boom"),
-    "a status": (True, Said({}, status=503), Said([]), "filter answered with status 503"),
-    "no JSON": (True, Said(b"<html>"), Said([]), "unreadable answer"),
+    "nothing at all": (True, ReceivedRequest(None), ReceivedRequest([]), ExtenderDecision(())),
+    "an error": (True, ReceivedRequest({"Error": "boom"}), ReceivedRequest([]), "boom"),
+    "a status": (
+        True,
+        ReceivedRequest({}, status=503),
+        ReceivedRequest([]),
+        "filter answered with status 503",
+    ),
+    "no JSON": (True, ReceivedRequest(b"<html>"), ReceivedRequest([]), "unreadable answer"),
     "a node that it was not asked about": (
         True,
-        Said({"NodeNames": ["n9"]}),
-        Said([]),
+        ReceivedRequest({"NodeNames": ["n9"]}),
+        ReceivedRequest([]),
         'claims a filtered node "n9" which is not found in the input node list',
     ),
 }
@@ -287,15 +302,15 @@ ANSWERS: dict[str, tuple[bool, Said, Said, Advice | str]] = {
 )
 async def test_what_is_made_of_an_answer(
     capable: bool,
-    filters: Said,
-    scores: Said,
-    expected: Advice | str,
+    filters: ReceivedRequest,
+    scores: ReceivedRequest,
+    expected: ExtenderDecision | str,
 ) -> None:
     fake = FakeExtender({"filter": filters, "prioritize": scores})
     async with serving(fake):
         extender = Extender(fake.url, "filter", "prioritize", weight=2, node_cache_capable=capable)
-        outcome = await ask(Consult(POD, (extender,), NODES))
-    if isinstance(expected, Advice):
+        outcome = await ask(QueryExtenders(POD, (extender,), NODES))
+    if isinstance(expected, ExtenderDecision):
         assert outcome == expected
     else:
         assert isinstance(outcome, Refused)
@@ -305,15 +320,15 @@ async def test_what_is_made_of_an_answer(
 
 async def test_an_ignorable_extender_that_fails_is_skipped() -> None:
     bad, good = (
-        FakeExtender({"filter": Said(status=500)}),
-        FakeExtender({"filter": Said({"NodeNames": ["n1"]})}),
+        FakeExtender({"filter": ReceivedRequest(status=500)}),
+        FakeExtender({"filter": ReceivedRequest({"NodeNames": ["n1"]})}),
     )
     async with serving(bad, good):
         extenders = tuple(
             Extender(fake.url, "filter", node_cache_capable=True, ignorable=True)
             for fake in (bad, good)
         )
-        assert await ask(Consult(POD, extenders, NODES)) == Advice(("n1",))
+        assert await ask(QueryExtenders(POD, extenders, NODES)) == ExtenderDecision(("n1",))
     assert good.calls[0][2]["NodeNames"] == list(NODES)
 
 
@@ -321,7 +336,7 @@ NO_VICTIMS = {"NodeNameToMetaVictims": {"n0": {"Pods": []}}}
 
 
 async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorable() -> None:
-    fake = FakeExtender({"preempt": Said(NO_VICTIMS)})
+    fake = FakeExtender({"preempt": ReceivedRequest(NO_VICTIMS)})
     victims = {"n0": NodeVictims((VICTIM.uid,))}
     told = []
     async with serving(fake):
@@ -329,11 +344,13 @@ async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorab
             extender = Extender(
                 fake.url, preempt_verb="preempt", node_cache_capable=True, ignorable=ignorable
             )
-            told.append(await ask(ConsultVictims(POD, (extender,), victims, {VICTIM.uid: VICTIM})))
+            told.append(
+                await ask(QueryExtenderPreemption(POD, (extender,), victims, {VICTIM.uid: VICTIM}))
+            )
     refused, advice = told
     assert isinstance(refused, Refused)
     assert 'expected at least one victim pod on node "n0"' in refused.message
-    assert advice == VictimAdvice({})
+    assert advice == ExtenderPreemptionDecision({})
 
 
 GONE = {
@@ -344,14 +361,16 @@ GONE = {
 
 @pytest.mark.parametrize(("cluster", "reason"), GONE.values(), ids=GONE.keys())
 async def test_nobody_is_asked_about_a_pod_that_is_gone(cluster: Cluster, reason: str) -> None:
-    outcome = await ask(Consult(POD, (Extender("http://127.0.0.1:1", "filter"),), NODES), cluster)
+    outcome = await ask(
+        QueryExtenders(POD, (Extender("http://127.0.0.1:1", "filter"),), NODES), cluster
+    )
     assert isinstance(outcome, Refused)
     assert outcome.reason == reason
 
 
 async def test_extenders_that_cannot_be_reached_have_failed() -> None:
     extender = Extender(f"http://127.0.0.1:{unused_port()}", "filter", bind_verb="bind")
-    for effect in (Consult(POD, (extender,), NODES), Bind(POD, "n0", by=extender)):
+    for effect in (QueryExtenders(POD, (extender,), NODES), Bind(POD, "n0", extender=extender)):
         outcome = await ask(effect)
         assert isinstance(outcome, Refused)
         assert outcome.reason == "Extender"
@@ -362,7 +381,7 @@ async def test_tls_from_files(throwaway_certificate: tuple[Path, Path]) -> None:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(cert))
     server.load_cert_chain(cert, key)
     server.verify_mode = ssl.CERT_REQUIRED
-    fake = FakeExtender({"filter": Said({"NodeNames": ["n0"]})})
+    fake = FakeExtender({"filter": ReceivedRequest({"NodeNames": ["n0"]})})
     trusting = ExtenderTls(ca_file=str(cert), cert_file=str(cert), key_file=str(key))
     kinds = {
         "both trust each other": (trusting, True),
@@ -373,8 +392,8 @@ async def test_tls_from_files(throwaway_certificate: tuple[Path, Path]) -> None:
     async with serving(fake, tls=server):
         for name, (tls, works) in kinds.items():
             extender = Extender(fake.url, "filter", node_cache_capable=True, tls=tls)
-            outcome = await ask(Consult(POD, (extender,), NODES))
-            assert isinstance(outcome, Advice) == works, (name, outcome)
+            outcome = await ask(QueryExtenders(POD, (extender,), NODES))
+            assert isinstance(outcome, ExtenderDecision) == works, (name, outcome)
 
 
 async def test_renewed_tls_files_are_used(
@@ -385,13 +404,13 @@ async def test_renewed_tls_files_are_used(
     (cert, key), (trusted, _) = throwaway_certificate, another_certificate
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(cert, key)
-    fake = FakeExtender({"filter": Said({"NodeNames": ["n0"]})})
-    monkeypatch.setattr("arranger.kube.client.credentials.RECHECK", 0.0)
+    fake = FakeExtender({"filter": ReceivedRequest({"NodeNames": ["n0"]})})
+    monkeypatch.setattr("arranger.kube.client.credentials.RECHECK_INTERVAL", 0.0)
     async with serving(fake, tls=server):
         tls = ExtenderTls(ca_file=str(trusted))
         extender = Extender(fake.url, "filter", node_cache_capable=True, tls=tls)
-        asker = consultant(HttpExtenders())
-        question = Consult(POD, (extender,), NODES)
+        asker = consultant(HttpExtenderTransport())
+        question = QueryExtenders(POD, (extender,), NODES)
         (before,) = await outcomes(asker, question)
         trusted.write_bytes(cert.read_bytes())
         (after,) = await outcomes(asker, question)
@@ -399,8 +418,8 @@ async def test_renewed_tls_files_are_used(
         (kept,) = await outcomes(asker, question)
         await asker.close()
     assert isinstance(before, Refused)
-    assert isinstance(after, Advice)
-    assert isinstance(kept, Advice)
+    assert isinstance(after, ExtenderDecision)
+    assert isinstance(kept, ExtenderDecision)
 
 
 # --- bindings and silence, in virtual time ------------------------------------------------------
@@ -429,13 +448,15 @@ async def test_a_question_without_an_answer_ends_with_the_time_out() -> None:
         raise AssertionError
 
     asker = consultant(Silent(hang))
-    (outcome,) = await outcomes(asker, Consult(POD, (Extender("http://x", "filter"),), NODES))
+    (outcome,) = await outcomes(
+        asker, QueryExtenders(POD, (Extender("http://x", "filter"),), NODES)
+    )
     assert outcome == Refused(0, "Extender", 'running extender "http://x": no answer within 5s')
     assert asyncio.get_running_loop().time() == pytest.approx(5.0, abs=0.1)
 
 
 #: name → (where the pod is 3 s after the call, the call's end, what it comes to).
-BINDINGS: dict[str, tuple[str, TransportError | Said, list[Outcome | type[Outcome]]]] = {
+BINDINGS: dict[str, tuple[str, TransportError | ReceivedRequest, list[Outcome | type[Outcome]]]] = {
     "no answer, bound": ("n1", TransportError("lost"), [Ambiguous("lost"), Applied()]),
     "no answer, bound elsewhere": (
         "n9",
@@ -461,7 +482,7 @@ BINDINGS: dict[str, tuple[str, TransportError | Said, list[Outcome | type[Outcom
     ),
     "an error": (
         "",
-        Said({"Error": "boom"}),
+        ReceivedRequest({"Error": "boom"}),
         [Refused(0, "Extender", 'running extender "http://binder": boom')],
     ),
 }
@@ -470,7 +491,7 @@ BINDINGS: dict[str, tuple[str, TransportError | Said, list[Outcome | type[Outcom
 @pytest.mark.looptime(noop_cycles=0)
 @pytest.mark.parametrize(("node", "end", "expected"), BINDINGS.values(), ids=BINDINGS.keys())
 async def test_what_becomes_of_a_binding_is_known_in_the_end(
-    node: str, end: TransportError | Said, expected: list[Outcome]
+    node: str, end: TransportError | ReceivedRequest, expected: list[Outcome]
 ) -> None:
     cluster = Cluster(a_pod().manifest())
 
@@ -480,11 +501,14 @@ async def test_what_becomes_of_a_binding_is_known_in_the_end(
 
     async def act() -> tuple[int, bytes]:
         asyncio.get_running_loop().call_later(3, bind)
-        if isinstance(end, Said):
+        if isinstance(end, ReceivedRequest):
             return end.status, end.body
         raise end
 
-    assert await outcomes(consultant(Silent(act), cluster), Bind(POD, "n1", by=BINDER)) == expected
+    assert (
+        await outcomes(consultant(Silent(act), cluster), Bind(POD, "n1", extender=BINDER))
+        == expected
+    )
 
 
 @pytest.mark.looptime(noop_cycles=0)
@@ -495,12 +519,12 @@ async def test_an_extender_that_binds_and_then_fails_has_bound() -> None:
         return 200, b'{"Error": "could not say so"}'
 
     asker = consultant(Silent(act), cluster)
-    assert await outcomes(asker, Bind(POD, "n1", by=BINDER)) == [Applied()]
+    assert await outcomes(asker, Bind(POD, "n1", extender=BINDER)) == [Applied()]
 
 
 async def test_nothing_is_bound_while_we_may_not_write() -> None:
-    asker = consultant(HttpExtenders(), may_write=False)
-    assert await outcomes(asker, Bind(POD, "n1", by=BINDER)) == [Refused(0, "NotLeader")]
+    asker = consultant(HttpExtenderTransport(), may_write=False)
+    assert await outcomes(asker, Bind(POD, "n1", extender=BINDER)) == [Refused(0, "NotLeader")]
 
 
 # --- whole objects ------------------------------------------------------------------------------
@@ -508,12 +532,12 @@ async def test_nothing_is_bound_while_we_may_not_write() -> None:
 
 def test_objects_are_kept_byte_for_byte() -> None:
     raw = b'{"metadata":{"name":"n", "x": [1,  2]},"odd":true}'
-    decoder, kept = WholeDecoder(), WholeObjects()
-    _, objects, bad = decoder.page(b'{"metadata":{},"items":[' + raw + b"]}")
+    decoder, kept = RawObjectDecoder(), RawObjectStore()
+    _, objects, bad = decoder.decode_page(b'{"metadata":{},"items":[' + raw + b"]}")
     assert bad == []
     kept.replaced(objects, "1")
     assert kept["n"] == raw
-    event = decoder.event(b'{"type":"DELETED","object":' + raw + b"}")
-    assert isinstance(event.object, Whole)  # type: ignore[union-attr]
+    event = decoder.decode_event(b'{"type":"DELETED","object":' + raw + b"}")
+    assert isinstance(event.object, RawObject)  # type: ignore[union-attr]
     kept.deleted(event.object)  # type: ignore[union-attr]
     assert "n" not in kept

@@ -13,28 +13,32 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from arranger.kube.client.aiohttp_transport import HttpTransport, LineSplitter
-from arranger.kube.client.connection_pool import RawPool
-from arranger.kube.client.credentials import Access, Credentials, Identity
+from arranger.kube.client.connection_pool import ConnectionPool
+from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Make = Callable[[Access], Transport]
-CLIENTS: dict[str, Make] = {"aiohttp": HttpTransport, "raw pool": RawPool}
+Make = Callable[[ApiServerConfig], Transport]
+CLIENTS: dict[str, Make] = {"aiohttp": HttpTransport, "raw pool": ConnectionPool}
 
 each_client = pytest.mark.parametrize("make", CLIENTS.values(), ids=CLIENTS.keys())
 
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, make: Make, *, access: Access | None = None, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    make: Make,
+    *,
+    access: ApiServerConfig | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Transport]:
     app = web.Application(client_max_size=1 << 26)
     app.router.add_route("*", "/{path:.*}", handler)
     server = TestServer(app, host="localhost" if tls else "127.0.0.1")
     await server.start_server(ssl=tls)
     url = str(server.make_url("")).rstrip("/")
-    credentials = access.credentials if access else Credentials()
-    client = make(Access(url, credentials))
+    credentials = access.credentials if access else CredentialSource()
+    client = make(ApiServerConfig(url, credentials))
     try:
         yield client
     finally:
@@ -60,7 +64,7 @@ async def echo(request: web.Request) -> web.Response:
 
 @each_client
 async def test_a_request_arrives_whole_and_its_answer_comes_back(make: Make) -> None:
-    access = Access("", Credentials(Identity(authorization="Bearer one")))
+    access = ApiServerConfig("", CredentialSource(Credential(authorization="Bearer one")))
     async with serving(echo, make, access=access) as client:
         for body in (b'{"a":1}', b"x" * 300_000):
             answer = await client.request(
@@ -84,7 +88,7 @@ async def test_a_request_arrives_whole_and_its_answer_comes_back(make: Make) -> 
 
 @each_client
 async def test_nobody_listening_is_a_refusal(make: Make) -> None:
-    client = make(Access(f"http://127.0.0.1:{unused_port()}"))
+    client = make(ApiServerConfig(f"http://127.0.0.1:{unused_port()}"))
     with pytest.raises(RefusedConnectionError):
         await client.request("GET", "/livez", timeout=2.0)
     await client.close()
@@ -145,14 +149,14 @@ async def test_a_401_is_tried_again_with_the_new_token_only(make: Make) -> None:
         seen.append(request.headers["Authorization"])
         return web.Response(status=200 if seen[-1] == "Bearer new" else 401)
 
-    async def load(rejected: bool) -> Identity:
+    async def load(rejected: bool) -> Credential:
         assert rejected
-        return Identity(authorization="Bearer new")
+        return Credential(authorization="Bearer new")
 
-    credentials = Credentials(
-        Identity(authorization="Bearer old"), load, now=lambda: float(next(clock))
+    credentials = CredentialSource(
+        Credential(authorization="Bearer old"), load, now=lambda: float(next(clock))
     )
-    async with serving(strict, make, access=Access("", credentials)) as client:
+    async with serving(strict, make, access=ApiServerConfig("", credentials)) as client:
         assert (await client.request("POST", "/x", body=b"{}")).status == 200
         assert seen == ["Bearer old", "Bearer new"]
         assert (await client.request("POST", "/x", body=b"{}")).status == 200
@@ -166,10 +170,10 @@ async def test_tls_is_verified_against_the_given_authority(
     certificate, key = throwaway_certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    trusting = Access("", Credentials(Identity(ca_file=str(certificate))))
+    trusting = ApiServerConfig("", CredentialSource(Credential(ca_file=str(certificate))))
     async with serving(echo, make, access=trusting, tls=context) as client:
         assert (await client.request("POST", "/x", body=b"{}")).status == 201
-    async with serving(echo, make, access=Access(""), tls=context) as client:
+    async with serving(echo, make, access=ApiServerConfig(""), tls=context) as client:
         with pytest.raises(RefusedConnectionError):
             await client.request("POST", "/x", body=b"{}")
 
@@ -179,7 +183,7 @@ async def test_a_rotated_certificate_gives_a_new_tls_context(
 ) -> None:
     certificate, _ = throwaway_certificate
     now = 0.0
-    credentials = Credentials(Identity(ca_file=str(certificate)), now=lambda: now)
+    credentials = CredentialSource(Credential(ca_file=str(certificate)), now=lambda: now)
     first = credentials.ssl_context()
     now += 10
     assert credentials.ssl_context() is first

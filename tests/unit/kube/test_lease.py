@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
-from tests.unit.kube.scripted import HANG, RESET, After, Call, Scripted, failure, ok
+from tests.unit.kube.scripted import HANG, RESET, After, Call, ScriptedTransport, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -60,7 +60,7 @@ class Candidate:
     def __init__(self, server: LeaseServer, name: str, *, skew: float = 0.0) -> None:
         self.cut_off = False
         self.server = server
-        self.transport = Scripted(otherwise=self._answer)
+        self.transport = ScriptedTransport(otherwise=self._answer)
         self.stretches: list[list[float]] = []
         self.epochs: list[int] = []
         self.election = LeaderElection(
@@ -69,7 +69,7 @@ class Candidate:
             rng=random.Random(name),
             on_started=self._started,
             on_stopped=lambda: self.stretches[-1].append(now()),
-            wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=now() + skew),
+            clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=now() + skew),
         )
         self.task: asyncio.Task[None] | None = None
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from arranger.kube.client.connection_pool import IDLE_LIMIT, RawPool, hot_transport
-from arranger.kube.client.credentials import Access
+from arranger.kube.client.connection_pool import IDLE_LIMIT, ConnectionPool, write_transport
+from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -34,11 +34,15 @@ class Server:
 
 
 @asynccontextmanager
-async def pooled(serve: Serve, connections: int = 8) -> AsyncIterator[tuple[RawPool, Server]]:
+async def pooled(
+    serve: Serve, connections: int = 8
+) -> AsyncIterator[tuple[ConnectionPool, Server]]:
     server = Server(serve)
     listener = await asyncio.start_server(server, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
-    pool = RawPool(Access(f"http://127.0.0.1:{port}/prefix"), connections=connections)
+    pool = ConnectionPool(
+        ApiServerConfig(f"http://127.0.0.1:{port}/prefix"), connections=connections
+    )
     try:
         yield pool, server
     finally:
@@ -64,11 +68,11 @@ def answering(*answers: bytes) -> Serve:
     return serve
 
 
-async def post(pool: RawPool, seconds: float = 5.0) -> Response:
+async def post(pool: ConnectionPool, seconds: float = 5.0) -> Response:
     return await pool.request("POST", "/x", body=b"{}", timeout=seconds)
 
 
-async def noticed(pool: RawPool) -> None:
+async def noticed(pool: ConnectionPool) -> None:
     """Until the pool has seen what the server did to its idle connection."""
     while pool._idle[0].keep:  # noqa: ASYNC110 — the pool has no event for it
         await asyncio.sleep(0)
@@ -228,8 +232,8 @@ async def test_a_closed_pool_refuses_and_fails_what_is_in_flight() -> None:
 
 
 async def test_behind_a_proxy_the_other_transport_is_used() -> None:
-    access = Access("http://api", proxy="http://proxy")
-    fallback = RawPool(Access("http://api"))
-    assert hot_transport(access, fallback) is fallback
+    access = ApiServerConfig("http://api", proxy="http://proxy")
+    fallback = ConnectionPool(ApiServerConfig("http://api"))
+    assert write_transport(access, fallback) is fallback
     with pytest.raises(ValueError, match="proxies"):
-        RawPool(access)
+        ConnectionPool(access)

@@ -10,8 +10,8 @@ import pytest
 
 from arranger.api.types.core import ObjectMeta
 from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector, newer
-from tests.unit.kube.scripted import REFUSED, RESET, Scripted, ScriptedStream, failure, ok
+from arranger.kube.watch.reflector import Reflector, is_newer
+from tests.unit.kube.scripted import REFUSED, RESET, ScriptedStream, ScriptedTransport, failure, ok
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
@@ -81,7 +81,9 @@ GONE = failure(410, "Expired", "too old resource version")
 TOO_LARGE = failure(504, "Timeout", "Too large resource version: 99, current: 20")
 
 
-async def reflect(transport: Scripted, seconds: float) -> tuple[Recorder, Reflector[Thing]]:
+async def reflect(
+    transport: ScriptedTransport, seconds: float
+) -> tuple[Recorder, Reflector[Thing]]:
     sink = Recorder()
     reflector = Reflector(transport, "/things", Decoder(Thing), sink, rng=random.Random(4))
     running = asyncio.create_task(reflector.run())
@@ -185,7 +187,7 @@ STREAMS: dict[str, tuple[list[Any], list[str]]] = {
 @pytest.mark.parametrize("case", STREAMS.values(), ids=STREAMS.keys())
 async def test_what_the_sink_is_told(case: tuple[list[Any], list[str]]) -> None:
     streams, want = case
-    sink, _ = await reflect(Scripted(streams=streams), 60)
+    sink, _ = await reflect(ScriptedTransport(streams=streams), 60)
     assert sink.told == want
 
 
@@ -202,14 +204,14 @@ RESUMED: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("case", RESUMED.values(), ids=RESUMED.keys())
 async def test_where_the_next_watch_resumes(case: tuple[list[Any], str]) -> None:
     streams, want = case
-    transport = Scripted(streams=streams)
+    transport = ScriptedTransport(streams=streams)
     await reflect(transport, 5)
     assert transport.opened[1].query["resourceVersion"] == want
     assert "sendInitialEvents" not in transport.opened[1].query
 
 
 async def test_the_first_watch_asks_for_the_state_consistently() -> None:
-    transport = Scripted(streams=[SYNCED])
+    transport = ScriptedTransport(streams=[SYNCED])
     _, reflector = await reflect(transport, 0.1)
     query = dict(transport.opened[0].query)
     assert 300 <= int(query.pop("timeoutSeconds")) <= 600
@@ -234,7 +236,7 @@ UNSUPPORTED: dict[str, tuple[Any, float]] = {
 @pytest.mark.parametrize("case", UNSUPPORTED.values(), ids=UNSUPPORTED.keys())
 async def test_without_watch_list_it_lists_page_by_page(case: tuple[Any, float]) -> None:
     first, seconds = case
-    transport = Scripted(
+    transport = ScriptedTransport(
         page(thing("a", 3), token="t1"),
         page(thing("b", 7), thing("odd", 8, "large"), version=12),
         streams=[first, [event("ADDED", "c", 13)]],
@@ -249,7 +251,7 @@ async def test_without_watch_list_it_lists_page_by_page(case: tuple[Any, float])
 
 
 async def test_an_expired_continue_token_lists_in_one_piece() -> None:
-    transport = Scripted(
+    transport = ScriptedTransport(
         page(thing("a", 3), token="t1"),
         GONE,
         page(thing("a", 3), thing("b", 7), version=15),
@@ -261,40 +263,46 @@ async def test_an_expired_continue_token_lists_in_one_piece() -> None:
 
 
 async def test_a_list_that_fails_is_tried_again() -> None:
-    transport = Scripted(RESET, failure(503), ok([]), page(thing("a", 3)), streams=[failure(400)])
+    transport = ScriptedTransport(
+        RESET, failure(503), ok([]), page(thing("a", 3)), streams=[failure(400)]
+    )
     sink, reflector = await reflect(transport, 30)
     assert sink.told == ["=a@10"]
-    assert reflector.trouble == ""
+    assert reflector.last_error == ""
 
 
 async def test_a_resource_not_served_counts_as_empty_until_it_appears() -> None:
-    transport = Scripted(streams=[failure(404), failure(404), SYNCED])
+    transport = ScriptedTransport(streams=[failure(404), failure(404), SYNCED])
     sink, reflector = await reflect(transport, 59)
     assert sink.told == ["=@"]
     assert reflector.synced.is_set()
-    assert reflector.absent
-    transport = Scripted(streams=[failure(404), failure(404), SYNCED, failure(404), SYNCED])
+    assert reflector.not_served
+    transport = ScriptedTransport(
+        streams=[failure(404), failure(404), SYNCED, failure(404), SYNCED]
+    )
     sink, reflector = await reflect(transport, 150)
     assert sink.told == ["=@", "=a,b@10", "=@", "=a,b@10"]
-    assert not reflector.absent
+    assert not reflector.not_served
     assert gaps(transport)[:2] == [30.0, 30.0]
 
 
 async def test_a_silent_death_is_noticed_after_70_seconds() -> None:
-    transport = Scripted(streams=[[*SYNCED, 1e6], [event("ADDED", "c", 11)]])
+    transport = ScriptedTransport(streams=[[*SYNCED, 1e6], [event("ADDED", "c", 11)]])
     sink, _ = await reflect(transport, 75)
     assert sink.told == ["=a,b@10", "+c@11"]
     assert 70 <= transport.opened[1].at <= 72
 
 
 async def test_two_silent_watches_make_it_doubt_its_version() -> None:
-    transport = Scripted(streams=[[*SYNCED, event("ADDED", "c", 99)], [1e6], [1e6], SYNCED])
+    transport = ScriptedTransport(
+        streams=[[*SYNCED, event("ADDED", "c", 99)], [1e6], [1e6], SYNCED]
+    )
     sink, _ = await reflect(transport, 160)
     assert sink.told == ["=a,b@10", "+c@99", "=a,b@10"]
     assert [call.query["resourceVersion"] for call in transport.opened[:4]] == ["", "99", "99", ""]
 
 
-def gaps(transport: Scripted) -> list[float]:
+def gaps(transport: ScriptedTransport) -> list[float]:
     times = [call.at for call in transport.opened]
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
@@ -310,17 +318,17 @@ BACKING_OFF: dict[str, Any] = {
 
 @pytest.mark.parametrize("trouble", BACKING_OFF.values(), ids=BACKING_OFF.keys())
 async def test_it_backs_off_from(trouble: Any) -> None:
-    transport = Scripted(streams=[[*SYNCED, 2.0], *[trouble] * 500])
+    transport = ScriptedTransport(streams=[[*SYNCED, 2.0], *[trouble] * 500])
     _, reflector = await reflect(transport, 400)
     waits = gaps(transport)[1:]
     assert 0.6 <= waits[0] <= 1.0
     assert all(22 <= wait <= 38 for wait in waits[7:])
     assert all(wait > 0.6 for wait in waits)
-    assert reflector.trouble
+    assert reflector.last_error
 
 
 async def test_it_forgets_the_back_off_once_a_watch_worked() -> None:
-    transport = Scripted(
+    transport = ScriptedTransport(
         streams=[[*SYNCED, 2.0], *[REFUSED] * 6, [5.0], REFUSED, [event("ADDED", "c", 11)]]
     )
     sink, _ = await reflect(transport, 120)
@@ -329,27 +337,27 @@ async def test_it_forgets_the_back_off_once_a_watch_worked() -> None:
 
 
 async def test_it_does_not_relist_in_a_tight_loop() -> None:
-    transport = Scripted(streams=[[*SYNCED, error(410)] for _ in range(500)])
+    transport = ScriptedTransport(streams=[[*SYNCED, error(410)] for _ in range(500)])
     await reflect(transport, 300)
     assert len(transport.opened) < 20
     assert gaps(transport)[0] == 0.0
 
 
 async def test_it_gives_up_a_place_where_the_stream_always_fails() -> None:
-    transport = Scripted(streams=[SYNCED, *[[error(500)] for _ in range(4)], SYNCED])
+    transport = ScriptedTransport(streams=[SYNCED, *[[error(500)] for _ in range(4)], SYNCED])
     sink, _ = await reflect(transport, 60)
     assert sink.told == ["=a,b@10", "=a,b@10"]
 
 
 async def test_429_waits_as_long_as_the_server_says() -> None:
-    transport = Scripted(streams=[SYNCED, failure(429, retry_after="17"), []])
+    transport = ScriptedTransport(streams=[SYNCED, failure(429, retry_after="17"), []])
     await reflect(transport, 60)
     assert 17.0 <= transport.opened[2].at < 20
 
 
 async def test_a_burst_lets_others_run() -> None:
     lines = [event("MODIFIED", "a", 100 + n) for n in range(10_000)]
-    transport = Scripted(streams=[ScriptedStream([*SYNCED, *lines, 1e9], inactivity=2e9)])
+    transport = ScriptedTransport(streams=[ScriptedStream([*SYNCED, *lines, 1e9], inactivity=2e9)])
     turns = 0
 
     async def other() -> None:
@@ -381,4 +389,4 @@ ORDER = {
 @pytest.mark.parametrize("case", ORDER.values(), ids=ORDER.keys())
 def test_the_order_of_versions(case: tuple[str, str, bool]) -> None:
     version, than, want = case
-    assert newer(version, than) is want
+    assert is_newer(version, than) is want

@@ -9,7 +9,7 @@ import pytest
 
 from arranger.api.types.resource_claims import DeviceClass, DeviceId
 from arranger.cluster.cluster import Cluster
-from arranger.plugins.dynamicresources.allocation_result import allocation
+from arranger.plugins.dynamicresources.allocation_result import build_allocation
 from arranger.plugins.dynamicresources.allocator import search
 from arranger.plugins.dynamicresources.pools import pools_for
 from arranger.plugins.dynamicresources.requests import AllocationError
@@ -41,7 +41,7 @@ def search_on(
         return cluster.objects.get(DeviceClass, "", name)
 
     pools = pools_for(node.build(), cluster.devices)
-    return cluster, search(built, pools, the_class, cluster.devices.claims.is_taken)
+    return cluster, search(built, pools, the_class, cluster.devices.claim_tracker.is_taken)
 
 
 def chosen(claims: list[ClaimBuilder], *members: Member, node: NodeBuilder = N1) -> list[list[str]]:
@@ -310,7 +310,7 @@ def test_devices_that_we_cannot_honour_are_passed_over(case: tuple[dict[str, Any
     made, why = case
     _, found = search_on(N1, [a_claim().asks()], GPUS, a_slice("n1", made))
     assert found.chosen is None
-    assert found.passed_over == (why,)
+    assert found.unsupported == (why,)
     assert chosen([a_claim().asks()], GPUS, a_slice("n1", made, "b")) == [["gpu=b"]]
 
 
@@ -318,7 +318,9 @@ def allocated(claim: ClaimBuilder, *members: Member) -> dict[str, Any]:
     """What is written into the claim."""
     _, found = search_on(N1, [claim], *members)
     assert found.chosen is not None
-    made: dict[str, Any] = msgspec.to_builtins(allocation(claim.build(), found.chosen[0], "n1"))
+    made: dict[str, Any] = msgspec.to_builtins(
+        build_allocation(claim.build(), found.chosen[0], "n1")
+    )
     return made
 
 
@@ -372,6 +374,6 @@ def test_drivers_are_told_what_concerns_them() -> None:
 
 def test_a_taken_device_is_known_by_driver_pool_and_name() -> None:
     cluster, _ = search_on(N1, [a_claim().asks()], GPUS, FOUR, a_claim("other").given("a"))
-    claims = cluster.devices.claims
+    claims = cluster.devices.claim_tracker
     assert claims.is_taken(DeviceId(DRIVER, "n1", "a"))
     assert not claims.is_taken(DeviceId(DRIVER, "n1", "b"))

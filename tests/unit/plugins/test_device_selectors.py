@@ -11,7 +11,11 @@ import pytest
 from arranger.api.types.resource_claims import Device
 from arranger.plugins.dynamicresources import cel_selectors
 from arranger.plugins.dynamicresources.cel_library import Version
-from arranger.plugins.dynamicresources.cel_selectors import Selector, SelectorError, selector
+from arranger.plugins.dynamicresources.cel_selectors import (
+    CelSelector,
+    SelectorError,
+    compile_selector,
+)
 from tests.devices import ATTRIBUTES, DRIVER, a_device
 
 GPU: dict[str, Any] = a_device("gpu-0", model="a100", index=3, healthy=True, version="1.10.2")
@@ -75,7 +79,7 @@ VERDICTS: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("case", VERDICTS.values(), ids=VERDICTS.keys())
 def test_a_selector_selects(case: tuple[str, bool]) -> None:
     expression, verdict = case
-    once = Selector(expression)
+    once = CelSelector(expression)
     assert once.matches(DRIVER, device(GPU)) is verdict
     assert once.matches(DRIVER, device(GPU)) is verdict, "and says so again"
 
@@ -94,7 +98,7 @@ ERRORS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS.keys())
 def test_what_cannot_be_judged_is_an_error(case: tuple[str, str]) -> None:
     expression, text = case
-    once = Selector(expression)
+    once = CelSelector(expression)
     for _ in range(2):
         with pytest.raises(SelectorError, match="CEL runtime error") as raised:
             once.matches(DRIVER, device(GPU))
@@ -103,21 +107,21 @@ def test_what_cannot_be_judged_is_an_error(case: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("expression", ["device.driver ==", f'{ATTRIBUTES}[?"model"] == 1'])
 def test_what_cannot_be_read_is_an_error_of_its_own(expression: str) -> None:
-    refused = selector(expression)
+    refused = compile_selector(expression)
     assert isinstance(refused, SelectorError)
     assert "CEL compile error" in str(refused)
 
 
 def test_devices_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Any] = []
-    evaluate = cel_selectors._verdict
+    evaluate = cel_selectors._run
 
     def counting(program: Any, seen: Any) -> bool | str:
         judged.append(seen)
         return evaluate(program, seen)
 
-    monkeypatch.setattr(cel_selectors, "_verdict", counting)
-    models = Selector(f'{ATTRIBUTES}.model == "a100"')
+    monkeypatch.setattr(cel_selectors, "_run", counting)
+    models = CelSelector(f'{ATTRIBUTES}.model == "a100"')
     many = [
         device(a_device(f"gpu-{n}", model=model, index=n, serial=f"s{n}"))
         for n in range(50)
@@ -128,7 +132,7 @@ def test_devices_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_read_only_sometimes_still_decides() -> None:
-    either = Selector(f"{ATTRIBUTES}.healthy ? true : {ATTRIBUTES}.index == 1")
+    either = CelSelector(f"{ATTRIBUTES}.healthy ? true : {ATTRIBUTES}.index == 1")
     gpus = [a_device("a", healthy=False, index=1), a_device("b", healthy=True, index=2)]
     gpus += [a_device("c", healthy=False, index=2), a_device("d", healthy=True, index=1)]
     for _ in range(2):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from arranger.cluster.object_store import StoredObject
-from arranger.framework.cluster_event import ClusterEvent, EventKind
-from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.runtime.dry_run import PreemptionContext
 from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.dynamicresources import allocation_cache
 from arranger.plugins.dynamicresources.dynamic_resources import DynamicResources
@@ -29,7 +29,7 @@ from tests.devices import (
     claiming_from,
     option,
 )
-from tests.unit.plugins.judging import judged, only, rejected, scores
+from tests.unit.plugins.judging import evaluate_with, rejected, scores, single_plugin_profile
 
 N1, N2 = a_node("n1").in_zone("a"), a_node("n2").in_zone("b")
 GPUS = a_device_class()
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[PodBuilder, list[Member], str]] = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 def test_a_pod_waits_for_its_claims(case: tuple[PodBuilder, list[Member], str]) -> None:
     pod, members, reason = case
-    verdict = judged(DynamicResources(), pod, N1, N2, GPUS, *members)
+    verdict = evaluate_with(DynamicResources(), pod, N1, N2, GPUS, *members)
     assert verdict["preFilter"] == {
         "plugin": "DynamicResources",
         "code": "UnschedulableAndUnresolvable",
@@ -231,13 +231,13 @@ def test_what_is_in_the_way_goes_back(case: tuple[PodBuilder, list[Member], str]
     cluster = a_cluster(N1, GPUS, *members)
     info = pod.with_uid("uid-judged").info()
     plugin = DynamicResources()
-    profile = Profile("test", [*map(Weighted, (NodeUnschedulable(), plugin, *NEEDED))])
+    profile = Profile("test", [*map(PluginWeight, (NodeUnschedulable(), plugin, *NEEDED))])
     evaluation = Evaluation(profile, cluster, info)
-    what_if = WhatIf(profile, cluster, info, evaluation)
+    what_if = PreemptionContext(profile, cluster, info, evaluation)
     status = plugin.post_filter(evaluation.state, info, what_if, evaluation.diagnosis())
     assert status is not None
     assert status.message() == said
-    releases = cluster.devices.claims.take_effects()
+    releases = cluster.devices.claim_tracker.take_effects()
     assert bool(releases) == ("completed" in said)
 
 
@@ -295,18 +295,18 @@ def test_replicas_are_searched_for_only_where_devices_have_changed(
     claims = [a_claim(f"c{n}").asks() for n in range(4)]
     cluster = a_cluster(*nodes, *slices, GPUS, *claims)
     searches: list[str] = []
-    search = allocation_cache.Wish._search
+    search = allocation_cache.AllocationQuery._search
 
     def counting(self: Any, row: int) -> Any:
         searches.append(cluster.table.name(row))
         return search(self, row)
 
-    monkeypatch.setattr(allocation_cache.Wish, "_search", counting)
+    monkeypatch.setattr(allocation_cache.AllocationQuery, "_search", counting)
     plugin = DynamicResources()
 
     def feasible(claim: str) -> int:
         pod = claiming(a_pod(claim), claim).info()
-        return int(Evaluation(only(plugin), cluster, pod).feasible.sum())
+        return int(Evaluation(single_plugin_profile(plugin), cluster, pod).feasible.sum())
 
     assert feasible("c0") == 20
     assert len(searches) == 20
@@ -350,8 +350,8 @@ def test_pods_without_claims_do_not_notice_them() -> None:
     assert (cluster.objects.version, cluster.objects.storage_version) == (version, storage)
     cluster.objects.set(a_device_class("nic").build())
     assert cluster.objects.version == version + 1, "there is a resource of that class now"
-    assert DynamicResources().sign(a_pod().info()) == ()
-    assert DynamicResources().sign(POD.info()) is None, "judged alone"
+    assert DynamicResources().sign_pod(a_pod().info()) == ()
+    assert DynamicResources().sign_pod(POD.info()) is None, "judged alone"
 
 
 # --- waking ------------------------------------------------------------------------------------
@@ -360,7 +360,9 @@ def test_pods_without_claims_do_not_notice_them() -> None:
 def stored(after: Any = None, before: Any = None) -> ClusterEvent:
     built: list[StoredObject | None] = [each and each.build() for each in (after, before)]
     resource = type(built[0] or built[1]).__name__
-    return ClusterEvent(EventKind.OTHER, resource=resource, stored=built[0], stored_before=built[1])
+    return ClusterEvent(
+        ActionType.OTHER, resource=resource, stored=built[0], stored_before=built[1]
+    )
 
 
 OTHERS = a_claim("other").asks()
@@ -387,25 +389,25 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a class came": (POD, stored(GPUS), True),
     "a namespace came": (
         POD,
-        ClusterEvent(EventKind.OTHER, resource="Namespace"),
+        ClusterEvent(ActionType.OTHER, resource="Namespace"),
         False,
     ),
     "we took something back ourselves": (
         POD,
-        ClusterEvent(EventKind.OTHER, resource="ResourceClaim"),
+        ClusterEvent(ActionType.OTHER, resource="ResourceClaim"),
         True,
     ),
     "a pod with claims went": (
         POD,
-        ClusterEvent(EventKind.POD_REMOVED, pod=POD.build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=POD.build()),
         True,
     ),
     "a pod without claims went": (
         POD,
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod().build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod().build()),
         False,
     ),
-    "its claim was made": (POD, ClusterEvent(EventKind.OWN_UPDATE, pod=POD.build()), True),
+    "its claim was made": (POD, ClusterEvent(ActionType.OWN_UPDATE, pod=POD.build()), True),
 }
 
 
@@ -415,4 +417,4 @@ def test_a_pod_is_woken_by_what_may_help_it(
 ) -> None:
     pod, event, wakes = case
     info = pod.info()
-    assert any(wake.fits(info, event) for wake in DynamicResources.wake_on) == wakes
+    assert any(wake.matches(info, event) for wake in DynamicResources.queueing_hints) == wakes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from arranger.framework.runtime.registry import Registry
 from tests.builders import a_node, a_pod
-from tests.unit.plugins.judging import judged, rejected
+from tests.unit.plugins.judging import evaluate_with, rejected
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "plugins" / "avoid_spot.py"
 SPOT, STEADY = a_node("spot").labelled(spot="true"), a_node("steady")
@@ -18,7 +18,7 @@ def test_important_pods_are_kept_off_spot_nodes() -> None:
     plugin = registry.make("AvoidSpot")
     why = ("node(s) may be taken back",)
     assert rejected(plugin, a_pod().with_priority(1000), SPOT, STEADY) == {"spot": why}
-    assert judged(plugin, a_pod(), SPOT, STEADY)["totals"] == {"spot": 0, "steady": 100}
+    assert evaluate_with(plugin, a_pod(), SPOT, STEADY)["totals"] == {"spot": 0, "steady": 100}
 
 
 def test_it_is_short_enough_to_be_a_first_plugin() -> None:

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from arranger.api.types.core import Namespace
-from arranger.explain.evaluate import judge_pod
-from arranger.framework import ClusterEvent, EventKind
+from arranger.explain.evaluate import evaluate_pod
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins.topology.inter_pod_affinity import InterPodAffinity
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
-from tests.unit.plugins.judging import judged, only, rejected, scores
+from tests.unit.plugins.judging import evaluate_with, rejected, scores, single_plugin_profile
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -131,7 +131,7 @@ def _teams(pod: PodBuilder, members: Members, plugin: Plugin) -> dict[str, tuple
     for team in "ab":
         manifest = {"metadata": {"name": f"{team}-team", "labels": {"team": team}}}
         cluster.objects.set(msgspec.convert(manifest, Namespace))
-    verdict = judge_pod(cluster, pod.with_uid("new").info(), only(plugin))
+    verdict = evaluate_pod(cluster, pod.with_uid("new").info(), single_plugin_profile(plugin))
     return {node: tuple(why["reasons"]) for node, why in verdict["rejected"].items()}
 
 
@@ -144,9 +144,9 @@ def test_filter(case: tuple[PodBuilder, Members, dict[str, tuple[str, ...]]]) ->
 def test_affinity_is_named_before_dislike_and_not_resolvable() -> None:
     pod = WEB_POD.near(ZONE, {"app": "gone"}).apart(ZONE, DB)
     assert rejected(InterPodAffinity(), pod, A1, DB_ON_A1) == {"a1": ALONE}
-    verdict = judged(InterPodAffinity(), WEB_POD.apart(ZONE, DB), A1, DB_ON_A1)
+    verdict = evaluate_with(InterPodAffinity(), WEB_POD.apart(ZONE, DB), A1, DB_ON_A1)
     assert verdict["rejected"]["a1"]["code"] == "Unschedulable"
-    verdict = judged(InterPodAffinity(), WEB_POD.near(ZONE, DB), A1)
+    verdict = evaluate_with(InterPodAffinity(), WEB_POD.near(ZONE, DB), A1)
     assert verdict["rejected"]["a1"]["code"] == "UnschedulableAndUnresolvable"
 
 
@@ -236,32 +236,36 @@ def test_scores(case: tuple[Plugin, PodBuilder, Members, dict[str, int | None]])
 
 NEAR, APART = WEB_POD.near(ZONE, DB), WEB_POD.apart(ZONE, DB)
 HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
-    "a friend came": (NEAR, ClusterEvent(EventKind.POD_ADDED, pod=DB_ON_A1.build()), True),
+    "a friend came": (NEAR, ClusterEvent(ActionType.POD_ADDED, pod=DB_ON_A1.build()), True),
     "a stranger came": (
         NEAR,
-        ClusterEvent(EventKind.POD_ADDED, pod=a_pod("x").on("a1").build()),
+        ClusterEvent(ActionType.POD_ADDED, pod=a_pod("x").on("a1").build()),
         False,
     ),
-    "a pod disliked went": (APART, ClusterEvent(EventKind.POD_REMOVED, pod=DB_ON_A1.build()), True),
+    "a pod disliked went": (
+        APART,
+        ClusterEvent(ActionType.POD_REMOVED, pod=DB_ON_A1.build()),
+        True,
+    ),
     "a stranger went": (
         APART,
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod("x").on("a1").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod("x").on("a1").build()),
         False,
     ),
     "a pod that dislikes it went": (
         WEB_POD,
-        ClusterEvent(EventKind.POD_REMOVED, pod=DB_ON_A1.apart(ZONE, WEB).build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=DB_ON_A1.apart(ZONE, WEB).build()),
         True,
     ),
     "one of two pods disliked went": (
         APART.apart(HOST, {"tier": "back"}),
-        ClusterEvent(EventKind.POD_REMOVED, pod=DB_ON_A1.build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=DB_ON_A1.build()),
         True,
     ),
     "a pod became a friend": (
         NEAR,
         ClusterEvent(
-            EventKind.POD_LABELS,
+            ActionType.POD_LABELS,
             pod=DB_ON_A1.build(),
             pod_before=DB_ON_A1.labelled(app="x").build(),
         ),
@@ -269,42 +273,46 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     ),
     "a friend in a namespace that may be meant": (
         WEB_POD.near(ZONE, DB, **TEAM_A),
-        ClusterEvent(EventKind.POD_ADDED, pod=DB_ON_A1.in_namespace("any").build()),
+        ClusterEvent(ActionType.POD_ADDED, pod=DB_ON_A1.in_namespace("any").build()),
         True,
     ),
-    "a node came into some zone": (NEAR, ClusterEvent(EventKind.NODE_ADDED, node=A1.build()), True),
+    "a node came into some zone": (
+        NEAR,
+        ClusterEvent(ActionType.NODE_ADDED, node=A1.build()),
+        True,
+    ),
     "a node without the key came": (
         NEAR,
-        ClusterEvent(EventKind.NODE_ADDED, node=a_node("bare").build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=a_node("bare").build()),
         False,
     ),
     "any node may be apart": (
         APART,
-        ClusterEvent(EventKind.NODE_ADDED, node=a_node("bare").build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=a_node("bare").build()),
         True,
     ),
     "a node changed its zone": (
         NEAR,
-        ClusterEvent(EventKind.NODE_LABELS, node=B1.build(), node_before=A1.build()),
+        ClusterEvent(ActionType.NODE_LABELS, node=B1.build(), node_before=A1.build()),
         True,
     ),
     "a node left its zone": (
         APART,
-        ClusterEvent(EventKind.NODE_LABELS, node=a_node("a1").build(), node_before=A1.build()),
+        ClusterEvent(ActionType.NODE_LABELS, node=a_node("a1").build(), node_before=A1.build()),
         True,
     ),
     "a node got another label": (
         NEAR,
         ClusterEvent(
-            EventKind.NODE_LABELS, node=A1.labelled(a="b").build(), node_before=A1.build()
+            ActionType.NODE_LABELS, node=A1.labelled(a="b").build(), node_before=A1.build()
         ),
         False,
     ),
-    "a namespace changed": (NEAR, ClusterEvent(EventKind.OTHER, resource="Namespace"), True),
+    "a namespace changed": (NEAR, ClusterEvent(ActionType.OTHER, resource="Namespace"), True),
 }
 
 
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[PodBuilder, ClusterEvent, bool]) -> None:
     pod, event, expected = case
-    assert any(w.fits(pod.info(), event) for w in InterPodAffinity.wake_on) == expected
+    assert any(w.matches(pod.info(), event) for w in InterPodAffinity.queueing_hints) == expected

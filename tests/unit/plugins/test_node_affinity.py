@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework import ClusterEvent, EventKind
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins.nodes.node_affinity import NodeAffinity
 from arranger.plugins.nodes.taint_toleration import TaintToleration
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, expr
-from tests.unit.plugins.judging import judged, rejected, scores
+from tests.unit.plugins.judging import evaluate_with, rejected, scores
 
 SSD = a_node("ssd").labelled(disk="ssd", rank="7")
 HDD = a_node("hdd").labelled(disk="hdd", rank="x")
@@ -95,12 +95,12 @@ SELECTED: dict[str, tuple[PodBuilder, set[str]]] = {
 @pytest.mark.parametrize("case", SELECTED.values(), ids=SELECTED.keys())
 def test_selects(case: tuple[PodBuilder, set[str]]) -> None:
     pod, expected = case
-    assert set(judged(NodeAffinity(), pod, *ALL)["feasible"]) == expected
+    assert set(evaluate_with(NodeAffinity(), pod, *ALL)["feasible"]) == expected
 
 
 def test_nodes_outside_the_names_are_not_even_looked_at() -> None:
     pod = a_pod().requires(fields=[expr("metadata.name", "In", "ssd")])
-    verdict = judged(NodeAffinity(), pod, *ALL)
+    verdict = evaluate_with(NodeAffinity(), pod, *ALL)
     assert {node: why["plugin"] for node, why in verdict["rejected"].items()} == {
         "hdd": "PreFilterResult",
         "bare": "PreFilterResult",
@@ -111,7 +111,7 @@ def test_names_that_exclude_each_other_refuse_the_pod() -> None:
     pod = a_pod().requires(
         fields=[expr("metadata.name", "In", "ssd"), expr("metadata.name", "In", "hdd")]
     )
-    verdict = judged(NodeAffinity(), pod, *ALL)
+    verdict = evaluate_with(NodeAffinity(), pod, *ALL)
     assert verdict["preFilter"]["reasons"] == ["pod affinity terms conflict"]
 
 
@@ -235,26 +235,26 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
     "a node that matches came": (
         NodeAffinity(),
         SELECTING,
-        ClusterEvent(EventKind.NODE_ADDED, node=SSD.build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=SSD.build()),
         True,
     ),
     "a node that does not match came": (
         NodeAffinity(),
         SELECTING,
-        ClusterEvent(EventKind.NODE_ADDED, node=HDD.build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=HDD.build()),
         False,
     ),
     "a node began to match": (
         NodeAffinity(),
         SELECTING,
-        ClusterEvent(EventKind.NODE_LABELS, node=SSD.build(), node_before=HDD.build()),
+        ClusterEvent(ActionType.NODE_LABELS, node=SSD.build(), node_before=HDD.build()),
         True,
     ),
     "a node went on matching": (
         NodeAffinity(),
         SELECTING,
         ClusterEvent(
-            EventKind.NODE_LABELS, node=SSD.build(), node_before=SSD.labelled(a="b").build()
+            ActionType.NODE_LABELS, node=SSD.build(), node_before=SSD.labelled(a="b").build()
         ),
         False,
     ),
@@ -262,7 +262,7 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
         TaintToleration(),
         a_pod(),
         ClusterEvent(
-            EventKind.NODE_TAINTS, node=BARE.build(), node_before=BARE.tainted("x").build()
+            ActionType.NODE_TAINTS, node=BARE.build(), node_before=BARE.tainted("x").build()
         ),
         True,
     ),
@@ -270,7 +270,7 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
         TaintToleration(),
         a_pod(),
         ClusterEvent(
-            EventKind.NODE_TAINTS,
+            ActionType.NODE_TAINTS,
             node=BARE.tainted("x").build(),
             node_before=BARE.tainted("x").tainted("y").build(),
         ),
@@ -279,7 +279,7 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
     "a tolerated node came": (
         TaintToleration(),
         a_pod().tolerates("x"),
-        ClusterEvent(EventKind.NODE_ADDED, node=BARE.tainted("x").build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=BARE.tainted("x").build()),
         True,
     ),
 }
@@ -288,4 +288,4 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[Plugin, PodBuilder, ClusterEvent, bool]) -> None:
     plugin, pod, event, expected = case
-    assert any(wake.fits(pod.info(), event) for wake in plugin.wake_on) == expected
+    assert any(wake.matches(pod.info(), event) for wake in plugin.queueing_hints) == expected

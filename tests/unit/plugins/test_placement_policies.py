@@ -10,7 +10,7 @@ import pytest
 from arranger.api.annotations import PLACEMENT, ROLE
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.evaluation import Evaluation
-from arranger.framework.runtime.profile import Profile, Weighted
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.placement.bin_pack import BinPack
@@ -215,7 +215,7 @@ def test_a_pod_that_asks_for_nothing_is_not_scored(plugin: Plugin) -> None:
 def best(pod: PodBuilder, *members: NodeBuilder | PodBuilder) -> str:
     """The node that the default profile takes."""
     cluster = a_cluster(*members)
-    row = Evaluation(default_profile(), cluster, pod.info()).best()
+    row = Evaluation(default_profile(), cluster, pod.info()).best_row()
     return cluster.table.name(row)
 
 
@@ -265,7 +265,7 @@ def test_pods_share_an_evaluation_when_their_scores_are_the_same(
 ) -> None:
     one, other, alike = case
     plugins = [BinPack, LeaderFirst, MinFragment, JobAffinity, JobAntiAffinity]
-    signs = [[plugin().sign(pod.info()) for plugin in plugins] for pod in (one, other)]
+    signs = [[plugin().sign_pod(pod.info()) for plugin in plugins] for pod in (one, other)]
     assert (signs[0] == signs[1]) == alike
 
 
@@ -274,7 +274,9 @@ def test_pods_share_an_evaluation_when_their_scores_are_the_same(
 )
 def test_scores_are_kept_current_as_the_job_is_placed(policy: str) -> None:
     """As if judged from scratch after every placement."""
-    profile = Profile("test", [Weighted(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS])
+    profile = Profile(
+        "test", [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
+    )
     cluster = a_cluster(*(node(f"n{n}", cpu=4 + n) for n in range(4)))
     pods = [asking(policy).in_gang("g").with_uid(f"u{n}") for n in range(12)]
     evaluation = Evaluation(profile, cluster, pods[0].info())
@@ -283,4 +285,4 @@ def test_scores_are_kept_current_as_the_job_is_placed(policy: str) -> None:
         fresh = Evaluation(profile, cluster, pods[0].info())
         assert evaluation.ranked.tolist() == fresh.ranked.tolist()
         assert evaluation.scores()[policy].tolist() == fresh.scores()[policy].tolist()
-        cluster.assume(pod.info(), cluster.table.name(evaluation.best()))
+        cluster.assume_pod(pod.info(), cluster.table.name(evaluation.best_row()))

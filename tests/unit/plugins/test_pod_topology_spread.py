@@ -9,12 +9,12 @@ import pytest
 
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import StoredObject
-from arranger.explain.evaluate import judge_pod
-from arranger.framework import ClusterEvent, EventKind
+from arranger.explain.evaluate import evaluate_pod
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.runtime.registry import Registry
 from arranger.plugins.topology.pod_topology_spread import PodTopologySpread
 from tests.builders import NodeBuilder, PodBuilder, a_cluster, a_node, a_pod
-from tests.unit.plugins.judging import judged, only, rejected, scores
+from tests.unit.plugins.judging import evaluate_with, rejected, scores, single_plugin_profile
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -128,7 +128,7 @@ def test_filter(case: tuple[PodBuilder, Members, dict[str, tuple[str, ...]]]) ->
 
 
 def test_skew_may_be_evicted_away_but_a_missing_label_not() -> None:
-    verdict = judged(PodTopologySpread(), SPREAD, A1, B1, a_node("bare"), web("w", "a1"))
+    verdict = evaluate_with(PodTopologySpread(), SPREAD, A1, B1, a_node("bare"), web("w", "a1"))
     codes = {node: why["code"] for node, why in verdict["rejected"].items()}
     assert codes == {"a1": "Unschedulable", "bare": "UnschedulableAndUnresolvable"}
 
@@ -206,7 +206,9 @@ def test_workloads_are_spread_by_default(
     if stored is not None:
         cluster.objects.set(stored)
     plugin = PodTopologySpread()
-    points = judge_pod(cluster, pod.with_uid("new").info(), only(plugin))["scores"]
+    points = evaluate_pod(cluster, pod.with_uid("new").info(), single_plugin_profile(plugin))[
+        "scores"
+    ]
     # One pod on a1 weighs log 4 in its zone and on its host, on top of 2 + 4 for the skews
     # allowed: 9 against 6. The own constraint does not score.
     expected = {"a1": {plugin.name: 66}, "b1": {plugin.name: 100}}
@@ -225,24 +227,24 @@ def test_defaults_may_be_configured_and_hard() -> None:
     )
     cluster = a_cluster(A1, B1, web("w", "a1"))
     cluster.objects.set(_made(Service, "s", WEB))
-    verdict = judge_pod(cluster, WEB_POD.with_uid("new").info(), only(plugin))
+    verdict = evaluate_pod(cluster, WEB_POD.with_uid("new").info(), single_plugin_profile(plugin))
     assert verdict["feasible"] == ["b1"]
 
 
 PLACED = web("w", "a1")
 HINTS: dict[str, tuple[ClusterEvent, bool]] = {
-    "a pod that counts went": (ClusterEvent(EventKind.POD_REMOVED, pod=PLACED.build()), True),
+    "a pod that counts went": (ClusterEvent(ActionType.POD_REMOVED, pod=PLACED.build()), True),
     "a pod that does not count went": (
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod("x").on("a1").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod("x").on("a1").build()),
         False,
     ),
     "a pod of another namespace went": (
-        ClusterEvent(EventKind.POD_REMOVED, pod=PLACED.in_namespace("other").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=PLACED.in_namespace("other").build()),
         False,
     ),
     "a pod ceased to count": (
         ClusterEvent(
-            EventKind.POD_LABELS,
+            ActionType.POD_LABELS,
             pod=PLACED.labelled(app="db").build(),
             pod_before=PLACED.build(),
         ),
@@ -250,28 +252,28 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     ),
     "a pod goes on counting": (
         ClusterEvent(
-            EventKind.POD_LABELS, pod=PLACED.labelled(a="b").build(), pod_before=PLACED.build()
+            ActionType.POD_LABELS, pod=PLACED.labelled(a="b").build(), pod_before=PLACED.build()
         ),
         False,
     ),
-    "a node of some zone came": (ClusterEvent(EventKind.NODE_ADDED, node=A1.build()), True),
+    "a node of some zone came": (ClusterEvent(ActionType.NODE_ADDED, node=A1.build()), True),
     "a node of no zone came": (
-        ClusterEvent(EventKind.NODE_ADDED, node=a_node("bare").build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=a_node("bare").build()),
         False,
     ),
-    "a node of a zone went": (ClusterEvent(EventKind.NODE_REMOVED, node_before=A1.build()), True),
+    "a node of a zone went": (ClusterEvent(ActionType.NODE_REMOVED, node_before=A1.build()), True),
     "a node moved": (
-        ClusterEvent(EventKind.NODE_LABELS, node=A1.in_zone("b").build(), node_before=A1.build()),
+        ClusterEvent(ActionType.NODE_LABELS, node=A1.in_zone("b").build(), node_before=A1.build()),
         True,
     ),
     "a node got another label": (
         ClusterEvent(
-            EventKind.NODE_LABELS, node=A1.labelled(a="b").build(), node_before=A1.build()
+            ActionType.NODE_LABELS, node=A1.labelled(a="b").build(), node_before=A1.build()
         ),
         False,
     ),
     "a node's taints changed": (
-        ClusterEvent(EventKind.NODE_TAINTS, node=A1.build(), node_before=A1.tainted("x").build()),
+        ClusterEvent(ActionType.NODE_TAINTS, node=A1.build(), node_before=A1.tainted("x").build()),
         True,
     ),
 }
@@ -280,4 +282,6 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     event, expected = case
-    assert any(w.fits(SPREAD.info(), event) for w in PodTopologySpread.wake_on) == expected
+    assert (
+        any(w.matches(SPREAD.info(), event) for w in PodTopologySpread.queueing_hints) == expected
+    )

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from arranger.framework import ClusterEvent, EventKind
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin
 from arranger.framework.runtime.registry import Registry
-from arranger.plugins.nodes.image_locality import ImageLocality, full_name
+from arranger.plugins.nodes.image_locality import ImageLocality, normalized_image_name
 from arranger.plugins.resources.balanced_allocation import NodeResourcesBalancedAllocation
 from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
-from tests.unit.plugins.judging import judged, scores
+from tests.unit.plugins.judging import evaluate_with, scores
 
 GPU = "example.com/gpu"
 SMALL = a_node("n").offers(cpu=4, memory="8Gi", pods=3)
@@ -107,7 +107,7 @@ FITS: dict[str, tuple[PodBuilder, Members, tuple[str, list[str]] | None]] = {
 @pytest.mark.parametrize("case", FITS.values(), ids=FITS.keys())
 def test_fits(case: tuple[PodBuilder, Members, tuple[str, list[str]] | None]) -> None:
     pod, members, expected = case
-    why = judged(NodeResourcesFit(), pod, *members)["rejected"].get("n")
+    why = evaluate_with(NodeResourcesFit(), pod, *members)["rejected"].get("n")
     assert (why and (why["code"], why["reasons"])) == expected
 
 
@@ -123,12 +123,12 @@ IGNORED: dict[str, tuple[dict[str, Any], bool]] = {
 def test_extended_resources_can_be_left_to_others(case: tuple[dict[str, Any], bool]) -> None:
     args, fits = case
     plugin = Registry([NodeResourcesFit]).make("NodeResourcesFit", args)
-    assert bool(judged(plugin, a_pod().needs({GPU: 1}), SMALL)["feasible"]) == fits
+    assert bool(evaluate_with(plugin, a_pod().needs({GPU: 1}), SMALL)["feasible"]) == fits
 
 
 def test_cpu_is_not_ignored_even_if_named() -> None:
     plugin = Registry([NodeResourcesFit]).make("NodeResourcesFit", {"ignoredResources": ["cpu"]})
-    assert not judged(plugin, a_pod().needs(cpu=9), SMALL)["feasible"]
+    assert not evaluate_with(plugin, a_pod().needs(cpu=9), SMALL)["feasible"]
 
 
 def _fit(kind: str, *resources: tuple[str, int], **more: Any) -> Plugin:
@@ -296,24 +296,28 @@ def test_image_locality(case: tuple[PodBuilder, dict[str, int | None]]) -> None:
 
 
 def test_a_port_in_the_registry_is_not_a_tag() -> None:
-    assert full_name("registry:5000/web") == "registry:5000/web:latest"
-    assert full_name("registry:5000/web:v1") == "registry:5000/web:v1"
+    assert normalized_image_name("registry:5000/web") == "registry:5000/web:latest"
+    assert normalized_image_name("registry:5000/web:v1") == "registry:5000/web:v1"
 
 
 BIG = a_pod().needs(cpu=3)
 HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
-    "a pod went": (BIG, ClusterEvent(EventKind.POD_REMOVED, pod=a_pod("b").build()), True),
-    "a pod came": (BIG, ClusterEvent(EventKind.POD_ADDED, pod=a_pod("b").build()), False),
-    "a node large enough came": (BIG, ClusterEvent(EventKind.NODE_ADDED, node=SMALL.build()), True),
+    "a pod went": (BIG, ClusterEvent(ActionType.POD_REMOVED, pod=a_pod("b").build()), True),
+    "a pod came": (BIG, ClusterEvent(ActionType.POD_ADDED, pod=a_pod("b").build()), False),
+    "a node large enough came": (
+        BIG,
+        ClusterEvent(ActionType.NODE_ADDED, node=SMALL.build()),
+        True,
+    ),
     "a node too small came": (
         BIG,
-        ClusterEvent(EventKind.NODE_ADDED, node=SMALL.offers(cpu=2).build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=SMALL.offers(cpu=2).build()),
         False,
     ),
     "a node grew": (
         BIG,
         ClusterEvent(
-            EventKind.NODE_ALLOCATABLE,
+            ActionType.NODE_ALLOCATABLE,
             node=SMALL.build(),
             node_before=SMALL.offers(cpu=3).build(),
         ),
@@ -322,7 +326,7 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a node grew in what the pod does not ask for": (
         BIG,
         ClusterEvent(
-            EventKind.NODE_ALLOCATABLE,
+            ActionType.NODE_ALLOCATABLE,
             node=SMALL.build(),
             node_before=SMALL.offers(memory="1Gi").build(),
         ),
@@ -331,14 +335,16 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a node takes more pods": (
         BIG,
         ClusterEvent(
-            EventKind.NODE_ALLOCATABLE, node=SMALL.build(), node_before=SMALL.offers(pods=2).build()
+            ActionType.NODE_ALLOCATABLE,
+            node=SMALL.build(),
+            node_before=SMALL.offers(pods=2).build(),
         ),
         True,
     ),
     "a pod gave up CPU": (
         BIG,
         ClusterEvent(
-            EventKind.POD_SHRUNK,
+            ActionType.POD_SCALED_DOWN,
             pod=a_pod("b").needs(cpu=1).on("n").build(),
             pod_before=a_pod("b").needs(cpu=2).on("n").build(),
         ),
@@ -347,7 +353,7 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
     "a pod gave up memory": (
         BIG,
         ClusterEvent(
-            EventKind.POD_SHRUNK,
+            ActionType.POD_SCALED_DOWN,
             pod=a_pod("b").needs(memory=1).on("n").build(),
             pod_before=a_pod("b").needs(memory=2).on("n").build(),
         ),
@@ -359,4 +365,4 @@ HINTS: dict[str, tuple[PodBuilder, ClusterEvent, bool]] = {
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[PodBuilder, ClusterEvent, bool]) -> None:
     pod, event, expected = case
-    assert any(w.fits(pod.info(), event) for w in NodeResourcesFit.wake_on) == expected
+    assert any(w.matches(pod.info(), event) for w in NodeResourcesFit.queueing_hints) == expected

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.effects import Bind, PodRef
-from arranger.framework import ClusterEvent, Code, CycleState, EventKind
-from arranger.framework.interface import Plugin, Queued
+from arranger.api.effects import Bind, ObjectKey
+from arranger.framework import ActionType, ClusterEvent, Code, CycleState
+from arranger.framework.interface import Plugin, QueueSortInput
 from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
@@ -17,7 +17,7 @@ from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
 from arranger.plugins.queueing.priority_sort import PrioritySort
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
-from tests.unit.plugins.judging import judged, rejected
+from tests.unit.plugins.judging import evaluate_with, rejected
 
 N1, N2 = a_node("n1"), a_node("n2")
 TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
@@ -151,9 +151,9 @@ def test_filter(case: Case) -> None:
 
 
 def test_ports_may_be_freed_by_evictions_but_cordons_are_not() -> None:
-    used = judged(NodePorts(), a_pod().host_port(80), N1, a_pod("b").host_port(80).on("n1"))
+    used = evaluate_with(NodePorts(), a_pod().host_port(80), N1, a_pod("b").host_port(80).on("n1"))
     assert used["rejected"]["n1"]["code"] == "Unschedulable"
-    cordoned = judged(NodeUnschedulable(), a_pod(), N1.cordoned())
+    cordoned = evaluate_with(NodeUnschedulable(), a_pod(), N1.cordoned())
     assert cordoned["rejected"]["n1"]["code"] == "UnschedulableAndUnresolvable"
 
 
@@ -166,8 +166,8 @@ def test_gates_hold_a_pod_back_by_name() -> None:
 
 
 def test_the_queue_is_sorted_by_priority_then_creation_then_arrival_then_name() -> None:
-    def queued(name: str, created: float = 0, at: float = 0, priority: int = 0) -> Queued:
-        return Queued(a_pod(name).with_priority(priority).info(), created, at, name)
+    def queued(name: str, created: float = 0, at: float = 0, priority: int = 0) -> QueueSortInput:
+        return QueueSortInput(a_pod(name).with_priority(priority).info(), created, at, name)
 
     waiting = [
         queued("b", created=5, at=8),
@@ -183,39 +183,39 @@ def test_the_queue_is_sorted_by_priority_then_creation_then_arrival_then_name() 
 
 def test_the_binding_is_for_this_incarnation_of_the_pod() -> None:
     bind = DefaultBinder().bind(CycleState(), a_pod("p").with_uid("u1").info(), "n1")
-    assert bind == Bind(PodRef("default", "p", "u1"), "n1")
+    assert bind == Bind(ObjectKey("default", "p", "u1"), "n1")
 
 
 HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
     "an open node came": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.NODE_ADDED, node=N1.build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=N1.build()),
         True,
     ),
     "a cordoned node came": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.NODE_ADDED, node=N1.cordoned().build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=N1.cordoned().build()),
         False,
     ),
     "a node was uncordoned": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.NODE_TAINTS, node=N1.build(), node_before=N1.cordoned().build()),
+        ClusterEvent(ActionType.NODE_TAINTS, node=N1.build(), node_before=N1.cordoned().build()),
         True,
     ),
     "an open node got another taint": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.NODE_TAINTS, node=N1.tainted("x").build(), node_before=N1.build()),
+        ClusterEvent(ActionType.NODE_TAINTS, node=N1.tainted("x").build(), node_before=N1.build()),
         False,
     ),
     "a kubelet learned what the pod needs": (
         NodeDeclaredFeatures(),
         RESTARTER,
         ClusterEvent(
-            EventKind.NODE_FEATURES,
+            ActionType.NODE_FEATURES,
             node=N1.declaring("RestartAllContainersOnContainerExits").build(),
             node_before=N1.build(),
         ),
@@ -225,44 +225,44 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
         NodeDeclaredFeatures(),
         RESTARTER,
         ClusterEvent(
-            EventKind.NODE_FEATURES, node=N1.declaring("Other").build(), node_before=N1.build()
+            ActionType.NODE_FEATURES, node=N1.declaring("Other").build(), node_before=N1.build()
         ),
         False,
     ),
     "the named node came": (
         NodeName(),
         a_pod().with_spec(nodeName="n1"),
-        ClusterEvent(EventKind.NODE_ADDED, node=N1.build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=N1.build()),
         True,
     ),
     "another node than the named came": (
         NodeName(),
         a_pod().with_spec(nodeName="n1"),
-        ClusterEvent(EventKind.NODE_ADDED, node=N2.build()),
+        ClusterEvent(ActionType.NODE_ADDED, node=N2.build()),
         False,
     ),
     "who held the port went": (
         NodePorts(),
         a_pod().host_port(80),
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod("b").host_port(80).on("n1").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod("b").host_port(80).on("n1").build()),
         True,
     ),
     "who went held another port": (
         NodePorts(),
         a_pod().host_port(80),
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod("b").host_port(81).on("n1").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod("b").host_port(81).on("n1").build()),
         False,
     ),
     "the pod now tolerates the cordon": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.OWN_UPDATE, pod=a_pod().tolerates().build()),
+        ClusterEvent(ActionType.OWN_UPDATE, pod=a_pod().tolerates().build()),
         True,
     ),
     "the pod was edited otherwise": (
         NodeUnschedulable(),
         a_pod(),
-        ClusterEvent(EventKind.OWN_UPDATE, pod=a_pod().labelled(a="b").build()),
+        ClusterEvent(ActionType.OWN_UPDATE, pod=a_pod().labelled(a="b").build()),
         False,
     ),
 }
@@ -271,12 +271,12 @@ HINTS: dict[str, tuple[Plugin, PodBuilder, ClusterEvent, bool]] = {
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[Plugin, PodBuilder, ClusterEvent, bool]) -> None:
     plugin, pod, event, expected = case
-    assert any(wake.fits(pod.info(), event) for wake in plugin.wake_on) == expected
+    assert any(wake.matches(pod.info(), event) for wake in plugin.queueing_hints) == expected
 
 
 def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
     profile = default_profile()
-    assert [p.name for p in profile.at("filter")] == [
+    assert [p.name for p in profile.plugins_at("filter")] == [
         "NodeUnschedulable",
         "NodeName",
         "TaintToleration",
@@ -293,7 +293,7 @@ def test_the_default_profile_runs_plugins_in_kube_schedulers_order() -> None:
         "CapacityCard",
         "NodeDeclaredFeatures",
     ]
-    weights = {p.name: profile.weights[p.name] for p in profile.at("score")}
+    weights = {p.name: profile.weights[p.name] for p in profile.plugins_at("score")}
     assert weights == {
         "TaintToleration": 3,
         "NodeAffinity": 2,

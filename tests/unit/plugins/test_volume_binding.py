@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework import ClusterEvent, EventKind
+from arranger.framework import ActionType, ClusterEvent
 from arranger.plugins.volumes.volume_binding import VolumeBinding
 from tests.builders import Member, PodBuilder, StoredBuilder, a_node, a_pod, expr
 from tests.storage import (
@@ -16,7 +16,7 @@ from tests.storage import (
     a_volume,
     space_in,
 )
-from tests.unit.plugins.judging import judged
+from tests.unit.plugins.judging import evaluate_with
 
 A1, A2 = a_node("a1").in_zone("a"), a_node("a2").in_zone("a")
 B1 = a_node("b1").in_zone("b")
@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[PodBuilder, list[Member], str]] = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 def test_refuses_as_a_whole(case: tuple[PodBuilder, list[Member], str]) -> None:
     pod, members, reason = case
-    assert judged(VolumeBinding(), pod, *NODES, *members)["preFilter"] == {
+    assert evaluate_with(VolumeBinding(), pod, *NODES, *members)["preFilter"] == {
         "plugin": "VolumeBinding",
         "code": "UnschedulableAndUnresolvable",
         "reasons": [reason],
@@ -99,7 +99,7 @@ def test_refuses_as_a_whole(case: tuple[PodBuilder, list[Member], str]) -> None:
 
 
 def test_a_class_without_a_mode_is_an_error() -> None:
-    verdict = judged(VolumeBinding(), POD, A1, a_class().without_mode(), a_claim())
+    verdict = evaluate_with(VolumeBinding(), POD, A1, a_class().without_mode(), a_claim())
     assert verdict["preFilter"] == {
         "plugin": "VolumeBinding",
         "code": "Error",
@@ -287,7 +287,7 @@ REJECTED: dict[str, tuple[PodBuilder, list[Member], dict[str, list[str]]]] = {
 @pytest.mark.parametrize("case", REJECTED.values(), ids=REJECTED.keys())
 def test_rejects_nodes(case: tuple[PodBuilder, list[Member], dict[str, list[str]]]) -> None:
     pod, members, expected = case
-    verdict = judged(VolumeBinding(), pod, *NODES, *members)
+    verdict = evaluate_with(VolumeBinding(), pod, *NODES, *members)
     assert {node: why["reasons"] for node, why in verdict["rejected"].items()} == {
         node: sorted(reasons) for node, reasons in expected.items()
     }
@@ -332,7 +332,7 @@ SUITABLE: dict[str, tuple[Member, bool]] = {
 @pytest.mark.parametrize("case", SUITABLE.values(), ids=SUITABLE.keys())
 def test_a_claim_is_bound_to_a_volume(case: tuple[Member, bool]) -> None:
     volume, suitable = case
-    verdict = judged(VolumeBinding(), POD, A1, BY_HAND, BY_HAND_CLAIM, volume)
+    verdict = evaluate_with(VolumeBinding(), POD, A1, BY_HAND, BY_HAND_CLAIM, volume)
     assert (verdict["feasible"] == ["a1"]) == suitable
 
 
@@ -340,13 +340,15 @@ def test_a_claim_may_ask_for_labels_of_its_volume() -> None:
     claim = BY_HAND_CLAIM.with_spec(selector={"matchLabels": {"disk": "fast"}})
     for label, feasible in (("fast", ["a1"]), ("slow", [])):
         volume = a_volume(of="hand").labelled(disk=label)
-        assert judged(VolumeBinding(), POD, A1, BY_HAND, claim, volume)["feasible"] == feasible
+        assert (
+            evaluate_with(VolumeBinding(), POD, A1, BY_HAND, claim, volume)["feasible"] == feasible
+        )
 
 
 def stored(after: StoredBuilder | None, before: StoredBuilder | None = None) -> ClusterEvent:
     built = (after or before or a_class()).build()
     return ClusterEvent(
-        EventKind.OTHER,
+        ActionType.OTHER,
         resource=type(built).__name__,
         stored=None if after is None else after.build(),
         stored_before=None if before is None else before.build(),
@@ -376,16 +378,19 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     ),
     "a node's drivers changed": (stored(a_csi_node("a1", x=1), a_csi_node("a1")), False),
     "a pod with volumes went": (
-        ClusterEvent(EventKind.POD_REMOVED, pod=a_pod().with_claim("other").build()),
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod().with_claim("other").build()),
         True,
     ),
-    "a pod without volumes went": (ClusterEvent(EventKind.POD_REMOVED, pod=a_pod().build()), False),
-    "a node came": (ClusterEvent(EventKind.NODE_ADDED, node=A1.build()), True),
-    "a service came": (ClusterEvent(EventKind.OTHER, resource="Service"), False),
+    "a pod without volumes went": (
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod().build()),
+        False,
+    ),
+    "a node came": (ClusterEvent(ActionType.NODE_ADDED, node=A1.build()), True),
+    "a service came": (ClusterEvent(ActionType.OTHER, resource="Service"), False),
 }
 
 
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     event, expected = case
-    assert any(wake.fits(POD.info(), event) for wake in VolumeBinding.wake_on) == expected
+    assert any(wake.matches(POD.info(), event) for wake in VolumeBinding.queueing_hints) == expected

@@ -16,7 +16,7 @@ from arranger.framework.status import CycleState, Status
 from arranger.plugins.volumes.volume_binding import VolumeBinding
 from tests.builders import Member, StoredBuilder, a_cluster, a_node, a_pod
 from tests.storage import a_claim, a_class, a_volume
-from tests.unit.plugins.judging import only
+from tests.unit.plugins.judging import single_plugin_profile
 
 N1, N2 = a_node("n1").in_zone("a"), a_node("n2").in_zone("b")
 POD = a_pod().with_claim("data").info()
@@ -35,8 +35,8 @@ class Reserved:
         assert isinstance(made, VolumeBinding)
         self.plugin = made
         self.cluster = a_cluster(N1, N2, *members)
-        evaluation = Evaluation(only(self.plugin), self.cluster, POD)
-        assert evaluation.refusal is None
+        evaluation = Evaluation(single_plugin_profile(self.plugin), self.cluster, POD)
+        assert evaluation.pre_filter_status is None
         assert evaluation.feasible[self.cluster.table.index["n1"]]
         self.state = CycleState(evaluation.state)
         assert self.plugin.reserve(self.state, POD, "n1") is None
@@ -52,13 +52,15 @@ class Reserved:
             self.cluster.objects.set(each.at_version(str(number)).build())
 
     def answer(self) -> Wait | str | None:
-        answer = self.plugin.bindable(self.state, POD, "n1")
+        answer = self.plugin.wait_pre_bind(self.state, POD, "n1")
         return answer.message() if isinstance(answer, Status) else answer
 
 
 def feasible(cluster: Cluster, claim: str) -> list[str]:
     """Where a pod with another claim could go."""
-    evaluation = Evaluation(only(VolumeBinding()), cluster, a_pod("q").with_claim(claim).info())
+    evaluation = Evaluation(
+        single_plugin_profile(VolumeBinding()), cluster, a_pod("q").with_claim(claim).info()
+    )
     return [cluster.table.name(row) for row in evaluation.feasible.nonzero()[0].tolist()]
 
 

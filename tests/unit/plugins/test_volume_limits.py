@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arranger.cluster.cluster import Cluster
-from arranger.framework import ClusterEvent, EventKind
-from arranger.plugins.volumes.attachments import VolumeUse
-from arranger.plugins.volumes.csi_migration import translated
+from arranger.framework import ActionType, ClusterEvent
+from arranger.plugins.volumes.attachments import AttachmentIndex
+from arranger.plugins.volumes.csi_migration import translate_topology
 from arranger.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from arranger.plugins.volumes.topology import terms_of
+from arranger.plugins.volumes.topology import volume_node_terms
 from tests.builders import Member, PodBuilder, StoredBuilder, a_cluster, a_node, a_pod, expr
 from tests.storage import (
     DRIVER,
@@ -24,7 +24,7 @@ from tests.storage import (
     a_volume,
     attached,
 )
-from tests.unit.plugins.judging import judged, rejected
+from tests.unit.plugins.judging import evaluate_with, rejected
 
 N1, N2 = a_node("n1"), a_node("n2")
 TOO_MANY = ("node(s) exceed max volume count",)
@@ -194,7 +194,7 @@ def test_rejects_nodes(
 
 
 def test_a_missing_claim_is_told_of_every_node() -> None:
-    verdict = judged(NodeVolumeLimits(), POD, N1)
+    verdict = evaluate_with(NodeVolumeLimits(), POD, N1)
     assert verdict["rejected"]["n1"] == {
         "plugin": "NodeVolumeLimits",
         "code": "UnschedulableAndUnresolvable",
@@ -271,7 +271,7 @@ def test_zones_are_told_in_the_drivers_words(
     case: tuple[Any, list[list[tuple[str, list[str]]]] | None],
 ) -> None:
     built = case[0].build()
-    terms = translated(terms_of(built), built, KEY)
+    terms = translate_topology(volume_node_terms(built), built, KEY)
     told = None if terms is None else [[(e.key, e.values) for e in term] for term in terms]
     assert told == case[1]
 
@@ -279,7 +279,7 @@ def test_zones_are_told_in_the_drivers_words(
 def _stored(after: StoredBuilder | None, before: StoredBuilder | None = None) -> ClusterEvent:
     built = (after or before or limit()).build()
     return ClusterEvent(
-        EventKind.OTHER,
+        ActionType.OTHER,
         resource=type(built).__name__,
         stored=None if after is None else after.build(),
         stored_before=None if before is None else before.build(),
@@ -294,15 +294,20 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     "its claim changed": (_stored(a_claim("mine"), a_claim("mine")), False),
     "a volume was detached": (_stored(None, attached("v", "n1")), True),
     "a volume was attached": (_stored(attached("v", "n1")), False),
-    "a pod with volumes went": (ClusterEvent(EventKind.POD_REMOVED, pod=FULL.build()), True),
-    "a pod without volumes went": (ClusterEvent(EventKind.POD_REMOVED, pod=a_pod().build()), False),
+    "a pod with volumes went": (ClusterEvent(ActionType.POD_REMOVED, pod=FULL.build()), True),
+    "a pod without volumes went": (
+        ClusterEvent(ActionType.POD_REMOVED, pod=a_pod().build()),
+        False,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     event, expected = case
-    assert any(wake.fits(POD.info(), event) for wake in NodeVolumeLimits.wake_on) == expected
+    assert (
+        any(wake.matches(POD.info(), event) for wake in NodeVolumeLimits.queueing_hints) == expected
+    )
 
 
 names = st.sampled_from("abc")
@@ -324,14 +329,14 @@ pods = st.builds(
 changes = st.one_of(
     stored.map(lambda each: lambda cluster: cluster.objects.set(each.build())),
     stored.map(lambda each: lambda cluster: cluster.objects.remove(each.build())),
-    pods.map(lambda pod: lambda cluster: cluster.observe(pod.info())),
-    st.integers(0, 3).map(lambda n: lambda cluster: cluster.remove(f"uid-default-p{n}")),
+    pods.map(lambda pod: lambda cluster: cluster.observe_pod(pod.info())),
+    st.integers(0, 3).map(lambda n: lambda cluster: cluster.remove_pod(f"uid-default-p{n}")),
     node_names.map(lambda name: lambda cluster: cluster.set_node(a_node(name).build())),
     node_names.map(lambda name: lambda cluster: cluster.remove_node(name)),
 )
 
 
-def _counted(use: VolumeUse, cluster: Cluster) -> dict[str, Any]:
+def _counted(use: AttachmentIndex, cluster: Cluster) -> dict[str, Any]:
     use.refresh(cluster)
     limits = use.limits(DRIVER)
     if limits is None:
@@ -347,7 +352,7 @@ def _counted(use: VolumeUse, cluster: Cluster) -> dict[str, Any]:
 @given(st.lists(changes, max_size=25))
 def test_counts_kept_current_equal_counts_from_scratch(happenings: list[Any]) -> None:
     cluster = a_cluster(N1, N2)
-    kept = VolumeUse(cluster)
+    kept = AttachmentIndex(cluster)
     for change in happenings:
         change(cluster)
-        assert _counted(kept, cluster) == _counted(VolumeUse(cluster), cluster)
+        assert _counted(kept, cluster) == _counted(AttachmentIndex(cluster), cluster)

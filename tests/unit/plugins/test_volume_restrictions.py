@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.framework import ClusterEvent, EventKind
+from arranger.framework import ActionType, ClusterEvent
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins.volumes.volume_restrictions import VolumeRestrictions
 from tests.builders import Member, PodBuilder, StoredBuilder, a_cluster, a_node, a_pod
 from tests.storage import a_claim
-from tests.unit.plugins.judging import judged, only, rejected
+from tests.unit.plugins.judging import evaluate_with, rejected, single_plugin_profile
 
 N1, N2 = a_node("n1"), a_node("n2")
 NO_DISK = ("node(s) had no available disk",)
@@ -105,7 +105,7 @@ def test_rejects_nodes(
 
 
 def test_a_missing_claim_refuses_the_pod() -> None:
-    verdict = judged(VolumeRestrictions(), POD, N1)
+    verdict = evaluate_with(VolumeRestrictions(), POD, N1)
     assert verdict["preFilter"] == {
         "plugin": "VolumeRestrictions",
         "code": "UnschedulableAndUnresolvable",
@@ -114,7 +114,7 @@ def test_a_missing_claim_refuses_the_pod() -> None:
 
 
 def test_evicting_the_user_of_a_claim_would_help() -> None:
-    verdict = judged(VolumeRestrictions(), POD, N1, ONE_POD, OTHER.on("n1"))
+    verdict = evaluate_with(VolumeRestrictions(), POD, N1, ONE_POD, OTHER.on("n1"))
     assert verdict["rejected"]["n1"]["code"] == "Unschedulable"
 
 
@@ -125,17 +125,17 @@ def _feasible(evaluation: Evaluation, cluster: Cluster) -> list[str]:
 
 def test_a_claim_is_free_again_when_its_user_has_gone_from_any_node() -> None:
     cluster = a_cluster(N1, N2, ONE_POD)
-    evaluation = Evaluation(only(VolumeRestrictions()), cluster, POD.info())
+    evaluation = Evaluation(single_plugin_profile(VolumeRestrictions()), cluster, POD.info())
     assert _feasible(evaluation, cluster) == ["n1", "n2"]
-    cluster.observe(OTHER.on("n2").info())
+    cluster.observe_pod(OTHER.on("n2").info())
     assert _feasible(evaluation, cluster) == []
-    cluster.remove(OTHER.info().uid)
+    cluster.remove_pod(OTHER.info().uid)
     assert _feasible(evaluation, cluster) == ["n1", "n2"]
 
 
 def _came(claim: StoredBuilder, before: StoredBuilder | None = None) -> ClusterEvent:
     return ClusterEvent(
-        EventKind.OTHER,
+        ActionType.OTHER,
         resource="PersistentVolumeClaim",
         stored=claim.build(),
         stored_before=None if before is None else before.build(),
@@ -143,7 +143,7 @@ def _came(claim: StoredBuilder, before: StoredBuilder | None = None) -> ClusterE
 
 
 def _went(pod: PodBuilder) -> ClusterEvent:
-    return ClusterEvent(EventKind.POD_REMOVED, pod=pod.on("n1").build())
+    return ClusterEvent(ActionType.POD_REMOVED, pod=pod.on("n1").build())
 
 
 DISK_POD = mounting(GCE, pdName="d").with_claim("data")
@@ -154,13 +154,13 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
     "who used another disk went": (_went(mounting(GCE, pdName="e")), False),
     "the claim came": (_came(a_claim()), True),
     "the claim changed": (_came(a_claim(), a_claim()), False),
-    "a node came": (ClusterEvent(EventKind.NODE_ADDED, node=N1.build()), True),
-    "nobody knows what went": (ClusterEvent(EventKind.POD_REMOVED), True),
+    "a node came": (ClusterEvent(ActionType.NODE_ADDED, node=N1.build()), True),
+    "nobody knows what went": (ClusterEvent(ActionType.POD_REMOVED), True),
 }
 
 
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     event, expected = case
-    fits = [wake.fits(DISK_POD.info(), event) for wake in VolumeRestrictions.wake_on]
+    fits = [wake.matches(DISK_POD.info(), event) for wake in VolumeRestrictions.queueing_hints]
     assert any(fits) == expected

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.framework import ClusterEvent, EventKind
+from arranger.framework import ActionType, ClusterEvent
 from arranger.plugins.volumes.volume_zone import VolumeZone
 from tests.builders import Member, StoredBuilder, a_node, a_pod
 from tests.storage import ZONE, a_claim, a_class, a_volume
-from tests.unit.plugins.judging import judged, rejected
+from tests.unit.plugins.judging import evaluate_with, rejected
 
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[list[Member], str]] = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 def test_refuses_as_a_whole(case: tuple[list[Member], str]) -> None:
     members, reason = case
-    assert judged(VolumeZone(), POD, A, *members)["preFilter"] == {
+    assert evaluate_with(VolumeZone(), POD, A, *members)["preFilter"] == {
         "plugin": "VolumeZone",
         "code": "UnschedulableAndUnresolvable",
         "reasons": [reason],
@@ -78,7 +78,7 @@ def test_ephemeral_volumes_are_left_to_their_node_affinity() -> None:
 def _stored(after: StoredBuilder, before: StoredBuilder | None = None) -> ClusterEvent:
     built = after.build()
     return ClusterEvent(
-        EventKind.OTHER,
+        ActionType.OTHER,
         resource=type(built).__name__,
         stored=built,
         stored_before=None if before is None else before.build(),
@@ -100,4 +100,4 @@ HINTS: dict[str, tuple[ClusterEvent, bool]] = {
 @pytest.mark.parametrize("case", HINTS.values(), ids=HINTS.keys())
 def test_wakes(case: tuple[ClusterEvent, bool]) -> None:
     event, expected = case
-    assert any(wake.fits(POD.info(), event) for wake in VolumeZone.wake_on) == expected
+    assert any(wake.matches(POD.info(), event) for wake in VolumeZone.queueing_hints) == expected

@@ -11,10 +11,10 @@ import pytest
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.dry_run import PreemptionContext
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.candidate_cache import Survey
+from arranger.preemption.candidate_cache import CandidateCache
 from tests.builders import PodBuilder, a_node, a_pod
 
 PROFILE = default_profile()
@@ -35,7 +35,7 @@ def victim(rng: random.Random, number: int) -> PodBuilder:
     return pod.labelled(app=rng.choice(APPS)).in_namespace(rng.choice(["default", "other"]))
 
 
-class World:
+class RandomCluster:
     """A cluster to which things happen, and a survey that is kept."""
 
     def __init__(self, seed: int, wanted: PodBuilder) -> None:
@@ -43,7 +43,7 @@ class World:
         self.cluster = Cluster()
         self.pod = wanted.info()
         self.evaluation = Evaluation(PROFILE, self.cluster, self.pod)
-        self.kept = Survey()
+        self.kept = CandidateCache()
         self.placed: list[PodInfo] = []
         #: Pods that, as members of a gang, take another with them.
         self.partners: dict[str, PodInfo] = {}
@@ -63,7 +63,7 @@ class World:
                 node = a_node(f"n{rng.randrange(8)}").offers(cpu=rng.randint(2, 8))
                 self.cluster.set_node((node.tainted("x") if rng.random() < 0.2 else node).build())
             case 1 if self.placed:
-                self.cluster.remove(self.placed.pop(rng.randrange(len(self.placed))).uid)
+                self.cluster.remove_pod(self.placed.pop(rng.randrange(len(self.placed))).uid)
             case 2:
                 self.cluster.set_budget(budget(rng.choice(APPS), rng.randrange(3)))
             case 3:
@@ -78,23 +78,23 @@ class World:
                 self.place(victim(rng, number).info())
 
     def place(self, pod: PodInfo) -> None:
-        self.cluster.assume(pod, f"n{self.rng.randrange(8)}")
+        self.cluster.assume_pod(pod, f"n{self.rng.randrange(8)}")
         self.placed.append(pod)
 
-    def look(self, survey: Survey) -> tuple[object, ...]:
+    def look(self, survey: CandidateCache) -> tuple[object, ...]:
         self.evaluation.refresh()
-        what_if = WhatIf(
+        what_if = PreemptionContext(
             PROFILE,
             self.cluster,
             self.pod,
             self.evaluation,
-            company=self.company,
+            expand_to_gang=self.company,
             in_gang=lambda pod: pod.uid in self.partners,
         )
         rows = self.evaluation.diagnosis().resolvable_rows()
         assert not np.isin(rows, np.flatnonzero(self.evaluation.feasible)).any()
-        survey.look(what_if, rows, lambda pod: pod.pod.metadata.labels["app"] != "c", 10**6)
-        found = [(each.row, each.victims, each.violations) for each in survey.candidates()]
+        survey.update(what_if, rows, lambda pod: pod.pod.metadata.labels["app"] != "c", 10**6)
+        found = [(each.row, each.victims, each.pdb_violations) for each in survey.candidates()]
         return found, survey.reasons()
 
 
@@ -111,22 +111,22 @@ WANTED = {
 def test_what_is_kept_is_what_would_be_found_anew(wanted: PodBuilder) -> None:
     found = 0
     for seed in range(15):
-        world = World(seed, wanted)
+        world = RandomCluster(seed, wanted)
         for number in range(120):
             world.happen(number)
             if world.rng.random() < 0.4:
                 kept = world.look(world.kept)
-                assert kept == world.look(Survey()), seed
+                assert kept == world.look(CandidateCache()), seed
                 found += bool(kept[0])
     assert found > 50, "somebody could have been evicted at some time"
 
 
 def test_who_has_joined_a_gang_since_does_not_leave_alone() -> None:
-    world = World(1, WANTED["by room alone"])
+    world = RandomCluster(1, WANTED["by room alone"])
     pods = [a_pod(f"v{n}").needs(cpu=4).labelled(app="b").info() for n in range(2)]
     for n, pod in enumerate(pods):
         world.cluster.set_node(a_node(f"n{n}").offers(cpu=4).build())
-        world.cluster.assume(pod, f"n{n}")
+        world.cluster.assume_pod(pod, f"n{n}")
     (first, _), _ = world.look(world.kept)
     assert first == (0, (pods[0],), 0)
     world.partners = {pods[0].uid: pods[1], pods[1].uid: pods[0]}
@@ -135,15 +135,15 @@ def test_who_has_joined_a_gang_since_does_not_leave_alone() -> None:
 
 
 def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
-    world = World(1, WANTED["by what runs there, too"])
+    world = RandomCluster(1, WANTED["by what runs there, too"])
     for n in range(20):
         world.cluster.set_node(a_node(f"n{n}").offers(cpu=2).build())
         pod = a_pod(f"v{n}").needs(cpu=2).labelled(app="b").in_namespace("other")
-        world.cluster.assume(pod.info(), f"n{n}")
+        world.cluster.assume_pod(pod.info(), f"n{n}")
     world.evaluation.refresh()
-    what_if = WhatIf(PROFILE, world.cluster, world.pod, world.evaluation)
-    survey = Survey()
-    survey.look(what_if, np.arange(20), lambda _: True, 5)
+    what_if = PreemptionContext(PROFILE, world.cluster, world.pod, world.evaluation)
+    survey = CandidateCache()
+    survey.update(what_if, np.arange(20), lambda _: True, 5)
     assert len(list(survey.candidates())) == 5
 
 
@@ -159,20 +159,20 @@ CHOICES: dict[str, tuple[set[str], list[tuple[str, tuple[str, ...]]]]] = {
 def test_where_the_victims_may_not_leave_together_others_may(
     kept: set[str], expected: list[tuple[str, tuple[str, ...]]]
 ) -> None:
-    world = World(1, a_pod("high").needs(cpu=1).with_priority(10))
+    world = RandomCluster(1, a_pod("high").needs(cpu=1).with_priority(10))
     for name, node, priority in (("a", "n0", 1), ("b", "n0", 3), ("c", "n1", 2)):
         world.cluster.set_node(a_node(node).offers(cpu=2 if node == "n0" else 1).build())
-        world.cluster.assume(a_pod(name).needs(cpu=1).with_priority(priority).info(), node)
+        world.cluster.assume_pod(a_pod(name).needs(cpu=1).with_priority(priority).info(), node)
     world.evaluation.refresh()
-    what_if = WhatIf(
+    what_if = PreemptionContext(
         PROFILE,
         world.cluster,
         world.pod,
         world.evaluation,
         allows=lambda pods: not any(pod.pod.metadata.name in kept for pod in pods),
     )
-    survey = Survey()
-    survey.look(what_if, np.arange(2), lambda _: True, 10)
+    survey = CandidateCache()
+    survey.update(what_if, np.arange(2), lambda _: True, 10)
     found = [
         (world.cluster.table.name(each.row), tuple(v.pod.metadata.name for v in each.victims))
         for each in survey.candidates()

@@ -14,11 +14,11 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.plugins import default_profile
 from arranger.quota.admission import Admission
-from arranger.quota.ledger import QueueLedger
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.ledger import QuotaLedger
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 REQUEST = "volcano.sh/card.request"
 IN_A = {"scheduling.k8s.io/group-name": "a"}
@@ -37,18 +37,18 @@ def an_admission(
 ) -> Admission:
     cluster = Cluster()
     cluster.set_node(gpu_node().build())
-    ledger = QueueLedger(cluster)
+    ledger = QuotaLedger(cluster)
     for queue in queues:
         ledger.set_queue(queue)
     for pod in running:
-        cluster.observe(pod.on("n").info())
+        cluster.observe_pod(pod.on("n").info())
     ledger.refresh()
     return Admission(ledger, over_commit, timeout=300)
 
 
 def let_in(admission: Admission, *groups: VolcanoPodGroup) -> list[str]:
     """The names of those that are let in one after the other."""
-    return [group.metadata.name for group in groups if not admission.refusal([group], 0.0)]
+    return [group.metadata.name for group in groups if not admission.admit([group], 0.0)]
 
 
 FOUR = {CARD: 4}
@@ -101,7 +101,7 @@ def test_without_queues_everybody() -> None:
 
 def test_groups_that_are_placed_together_are_let_in_together() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 8}))
-    assert admission.refusal([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})], 0.0)
+    assert admission.admit([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})], 0.0)
     assert let_in(admission, a_group("c", {CARD: 8})) == ["c"], "nothing is held for them"
 
 
@@ -119,17 +119,17 @@ def test_who_is_placed_or_gone_makes_room_for_another() -> None:
     assert (
         let_in(admission, a_group("a", FOUR), a_group("a", FOUR), a_group("b", FOUR)) == ["a"] * 2
     )
-    assert admission.placed("default/a")
-    assert not admission.placed("default/a")
+    assert admission.release("default/a")
+    assert not admission.release("default/a")
     assert let_in(admission, a_group("b", FOUR)) == ["b"]
 
 
 def test_its_owner_is_told_once_why() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 3}))
     for _ in range(3):
-        admission.refusal([a_group("a", {CARD: 5})], 0.0)
-        admission.refusal([a_group("b", "many")], 0.0)
-    told = [(word.group.name, word.reason, word.text) for word in admission.news()]
+        admission.admit([a_group("a", {CARD: 5})], 0.0)
+        admission.admit([a_group("b", "many")], 0.0)
+    told = [(word.group.name, word.reason, word.text) for word in admission.take_events()]
     assert told == [
         (
             "default/a",
@@ -144,16 +144,16 @@ def test_its_owner_is_told_once_why() -> None:
             f"error: <{REQUEST}: 'many' is not JSON>",
         ),
     ]
-    assert not admission.news()
+    assert not admission.take_events()
 
 
 # --- in the engine -------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def core() -> Core:
-    core = Core(default_profile(), queues=QueueRules())
-    core.see(gpu_node(), a_queue("training", cards={CARD: 4}))
+def core() -> EngineHarness:
+    core = EngineHarness(default_profile(), queues=QuotaConfig())
+    core.observe(gpu_node(), a_queue("training", cards={CARD: 4}))
     return core
 
 
@@ -162,65 +162,65 @@ def member(gang: str, cards: int = 4) -> PodBuilder:
     return pod.annotated({"scheduling.k8s.io/group-name": gang})
 
 
-def arrive(core: Core, *gangs: str, cards: int = 4) -> None:
+def arrive(core: EngineHarness, *gangs: str, cards: int = 4) -> None:
     for gang in gangs:
-        core.engine.pod_group_set(a_group(gang, {CARD: cards}), core.now)
-        core.see(member(gang, cards))
+        core.engine.on_pod_group_updated(a_group(gang, {CARD: cards}), core.now)
+        core.observe(member(gang, cards))
 
 
 def bound(effects: Sequence[Effect]) -> set[str]:
     return {name for name, _ in placements(effects)}
 
 
-def test_a_group_that_was_not_let_in_is_when_the_other_is_gone(core: Core) -> None:
+def test_a_group_that_was_not_let_in_is_when_the_other_is_gone(core: EngineHarness) -> None:
     arrive(core, "a", "b")
     effects = core.run()
     assert bound(effects) == {"a-0"}
     core.settle_all(effects)
     told = [
         (e.regarding.kind, e.regarding.name)
-        for e in of(PublishEvent, core.effects)
+        for e in of_kind(PublishEvent, core.effects)
         if e.reason == "InsufficientScalarQuota"
     ]
     assert told == [("PodGroup", "b")]
-    core.see_gone(member("a"))
-    assert bound(core.at(5)) == {"b-0"}
+    core.observe_deleted(member("a"))
+    assert bound(core.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_quota_is_raised(core: Core) -> None:
+def test_or_when_the_quota_is_raised(core: EngineHarness) -> None:
     arrive(core, "a", "b")
     core.settle_all(core.run())
-    core.see(a_queue("training", cards={CARD: 8}))
-    assert bound(core.at(5)) == {"b-0"}
+    core.observe(a_queue("training", cards={CARD: 8}))
+    assert bound(core.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_other_gives_up_waiting(core: Core) -> None:
+def test_or_when_the_other_gives_up_waiting(core: EngineHarness) -> None:
     # It will never fit, for no node has as many.
-    core.see(a_queue("training", cards={CARD: 16}))
+    core.observe(a_queue("training", cards={CARD: 16}))
     arrive(core, "a", cards=16)
     arrive(core, "b", cards=4)
     assert bound(core.run()) == set()
-    core.see_gone(member("a", 16))
-    assert bound(core.at(5)) == {"b-0"}
+    core.observe_deleted(member("a", 16))
+    assert bound(core.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_others_pods_have_not_been_there_for_long(core: Core) -> None:
-    core.see(a_queue("training", cards={CARD: 16}))
+def test_or_when_the_others_pods_have_not_been_there_for_long(core: EngineHarness) -> None:
+    core.observe(a_queue("training", cards={CARD: 16}))
     pods = [training(f"a-{n}", 8).annotated(IN_A) for n in range(2)]
     pair = a_group("a", {CARD: 16})
     pair.spec.min_member = 2
-    core.engine.pod_group_set(pair, core.now)
-    core.see(*pods)
+    core.engine.on_pod_group_updated(pair, core.now)
+    core.observe(*pods)
     arrive(core, "b")
     assert bound(core.run()) == set()
-    assert bound(core.at(300)) == set(), "those that have their pods keep their claims"
+    assert bound(core.advance_to(300)) == set(), "those that have their pods keep their claims"
     core.now = 450
-    core.see_gone(pods[0])
+    core.observe_deleted(pods[0])
     core.run()
-    assert bound(core.at(599)) == set()
+    assert bound(core.advance_to(599)) == set()
     assert core.engine.next_timer() == 600
-    assert bound(core.at(600)) == {"b-0"}
-    told = [e for e in of(PublishEvent, core.effects) if e.reason == "CardRequestTimedOut"]
+    assert bound(core.advance_to(600)) == {"b-0"}
+    told = [e for e in of_kind(PublishEvent, core.effects) if e.reason == "CardRequestTimedOut"]
     assert [(e.regarding.kind, e.regarding.name, e.note) for e in told] == [
         (
             "PodGroup",
@@ -232,15 +232,17 @@ def test_or_when_the_others_pods_have_not_been_there_for_long(core: Core) -> Non
     # When they come after all, it is asked again.
     core.settle_all(core.effects)
     core.now = 700
-    core.see(training("a-2", 8).annotated(IN_A))
-    (refusal,) = [e for e in of(PublishEvent, core.run()) if e.regarding.kind == "PodGroup"]
+    core.observe(training("a-2", 8).annotated(IN_A))
+    (refusal,) = [e for e in of_kind(PublishEvent, core.run()) if e.regarding.kind == "PodGroup"]
     assert refusal.reason == "InsufficientScalarQuota"
 
 
-def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(core: Core) -> None:
+def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(
+    core: EngineHarness,
+) -> None:
     arrive(core, "a")
     core.settle_all(core.run())
     again = training("a-1", 0).annotated({"scheduling.k8s.io/group-name": "a"})
-    core.see(again)
+    core.observe(again)
     assert bound(core.run()) == {"a-1"}
     assert core.engine.ledger.queues["training"].used[GPU] == 4

@@ -92,16 +92,16 @@ def test_the_column_follows_nodes_that_come_change_and_go() -> None:
     column = CardColumn(cluster)
 
     def kinds() -> list[str]:
-        rows = column.rows()
+        rows = column.card_set_ids()
         alive = cluster.table.alive[: cluster.table.size].nonzero()[0]
-        return [column.kind(int(rows[row])).get(GPU, "") for row in alive]
+        return [column.card_set(int(rows[row])).get(GPU, "") for row in alive]
 
     assert kinds() == []
     cluster.set_node(gpu_node("a", card="A").build())
     cluster.set_node(a_node("b").build())
     assert kinds() == ["A", ""]
-    before = column.rows()
-    assert column.rows() is before, "nothing has changed"
+    before = column.card_set_ids()
+    assert column.card_set_ids() is before, "nothing has changed"
     cluster.set_node(gpu_node("b", card="B").build())
     assert kinds() == ["A", "B"]
     cluster.remove_node("a")

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.types.queue import read_amounts, write_amounts
+from arranger.api.types.queue import format_resource_list, read_amounts
 from arranger.cluster.cluster import Cluster
-from arranger.quota.ledger import QueueLedger, Shortage
+from arranger.quota.ledger import QuotaLedger, QuotaShortage
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
 
 
-class Books:
+class QuotaHarness:
     """A cluster and its ledger."""
 
     def __init__(self, *queues: object, cards_unlimit: bool = False) -> None:
         self.cluster = Cluster()
-        self.ledger = QueueLedger(self.cluster, cards_unlimit=cards_unlimit)
+        self.ledger = QuotaLedger(self.cluster, exempt_card_pods=cards_unlimit)
         for queue in queues:
             self.ledger.set_queue(queue)  # type: ignore[arg-type]
         self.ledger.refresh()
 
     def place(self, *pods: PodBuilder, node: str = "n") -> None:
         for pod in pods:
-            self.cluster.observe(pod.on(node).info())
+            self.cluster.observe_pod(pod.on(node).info())
 
     def used(self, queue: str = "training") -> dict[str, int]:
         self.ledger.refresh()
         return dict(+self.ledger.queues[queue].used)
 
-    def short(self, pod: PodBuilder, card: str = "") -> Shortage | None:
+    def short(self, pod: PodBuilder, card: str = "") -> QuotaShortage | None:
         cards = {GPU: card} if card else {}
         info = pod.info()
-        return self.ledger.shortage(info, self.ledger.demand(info, cards), cards)
+        return self.ledger.shortage(info, self.ledger.charges_for(info, cards), cards)
 
 
 def in_queue(queue: str, name: str = "p", **needs: int | str) -> PodBuilder:
     return a_pod(name).in_queue(queue).needs(**needs)
 
 
-def tree() -> Books:
+def tree() -> QuotaHarness:
     """``team`` over ``a`` and ``b``, and ``other`` beside it."""
-    return Books(
+    return QuotaHarness(
         a_queue("team", capability={"cpu": 4}),
         a_queue("a", parent="team", capability={"cpu": 3}),
         a_queue("b", parent="team"),
@@ -54,7 +54,7 @@ def test_parents_are_charged_for_their_children() -> None:
     books.place(in_queue("a", "p", cpu=1), in_queue("b", "q", cpu=2), in_queue("other", "r", cpu=3))
     used = {name: books.used(name).get("cpu", 0) for name in ("team", "a", "b", "other")}
     assert used == {"team": 3000, "a": 1000, "b": 2000, "other": 3000}
-    books.cluster.remove("uid-default-q")
+    books.cluster.remove_pod("uid-default-q")
     assert books.used("team")["cpu"] == 1000
     books.ledger.check_consistent()
 
@@ -78,20 +78,20 @@ def test_the_first_limit_from_below(case: tuple[PodBuilder, tuple[str, int] | No
 
 
 def test_a_circle_of_parents_is_gone_round_once() -> None:
-    books = Books(a_queue("a", parent="b"), a_queue("b", parent="a"))
+    books = QuotaHarness(a_queue("a", parent="b"), a_queue("b", parent="a"))
     books.place(in_queue("a", "p", cpu=1))
     assert books.used("a") == books.used("b") == {"cpu": 1000}
-    assert [state.name for state in books.ledger.chain("a")] == ["a", "b"]
+    assert [state.name for state in books.ledger.path_self_to_root("a")] == ["a", "b"]
 
 
 def test_a_parent_that_is_not_there_limits_nothing() -> None:
-    books = Books(a_queue("a", parent="gone"))
+    books = QuotaHarness(a_queue("a", parent="gone"))
     books.place(in_queue("a", "p", cpu=1))
     assert books.used("a") == {"cpu": 1000}
 
 
 def test_a_card_is_charged_beside_its_resource_and_by_the_node() -> None:
-    books = Books(a_queue("training", cards={"A": 2, "B": 2}))
+    books = QuotaHarness(a_queue("training", cards={"A": 2, "B": 2}))
     books.cluster.set_node(gpu_node("n", card="A").build())
     books.cluster.set_node(gpu_node("m", card="B").build())
     books.place(training("p", 1))
@@ -99,38 +99,38 @@ def test_a_card_is_charged_beside_its_resource_and_by_the_node() -> None:
     assert books.used() == {"cpu": 200, GPU: 3, "A": 1, "B": 2}
     assert books.short(training("r", 1), "A") is None
     found = books.short(training("r", 1), "B")
-    assert found == Shortage("training", "B", 1000, 3000, 2000)
+    assert found == QuotaShortage("training", "B", 1000, 3000, 2000)
 
 
 def test_pods_that_come_before_their_node_are_charged_cards_when_it_comes() -> None:
-    books = Books(a_queue("training", cards={CARD: 8}))
+    books = QuotaHarness(a_queue("training", cards={CARD: 8}))
     books.place(training("p", 2))
     assert CARD not in books.used()
     books.cluster.set_node(gpu_node().build())
-    books.ledger.changed()
+    books.ledger.mark_stale()
     assert books.used()[CARD] == 2
     books.cluster.remove_node("n")
-    books.ledger.changed()
+    books.ledger.mark_stale()
     assert CARD not in books.used()
     books.ledger.check_consistent()
 
 
 def test_queues_that_come_after_the_pods() -> None:
-    books = Books()
+    books = QuotaHarness()
     books.cluster.set_node(gpu_node().build())
     books.place(training("p", 2))
     assert not books.ledger.active
     books.ledger.set_queue(a_queue("training"))
     assert books.used()[CARD] == 2
     books.ledger.remove_queue("training")
-    books.ledger.changed()
+    books.ledger.mark_stale()
     books.ledger.refresh()
     assert books.ledger.charge_of("uid-default-p") is None
     books.ledger.check_consistent()
 
 
 def test_an_edit_of_the_status_alone_changes_nothing() -> None:
-    books = Books(a_queue("training", state=""))
+    books = QuotaHarness(a_queue("training", state=""))
     books.place(training("p", 2))
     before = books.cluster.objects.version
     assert not books.ledger.set_queue(a_queue("training", state="Open"))
@@ -140,34 +140,34 @@ def test_an_edit_of_the_status_alone_changes_nothing() -> None:
 
 
 def test_thinking_pods_away_gives_back_what_they_use_for_as_long() -> None:
-    books = Books(a_queue("team"), a_queue("training", parent="team", cards={CARD: 8}))
+    books = QuotaHarness(a_queue("team"), a_queue("training", parent="team", cards={CARD: 8}))
     books.cluster.set_node(gpu_node().build())
     pods = [training(f"p{n}", 2).on("n").info() for n in range(3)]
     for pod in pods:
-        books.cluster.observe(pod)
-    with books.cluster.without(pods):
+        books.cluster.observe_pod(pod)
+    with books.cluster.simulate_without(pods):
         assert books.used() == {}
         assert books.ledger.charge_of(pods[0].uid) is None
-        books.cluster.put_back(pods[0], "n")
+        books.cluster.simulate_add_pod(pods[0], "n")
         assert books.used("team")[CARD] == 2
-        books.cluster.think_away(pods[0])
-        books.ledger.changed()
+        books.cluster.simulate_remove_pod(pods[0])
+        books.ledger.mark_stale()
         assert books.used() == {}, "a recount meanwhile"
     assert books.used()[CARD] == books.used("team")[CARD] == 6
     books.ledger.check_consistent()
 
 
 def test_what_is_left_and_what_a_pod_would_give_back() -> None:
-    books = Books(
+    books = QuotaHarness(
         a_queue("team", capability={"cpu": 4}),
         a_queue("training", parent="team", cards={CARD: 8}),
     )
     books.cluster.set_node(gpu_node().build())
     books.place(training("p", 2))
-    room = books.ledger.room(training("q", 3).info(), {GPU: CARD})
+    room = books.ledger.remaining(training("q", 3).info(), {GPU: CARD})
     assert room == {("training", CARD): 3, ("team", "cpu"): 3800}
-    (pod,) = (pod for pod, _ in books.cluster.placed())
-    assert dict(books.ledger.frees(pod)) == {
+    (pod,) = (pod for pod, _ in books.cluster.placed_pods())
+    assert dict(books.ledger.released_by(pod)) == {
         ("training", "cpu"): 100,
         ("training", GPU): 2,
         ("training", CARD): 2,
@@ -180,7 +180,7 @@ def test_what_is_left_and_what_a_pod_would_give_back() -> None:
 @pytest.mark.parametrize(("unlimit", "expected"), [(False, "cpu"), (True, None)])
 def test_pods_with_cards_may_be_free_of_limits_on_cpu(unlimit: bool, expected: str | None) -> None:
     queue = a_queue("training", cards={CARD: 8}, capability={"cpu": "50m"})
-    books = Books(queue, cards_unlimit=unlimit)
+    books = QuotaHarness(queue, cards_unlimit=unlimit)
     found = books.short(training("p", 1), CARD)
     assert (None if found is None else found.resource) == expected
     without = books.short(in_queue("training", "p", cpu=1))
@@ -198,7 +198,7 @@ CLOSED: dict[str, tuple[list[object], str]] = {
 @pytest.mark.parametrize("case", CLOSED.values(), ids=CLOSED.keys())
 def test_who_takes_nothing(case: tuple[list[object], str]) -> None:
     queues, expected = case
-    assert Books(*queues).ledger.closed(in_queue("a").info()) == expected
+    assert QuotaHarness(*queues).ledger.closed_queue(in_queue("a").info()) == expected
 
 
 @pytest.mark.parametrize(
@@ -208,22 +208,22 @@ def test_who_takes_nothing(case: tuple[list[object], str]) -> None:
 def test_the_user_s_word_counts_before_the_status(word: str, status: str, expected: bool) -> None:
     queue = a_queue("q", state=status)
     queue.metadata.annotations["arranger.io/queue-state"] = word
-    assert Books(queue).ledger.queues["q"].open is expected
+    assert QuotaHarness(queue).ledger.queues["q"].is_open is expected
 
 
 def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is() -> None:
-    books = Books(
+    books = QuotaHarness(
         a_queue("due", deserved={"cpu": 4, "memory": "4Gi"}, capability={"cpu": 100}),
         a_queue("limits", cards={CARD: 8}, capability={"cpu": 2}),
         a_queue("none"),
     )
     books.cluster.set_node(a_node().offers(cpu=4, memory="20Gi").build())
-    books.ledger.changed()
+    books.ledger.mark_stale()
     books.ledger.refresh()
     for queue in ("due", "limits", "none"):
         books.place(in_queue(queue, queue, cpu=1, memory="2Gi"))
     queues, total = books.ledger.queues, books.ledger.total
-    shares = {name: queues[name].share(total) for name in ("due", "limits", "none")}
+    shares = {name: queues[name].dominant_share(total) for name in ("due", "limits", "none")}
     assert shares == {"due": 0.5, "limits": 0.5, "none": 0.25}
 
 
@@ -237,5 +237,5 @@ AMOUNTS = {
 def test_amounts_are_written_as_they_are_read() -> None:
     for name, pairs in AMOUNTS.items():
         for text, number in pairs:
-            assert write_amounts({name: number}) == {name: text}
+            assert format_resource_list({name: number}) == {name: text}
             assert read_amounts({name: text}) == {name: number}

@@ -10,21 +10,25 @@ import pytest
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
-from arranger.quota.ledger import QueueLedger
-from arranger.quota.preemption_policy import QueuePolicy, QueueRules
+from arranger.quota.ledger import QuotaLedger
+from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import inference, training
 
 OWNERS = {"ReplicaSet": "inference", "Job": "training"}
 
 
-def a_policy(*queues: Queue, **rules: Any) -> tuple[QueuePolicy, QueueLedger, Cluster]:
+def a_policy(*queues: Queue, **rules: Any) -> tuple[QueuePreemptionPolicy, QuotaLedger, Cluster]:
     cluster = Cluster()
-    ledger = QueueLedger(cluster, by_owner=OWNERS)
+    ledger = QuotaLedger(cluster, service_by_owner=OWNERS)
     for queue in queues or (a_queue("inference"), a_queue("training")):
         ledger.set_queue(queue)
     ledger.refresh()
-    return QueuePolicy(ledger, QueueRules(by_owner=OWNERS, **rules)), ledger, cluster
+    return (
+        QueuePreemptionPolicy(ledger, QuotaConfig(service_type_by_owner=OWNERS, **rules)),
+        ledger,
+        cluster,
+    )
 
 
 def owned(pod: PodBuilder, kind: str) -> PodBuilder:
@@ -125,19 +129,19 @@ MAY: dict[str, tuple[list[Queue], PodBuilder, PodBuilder, bool]] = {
 def test_who_may_take(case: tuple[list[Queue], PodBuilder, PodBuilder, bool]) -> None:
     queues, taker, victim, expected = case
     policy, _, _ = a_policy(*queues)
-    assert policy.may_take(taker.info(), victim.info()) is expected
+    assert policy.can_preempt(taker.info(), victim.info()) is expected
 
 
 def test_priority_can_be_left_out_across_queues_and_not_inside() -> None:
     policy, _, _ = a_policy(respect_priority=False)
-    assert policy.may_take(inference("i", 1, 0).info(), training("t", 1, 90000).info())
-    assert not policy.may_take(training("t", 1, 0).info(), training("u", 1, 1).info())
+    assert policy.can_preempt(inference("i", 1, 0).info(), training("t", 1, 90000).info())
+    assert not policy.can_preempt(training("t", 1, 0).info(), training("u", 1, 1).info())
 
 
 def test_inside_a_queue_nobody_need_take_from_anybody() -> None:
-    policy, _, _ = a_policy(preempt_inside=False)
-    assert not policy.may_take(training("t", 1, 60000).info(), training("u").info())
-    assert policy.may_take(inference("i").info(), training("u").info())
+    policy, _, _ = a_policy(preempt_within_queue=False)
+    assert not policy.can_preempt(training("t", 1, 60000).info(), training("u").info())
+    assert policy.can_preempt(inference("i").info(), training("u").info())
 
 
 def test_without_queues_priority_alone_decides() -> None:
@@ -145,22 +149,22 @@ def test_without_queues_priority_alone_decides() -> None:
     for name in list(ledger.queues):
         ledger.remove_queue(name)
     keep = {"volcano.sh/preemptable": "false"}
-    assert policy.may_take(a_pod("a").with_priority(1).info(), a_pod("b").annotated(keep).info())
-    assert policy.weight(a_pod().with_priority(7).info()) == 7
+    assert policy.can_preempt(a_pod("a").with_priority(1).info(), a_pod("b").annotated(keep).info())
+    assert policy.importance(a_pod().with_priority(7).info()) == 7
 
 
 def test_a_pod_group_tells_the_type_before_its_pods() -> None:
     body = {"metadata": {"name": "g", "annotations": {"volcano.sh/service.type": "inference"}}}
     group = msgspec.convert(body, VolcanoPodGroup)
-    ledger = QueueLedger(Cluster(), group_of=lambda pod: group, by_owner=OWNERS)
-    assert ledger.service(training("t").info()) == "inference"
+    ledger = QuotaLedger(Cluster(), group_of=lambda pod: group, service_by_owner=OWNERS)
+    assert ledger.service_of(training("t").info()) == "inference"
 
 
 def test_the_less_important_queue_loses_first_whatever_the_priority_of_its_pods() -> None:
     policy, _, _ = a_policy(a_queue("low", priority=1), a_queue("high", priority=2))
     low, high = (a_pod().in_queue(queue) for queue in ("low", "high"))
     weights = [
-        policy.weight(pod.info())
+        policy.importance(pod.info())
         for pod in (
             a_pod().in_queue("nowhere"),
             low.with_priority(-5),
@@ -196,8 +200,8 @@ def test_no_queue_falls_below_its_guarantee(case: tuple[list[Queue], int, bool])
     policy, _, cluster = a_policy(*queues)
     pods = [a_pod(f"p{n}").in_queue("training").needs(cpu=1).on("n").info() for n in range(3)]
     for pod in pods:
-        cluster.observe(pod)
+        cluster.observe_pod(pod)
     assert policy.allows(pods[:count]) is expected
-    with cluster.without(pods[:count]):
+    with cluster.simulate_without(pods[:count]):
         pass
     assert policy.allows(pods[:count]) is expected

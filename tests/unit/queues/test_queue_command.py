@@ -17,13 +17,13 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from arranger.cli.main import main
-from arranger.cli.output.queue_tables import show
-from arranger.cli.output.queue_view import View, read_book, views_of
-from arranger.controllers.queue.cache import QueueBook, ShownQueue
-from arranger.embedded.bundled_crds import shipped_definitions
+from arranger.cli.output.queue_tables import print_queues
+from arranger.cli.output.queue_view import QueueView, load_queue_cache, queue_views
+from arranger.controllers.queue.cache import ObservedQueue, QueueCache
+from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
-from arranger.embedded.transport.in_process import DirectTransport
+from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod
 from tests.queueing import (
     CARD,
@@ -47,11 +47,11 @@ def told(pod: PodBuilder, message: str) -> PodBuilder:
     return pod.with_status(conditions=[condition])
 
 
-def a_book(queues: Iterable[dict[str, Any]], *pods: PodBuilder) -> QueueBook:
-    book = QueueBook()
-    book.queues_replaced(msgspec.convert(queue, ShownQueue) for queue in queues)
-    book.node_set(gpu_node().build())
-    book.pods_replaced(pod.build() for pod in pods)
+def a_book(queues: Iterable[dict[str, Any]], *pods: PodBuilder) -> QueueCache:
+    book = QueueCache()
+    book.on_queues_replaced(msgspec.convert(queue, ObservedQueue) for queue in queues)
+    book.on_node_updated(gpu_node().build())
+    book.on_pods_replaced(pod.build() for pod in pods)
     return book
 
 
@@ -62,13 +62,13 @@ def two_queues() -> list[dict[str, Any]]:
     ]
 
 
-def by_name(views: list[View]) -> dict[str, View]:
+def by_name(views: list[QueueView]) -> dict[str, QueueView]:
     return {view.name: view for view in views}
 
 
-def printed(views: list[View], *, width: int = 120) -> str:
+def printed(views: list[QueueView], *, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width)
-    show(views, console, now=NOW)
+    print_queues(views, console, now=NOW)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -81,7 +81,7 @@ def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words(
         *(born(told(training(f"g-{n}").in_gang("g", 3), "no room"), 2) for n in range(3)),
         training("running").on("n"),
     )
-    waiting = by_name(views_of(book))["training"].waiting
+    waiting = by_name(queue_views(book))["training"].waiting
     assert [(w.position, w.name, w.pods, w.reason) for w in waiting] == [
         (1, "default/important", 1, "has not been tried yet"),
         (2, "default/early", 1, "has not been tried yet"),
@@ -92,7 +92,7 @@ def test_what_waits_stands_in_the_order_of_the_queue_with_the_scheduler_s_words(
 
 def test_who_has_been_promised_a_node_says_so() -> None:
     book = a_book(two_queues(), inference("i").with_status(nominatedNodeName="n"))
-    (waits,) = by_name(views_of(book))["inference"].waiting
+    (waits,) = by_name(queue_views(book))["inference"].waiting
     assert waits.reason == "waits for its victims to leave n"
 
 
@@ -108,24 +108,24 @@ def test_the_more_important_queue_is_served_and_shown_first_and_children_under_t
         a_queue_manifest("x", parent="y"),
         a_queue_manifest("y", parent="x"),
     ]
-    names = [view.name for view in views_of(a_book(queues))]
+    names = [view.name for view in queue_views(a_book(queues))]
     assert names == ["b", "a", "a1", "a2", "lost", "x", "y"]
-    assert [view.name for view in views_of(a_book(queues), "a")] == ["a", "a1", "a2"]
+    assert [view.name for view in queue_views(a_book(queues), "a")] == ["a", "a1", "a2"]
 
 
 def test_what_waits_for_a_queue_that_is_not_there_is_shown_too() -> None:
     book = a_book([], a_pod("p").in_queue("typo"), a_pod("q"))
-    views = by_name(views_of(book))
+    views = by_name(queue_views(book))
     assert views["typo"].phase == "there is no such queue"
     assert views["default"].phase == "Open"
     with pytest.raises(LookupError, match="there is no queue other"):
-        views_of(book, "other")
+        queue_views(book, "other")
 
 
 def test_bars_say_how_full_a_queue_is() -> None:
     queue = a_queue_manifest("training", cards={CARD: 8, "H200": 0}, capability={"cpu": 4})
-    view = by_name(views_of(a_book([queue], training("t", 6).on("n"))))["training"]
-    assert list(view.bars()) == [
+    view = by_name(queue_views(a_book([queue], training("t", 6).on("n"))))["training"]
+    assert list(view.usage_rows()) == [
         ("cpu", 100, 4000, "100m/4"),
         ("H200", 0, 0, "0/0"),
         (CARD, 6, 8, "6/8"),
@@ -138,7 +138,9 @@ def test_bars_say_how_full_a_queue_is() -> None:
 
 def test_the_table_of_what_waits_is_readable() -> None:
     pod = born(told(training("t"), "0/1 nodes are [available]"), 1)
-    text = printed(views_of(a_book([*two_queues(), a_queue_manifest("bad", parent="gone")], pod)))
+    text = printed(
+        queue_views(a_book([*two_queues(), a_queue_manifest("bad", parent="gone")], pod))
+    )
     assert "│ 1 │ default/t │ 1    │ 20000    │ 23h │ 0/1 nodes are [available] │" in text
     assert "spec.parent: there is no queue gone" in text
     assert "inference Open, priority 80000, weight 1, not reclaimable" in text
@@ -146,7 +148,7 @@ def test_the_table_of_what_waits_is_readable() -> None:
 
 def test_a_narrow_terminal_cuts_nothing_off() -> None:
     name, word = "training-of-a-large-model-worker1-0", "gangs/" + "x" * 60
-    text = printed(views_of(a_book(two_queues(), born(told(training(name), word), 1))), width=80)
+    text = printed(queue_views(a_book(two_queues(), born(told(training(name), word), 1))), width=80)
     assert "…" not in text
     assert text.count("x") == 60
 
@@ -184,7 +186,7 @@ async def run(cluster: EmbeddedCluster, folder: Path, *args: str) -> Result:
 
 
 async def test_the_command_reads_a_cluster_page_by_page(tmp_path: Path) -> None:
-    cluster = a_cluster(*shipped_definitions())
+    cluster = a_cluster(*bundled_crds())
     cluster.create(a_queue_manifest("training", cards={CARD: 8}))
     for n in range(501):
         manifest = training(f"t{n:03}").manifest()
@@ -207,9 +209,9 @@ async def test_the_command_does_without_definitions_and_names_what_is_not_there(
 
 
 async def test_a_refusal_names_what_may_not_be_read() -> None:
-    class Forbids(DirectTransport):
+    class Forbids(InProcessTransport):
         async def request(self, method: str, path: str, **more: Any) -> Any:
             return await super().request("PUT", path, **more)
 
     with pytest.raises(LookupError, match=r"^/apis/.*/queues: "):
-        await read_book(Forbids(a_cluster(*shipped_definitions())))
+        await load_queue_cache(Forbids(a_cluster(*bundled_crds())))

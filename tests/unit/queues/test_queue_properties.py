@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from arranger.api.effects import Applied, Bind, DeletePod, Effect, PublishEvent
 from arranger.engine.gang.holds import GangPolicy
 from arranger.plugins import default_profile
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node
-from tests.unit.engine.harness import Core, of
+from tests.unit.engine.harness import EngineHarness, of_kind
 
 #: Rounds within which all comes to rest, and rounds in a row without anything that prove it.
 ROUNDS, QUIET = 60, 4
@@ -75,7 +75,7 @@ class World:
     nodes: list[int]
     limits: dict[str, Limits]
     runtime: int = 0
-    core: Core = field(init=False)
+    core: EngineHarness = field(init=False)
     jobs: dict[str, Job] = field(default_factory=dict)
     pods: dict[str, tuple[Job, PodBuilder]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
@@ -85,15 +85,15 @@ class World:
     def __post_init__(self) -> None:
         # A starving gang would have nodes kept free for it.
         patient = GangPolicy(starvation_after=float("inf"))
-        times = QueueRules(reclaim_min_runtime=self.runtime, preempt_min_runtime=self.runtime)
-        self.core = Core(default_profile(), queues=times, gangs=patient)
-        self.core.see(*(gpu_node(f"n{n}", count) for n, count in enumerate(self.nodes)))
+        times = QuotaConfig(reclaim_min_runtime=self.runtime, preempt_min_runtime=self.runtime)
+        self.core = EngineHarness(default_profile(), queues=times, gangs=patient)
+        self.core.observe(*(gpu_node(f"n{n}", count) for n, count in enumerate(self.nodes)))
         for name, limits in self.limits.items():
             spec: dict[str, Any] = {"reclaimable": limits.reclaimable, "parent": limits.parent}
             if limits.guarantee:
                 spec["guarantee"] = {"resource": {GPU: limits.guarantee}}
             cards = None if limits.quota is None else {CARD: limits.quota}
-            self.core.see(a_queue(name, cards=cards, **spec))
+            self.core.observe(a_queue(name, cards=cards, **spec))
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class World:
         self.jobs[job.name] = job
         for pod in job.pods():
             self.pods[pod.info().pod.metadata.name] = job, pod
-            self.core.see(pod)
+            self.core.observe(pod)
 
     def leave(self, job: Job) -> None:
         for name in [name for name, (of_job, _) in self.pods.items() if of_job is job]:
@@ -121,20 +121,20 @@ class World:
         raise AssertionError(f"it does not come to rest: {self.evictions} evictions")
 
     def _carry_out(self, effects: Sequence[Effect]) -> bool:
-        binds, deletes = of(Bind, effects), of(DeletePod, effects)
+        binds, deletes = of_kind(Bind, effects), of_kind(DeletePod, effects)
         for bind in binds:
             self._bind(bind)
         victims = {delete.pod.name for delete in deletes}
         before = {queue: self.used(queue) for queue in self.limits}
         takers = {
             e.related.name
-            for e in of(PublishEvent, effects)
+            for e in of_kind(PublishEvent, effects)
             if e.reason == "Preempted" and e.related is not None
         }
         self._check_victims(victims)
         again = {self.pods[name][0].name: self.pods[name][0] for name in victims}
         for delete in deletes:
-            self.core.engine.settle(delete, Applied(), self.core.now)
+            self.core.engine.on_outcome(delete, Applied(), self.core.now)
             self._gone(delete.pod.name)
         for queue, limits in self.limits.items():
             after = self.used(queue)
@@ -167,16 +167,16 @@ class World:
         for queue in self.chain(job.queue):
             quota = self.limits[queue].quota
             assert quota is None or self.used(queue) <= quota, f"{queue} is over its quota"
-        self.core.engine.settle(bind, Applied(), self.core.now)
+        self.core.engine.on_outcome(bind, Applied(), self.core.now)
         self.started[bind.pod.name] = self.core.now
         manifest = pod.on(bind.node).manifest()
         manifest["status"]["startTime"] = datetime.fromtimestamp(self.core.now, UTC).isoformat()
-        self.core.see(PodBuilder(manifest))
+        self.core.observe(PodBuilder(manifest))
 
     def _gone(self, name: str) -> None:
         _, pod = self.pods.pop(name)
         self.where.pop(name, None)
-        self.core.see_gone(pod)
+        self.core.observe_deleted(pod)
 
     # --- sums --------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ import pytest
 
 from arranger.api.effects import DeletePod, Effect, PublishEvent
 from arranger.plugins import default_profile
-from arranger.quota.eviction_protection import Sparing
-from arranger.quota.preemption_policy import QueueRules
+from arranger.quota.eviction_protection import EvictionProtection
+from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
-from tests.unit.engine.harness import Core, of, placements
+from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 HOUR = 3600.0
 
@@ -28,21 +28,21 @@ def since(pod: PodBuilder, made: float, **status: Any) -> PodBuilder:
     return PodBuilder({**manifest, "status": {**manifest["status"], **status}})
 
 
-def a_core(**rules: Any) -> Core:
-    core = Core(default_profile(), queues=QueueRules(**rules))
+def a_core(**rules: Any) -> EngineHarness:
+    core = EngineHarness(default_profile(), queues=QuotaConfig(**rules))
     cards = {CARD: 8}
-    core.see(gpu_node(), a_queue("inference", cards=cards), a_queue("training", cards=cards))
+    core.observe(gpu_node(), a_queue("inference", cards=cards), a_queue("training", cards=cards))
     core.now = 10 * HOUR
     core.run()
     return core
 
 
 def evicted(effects: list[Effect]) -> set[str]:
-    return {delete.pod.name for delete in of(DeletePod, effects)}
+    return {delete.pod.name for delete in of_kind(DeletePod, effects)}
 
 
-def waits_because(core: Core, name: str) -> str:
-    notes = [e.note for e in of(PublishEvent, core.effects) if e.regarding.name == name]
+def waits_because(core: EngineHarness, name: str) -> str:
+    notes = [e.note for e in of_kind(PublishEvent, core.effects) if e.regarding.name == name]
     return notes[-1]
 
 
@@ -57,40 +57,50 @@ RUNS: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
-def a_sparing(now: float = 0.0, **times: Any) -> Sparing:
-    none: dict[str, Any] = {"reclaim": 0.0, "preempt": 0.0, "cool_down": 0.0}
-    return Sparing(**{**none, **times}, clock=lambda: now, family=lambda pod: pod.pod.key)
+def a_sparing(now: float = 0.0, **times: Any) -> EvictionProtection:
+    none: dict[str, Any] = {
+        "reclaim_min_runtime": 0.0,
+        "preempt_min_runtime": 0.0,
+        "cool_down": 0.0,
+    }
+    return EvictionProtection(
+        **{**none, **times}, clock=lambda: now, workload_key=lambda pod: pod.pod.key
+    )
 
 
 @pytest.mark.parametrize(("status", "ends"), RUNS.values(), ids=RUNS)
 def test_a_pod_runs(status: dict[str, Any], ends: float) -> None:
     pod = since(training("t"), 100, **status).info()
-    assert a_sparing(reclaim=60).until(pod, inside=False) == ends
+    assert a_sparing(reclaim_min_runtime=60).protected_until(pod, same_queue=False) == ends
 
 
 def test_who_has_no_node_is_not_protected() -> None:
     pod = training("t").created(when(100)).info()
-    assert a_sparing(101, reclaim=60).until(pod, inside=False) < 101
+    assert a_sparing(101, reclaim_min_runtime=60).protected_until(pod, same_queue=False) < 101
 
 
 def test_what_was_evicted_long_ago_is_forgotten() -> None:
     now = [0.0]
-    sparing = Sparing(
-        reclaim=0, preempt=0, cool_down=60, clock=lambda: now[0], family=lambda pod: pod.pod.key
+    sparing = EvictionProtection(
+        reclaim_min_runtime=0,
+        preempt_min_runtime=0,
+        cool_down=60,
+        clock=lambda: now[0],
+        workload_key=lambda pod: pod.pod.key,
     )
     for n in range(100):
         now[0] = n * 10.0
-        sparing.evicted(training(f"t{n}").info())
-    assert len(sparing._evicted) == 7
+        sparing.record_eviction(training(f"t{n}").info())
+    assert len(sparing._last_eviction) == 7
 
 
 def test_whoever_asks_again_and_again_is_noted_once() -> None:
-    sparing = a_sparing(110, reclaim=60, preempt=30)
+    sparing = a_sparing(110, reclaim_min_runtime=60, preempt_min_runtime=30)
     pods = [since(training(f"t{n}"), 100).info() for n in range(3)]
     for turn in range(100):
-        assert all(sparing.spares(pod, inside=bool(turn % 2)) for pod in pods)
-    assert len(sparing._ends) == 6
-    assert sparing.next_end() == 130
+        assert all(sparing.is_protected(pod, same_queue=bool(turn % 2)) for pod in pods)
+    assert len(sparing._expiries) == 6
+    assert sparing.next_expiry() == 130
 
 
 # --- minimum runtime -----------------------------------------------------------------------------
@@ -116,74 +126,74 @@ def test_who_is_evicted(
     rules: dict[str, float], ran: float, taker: PodBuilder, taken: bool
 ) -> None:
     core = a_core(**rules)
-    core.see(since(training("t", 8), core.now - ran))
-    core.see(taker)
+    core.observe(since(training("t", 8), core.now - ran))
+    core.observe(taker)
     assert evicted(core.run()) == ({"t"} if taken else set())
 
 
 def test_who_is_just_being_bound_has_run_for_no_time() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(training("t", 8))
+    core.observe(training("t", 8))
     bind = core.run()
-    core.see(inference("i", 8))
+    core.observe(inference("i", 8))
     assert evicted(core.run()) == set()
     core.settle_all(bind)
     core.now += 5
-    core.see(since(training("t", 8), 1, startTime=when(core.now)))
-    assert evicted(core.at(10 * HOUR + 600)) == set()
-    assert evicted(core.at(10 * HOUR + 605)) == {"t"}
+    core.observe(since(training("t", 8), 1, startTime=when(core.now)))
+    assert evicted(core.advance_to(10 * HOUR + 600)) == set()
+    assert evicted(core.advance_to(10 * HOUR + 605)) == {"t"}
 
 
 def test_the_taker_is_told_and_wakes_when_the_time_is_over() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(since(training("t", 8), core.now - 100), inference("i", 8))
+    core.observe(since(training("t", 8), core.now - 100), inference("i", 8))
     assert evicted(core.run()) == set()
     assert "pods that have not run their minimum time" in waits_because(core, "i")
     over = 10 * HOUR + 500
     while (due := core.engine.next_timer()) is not None and due < over:
-        assert evicted(core.at(due)) == set()
+        assert evicted(core.advance_to(due)) == set()
     assert due == over
-    assert evicted(core.at(over)) == {"t"}
+    assert evicted(core.advance_to(over)) == {"t"}
 
 
 def test_of_two_takers_both_hear_of_it_and_one_gets_it() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(since(training("t", 4), core.now - 100), since(training("u", 4), core.now - 50))
-    core.see(inference("i", 4), inference("j", 4))
+    core.observe(since(training("t", 4), core.now - 100), since(training("u", 4), core.now - 50))
+    core.observe(inference("i", 4), inference("j", 4))
     assert evicted(core.run()) == set()
-    assert evicted(core.at(10 * HOUR + 500)) == {"t"}
-    assert evicted(core.at(10 * HOUR + 549)) == set()
-    assert evicted(core.at(10 * HOUR + 550)) == {"u"}
+    assert evicted(core.advance_to(10 * HOUR + 500)) == {"t"}
+    assert evicted(core.advance_to(10 * HOUR + 549)) == set()
+    assert evicted(core.advance_to(10 * HOUR + 550)) == {"u"}
 
 
 def test_others_are_taken_before_those_who_are_protected() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(since(training("young", 4, 20000), core.now - 1))
-    core.see(since(training("old", 4, 60000), core.now - HOUR), inference("i", 4))
+    core.observe(since(training("young", 4, 20000), core.now - 1))
+    core.observe(since(training("old", 4, 60000), core.now - HOUR), inference("i", 4))
     assert evicted(core.run()) == {"old"}
 
 
 def test_a_gang_is_protected_by_its_youngest() -> None:
     core = a_core(reclaim_min_runtime=600)
     for name, ran in (("g-0", HOUR), ("g-1", 100.0)):
-        core.see(since(training(name, 4).in_gang("g", 2), core.now - ran))
-    core.see(inference("i", 4))
+        core.observe(since(training(name, 4).in_gang("g", 2), core.now - ran))
+    core.observe(inference("i", 4))
     assert evicted(core.run()) == set()
-    assert evicted(core.at(10 * HOUR + 500)) == {"g-0", "g-1"}
+    assert evicted(core.advance_to(10 * HOUR + 500)) == {"g-0", "g-1"}
 
 
 def test_a_gang_that_takes_wakes_as_well() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(since(training("t", 8), core.now - 100))
-    core.see(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
+    core.observe(since(training("t", 8), core.now - 100))
+    core.observe(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
     assert evicted(core.run()) == set()
     assert "Others have not run their minimum time" in waits_because(core, "g-0")
-    assert evicted(core.at(10 * HOUR + 500)) == {"t"}
+    assert evicted(core.advance_to(10 * HOUR + 500)) == {"t"}
 
 
 def test_what_would_not_help_is_not_hoped_for() -> None:
     core = a_core(reclaim_min_runtime=600)
-    core.see(since(training("t", 8), core.now - 100), inference("i", 9))
+    core.observe(since(training("t", 8), core.now - 100), inference("i", 9))
     core.run()
     assert "minimum time" not in waits_because(core, "i")
 
@@ -217,20 +227,20 @@ SUCCESSORS: dict[str, tuple[list[PodBuilder], list[PodBuilder]]] = {
 @pytest.mark.parametrize(("before", "after"), SUCCESSORS.values(), ids=SUCCESSORS)
 def test_what_comes_back_is_left_alone(before: list[PodBuilder], after: list[PodBuilder]) -> None:
     core = a_core(eviction_cool_down=600)
-    core.see(*(since(pod, 1) for pod in before))
+    core.observe(*(since(pod, 1) for pod in before))
     first = inference("first", 8)
-    core.see(first)
+    core.observe(first)
     assert len(evicted(core.run())) == len(before)
-    core.see_gone(*before)
-    core.settle_all(core.at(core.now + 30))
-    core.see_gone(first)
-    core.see(*(since(pod, core.now + 1) for pod in after))
+    core.observe_deleted(*before)
+    core.settle_all(core.advance_to(core.now + 30))
+    core.observe_deleted(first)
+    core.observe(*(since(pod, core.now + 1) for pod in after))
     core.now += 10
-    core.see(inference("second", 8))
+    core.observe(inference("second", 8))
     assert evicted(core.run()) == set()
     assert "back from an eviction" in waits_because(core, "second")
-    assert evicted(core.at(10 * HOUR + 599)) == set()
-    assert len(evicted(core.at(10 * HOUR + 600))) == len(after)
+    assert evicted(core.advance_to(10 * HOUR + 599)) == set()
+    assert len(evicted(core.advance_to(10 * HOUR + 600))) == len(after)
 
 
 def test_others_of_the_owner_are_not() -> None:
@@ -238,22 +248,22 @@ def test_others_of_the_owner_are_not() -> None:
     manifests = [owned(name, "j").manifest() for name in "tu"]
     for manifest in manifests:
         manifest["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "4"
-    core.see(*(since(PodBuilder(manifest), 1) for manifest in manifests))
-    core.see(inference("i", 4))
+    core.observe(*(since(PodBuilder(manifest), 1) for manifest in manifests))
+    core.observe(inference("i", 4))
     first = evicted(core.run())
     core.now += 10
-    core.see(inference("j", 4))
+    core.observe(inference("j", 4))
     assert first | evicted(core.run()) == {"t", "u"}
 
 
 def test_nothing_is_kept_of_who_is_gone() -> None:
     core = a_core(reclaim_min_runtime=600)
     pod = since(training("t", 8), core.now - 100)
-    core.see(pod, inference("i", 8))
+    core.observe(pod, inference("i", 8))
     core.run()
-    core.see_gone(pod)
-    assert placements(core.at(10 * HOUR + 20)) == [("i", "n")]
+    core.observe_deleted(pod)
+    assert placements(core.advance_to(10 * HOUR + 20)) == [("i", "n")]
     core.settle_all(core.effects)
-    core.see(inference("i", 8).on("n"))
-    core.at(10 * HOUR + 500)
+    core.observe(inference("i", 8).on("n"))
+    core.advance_to(10 * HOUR + 500)
     assert core.engine.next_timer() is None

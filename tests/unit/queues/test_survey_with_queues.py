@@ -12,53 +12,57 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import WhatIf
+from arranger.framework.runtime.dry_run import PreemptionContext
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
-from arranger.preemption.candidate_cache import Survey
-from arranger.quota.eviction_protection import Sparing
-from arranger.quota.ledger import QueueLedger
-from arranger.quota.preemption_policy import QueuePolicy, QueueRules
+from arranger.preemption.candidate_cache import CandidateCache
+from arranger.quota.eviction_protection import EvictionProtection
+from arranger.quota.ledger import QuotaLedger
+from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 
 PROFILE = default_profile()
 
 
-class Everywhere(QueuePolicy):
+class Everywhere(QueuePreemptionPolicy):
     """Says of every node that its quotas are tight, and never the same thing twice."""
 
     def __init__(
-        self, ledger: QueueLedger, rules: QueueRules, leaving: set[str], sparing: Sparing
+        self,
+        ledger: QuotaLedger,
+        rules: QuotaConfig,
+        leaving: set[str],
+        sparing: EvictionProtection,
     ) -> None:
         super().__init__(ledger, rules, leaving, sparing)
         self._times = itertools.count()
         self._size = 0
 
     def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        _, rows = super().tight(pod)
+        _, rows = super().exceeded_rows(pod)
         return next(self._times), np.ones_like(rows)
 
 
-class World:
+class RandomClusterWithQueues:
     """Nodes, pods and queues at random, and surveys for two takers of one queue."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.cluster = Cluster()
-        self.ledger = QueueLedger(self.cluster)
-        self.cluster.companions[QueueLedger] = self.ledger
+        self.ledger = QuotaLedger(self.cluster)
+        self.cluster.companions[QuotaLedger] = self.ledger
         self.leaving: set[str] = set()
         self.now = 0.0
-        self.sparing = Sparing(
-            reclaim=100 if seed % 2 else 0,
-            preempt=50,
+        self.sparing = EvictionProtection(
+            reclaim_min_runtime=100 if seed % 2 else 0,
+            preempt_min_runtime=50,
             cool_down=0,
             clock=lambda: self.now,
-            family=lambda pod: pod.uid,
+            workload_key=lambda pod: pod.uid,
         )
-        self.policy = QueuePolicy(self.ledger, QueueRules(), self.leaving, self.sparing)
-        self.everywhere = Everywhere(self.ledger, QueueRules(), self.leaving, self.sparing)
+        self.policy = QueuePreemptionPolicy(self.ledger, QuotaConfig(), self.leaving, self.sparing)
+        self.everywhere = Everywhere(self.ledger, QuotaConfig(), self.leaving, self.sparing)
         self.takers = [inference("low", 2, 40000).info(), inference("high", 2, 80000).info()]
         self.evaluations = [Evaluation(PROFILE, self.cluster, pod) for pod in self.takers]
         self.placed: list[PodInfo] = []
@@ -82,40 +86,42 @@ class World:
             case 1 | 2:
                 name, card = f"n{rng.randrange(6)}", rng.choice([CARD, CARD, "H200"])
                 self.cluster.set_node(gpu_node(name, rng.randint(2, 8), card).build())
-                self.ledger.changed()
+                self.ledger.mark_stale()
             case 3 | 4 if self.placed:
                 gone = self.placed.pop(rng.randrange(len(self.placed)))
                 self.leaving.discard(gone.uid)
-                self.cluster.remove(gone.uid)
+                self.cluster.remove_pod(gone.uid)
             case 5 if self.placed:
                 self.leaving.add(rng.choice(self.placed).uid)
             case _:
                 node, cpu = f"n{rng.randrange(6)}", rng.choice(["100m", "1"])
                 made = datetime.fromtimestamp(self.now, UTC).isoformat()
                 pod = self.a_pod(f"p{number}").needs(cpu=cpu).on(node).created(made).info()
-                self.cluster.assume(pod, node)
+                self.cluster.assume_pod(pod, node)
                 self.placed.append(pod)
 
     def a_pod(self, name: str) -> PodBuilder:
         make = self.rng.choice([inference, training, training])
         return make(name, self.rng.randint(1, 3), self.rng.choice([20000, 40000, 60000]))
 
-    def look(self, number: int, survey: Survey, policy: QueuePolicy) -> tuple[object, ...]:
+    def look(
+        self, number: int, survey: CandidateCache, policy: QueuePreemptionPolicy
+    ) -> tuple[object, ...]:
         evaluation = self.evaluations[number]
         evaluation.refresh()
-        what_if = WhatIf(
+        what_if = PreemptionContext(
             PROFILE,
             self.cluster,
             self.takers[number],
             evaluation,
-            may_take=policy.may_take,
-            weight=policy.weight,
+            can_preempt=policy.can_preempt,
+            importance=policy.importance,
             allows=policy.allows,
             quota=policy,
-            spared=policy,
+            time_protection=policy,
         )
         rows = evaluation.diagnosis().resolvable_rows()
-        survey.look(what_if, rows, lambda _: True, 10**6)
+        survey.update(what_if, rows, lambda _: True, 10**6)
         found = [(each.row, each.victims) for each in survey.candidates()]
         return (found,) if found else survey.reasons()
 
@@ -123,7 +129,7 @@ class World:
 def test_what_is_kept_is_what_would_be_found_anew() -> None:
     found = refused = 0
     for seed in range(10):
-        world = World(seed)
+        world = RandomClusterWithQueues(seed)
         for number in range(100):
             world.happen(number)
             if world.rng.random() < 0.4:
@@ -131,10 +137,10 @@ def test_what_is_kept_is_what_would_be_found_anew() -> None:
                 taker = world.rng.randrange(2)
                 kept = world.evaluations[taker]
                 kept.refresh()
-                survey = kept.state.setdefault("survey", Survey())
-                assert isinstance(survey, Survey)
+                survey = kept.state.setdefault("survey", CandidateCache())
+                assert isinstance(survey, CandidateCache)
                 seen = world.look(taker, survey, world.policy)
-                assert seen == world.look(taker, Survey(), world.everywhere), (seed, number)
+                assert seen == world.look(taker, CandidateCache(), world.everywhere), (seed, number)
                 found += len(seen) == 1
                 refused += len(seen) == 2
     assert min(found, refused) > 40, "both have to happen"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arranger.replay import Comparison, PolicyError, Trace, compare, draw, read_trace
+from arranger.replay import Comparison, PolicyError, Trace, compare, draw_svg, read_trace
 from arranger.replay.policies import POLICIES
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod, write_mixed_trace
 
@@ -21,7 +21,7 @@ def trace(tmp_path: Path) -> Trace:
 
 
 def told(comparison: Comparison) -> tuple[str, str]:
-    return json.dumps(comparison.as_json()), draw(comparison)
+    return json.dumps(comparison.as_json()), draw_svg(comparison)
 
 
 def test_equal_seeds_give_equal_bytes(trace: Trace) -> None:
@@ -30,14 +30,14 @@ def test_equal_seeds_give_equal_bytes(trace: Trace) -> None:
 
 
 def test_another_seed_draws_another_order(trace: Trace) -> None:
-    first, second = (compare(trace, ["BinPack"], seed=seed).runs for seed in (1, 2))
-    assert first[0].filled.samples != second[0].filled.samples
+    first, second = (compare(trace, ["BinPack"], seed=seed).results for seed in (1, 2))
+    assert first[0].packing.samples != second[0].packing.samples
 
 
 def test_the_policies_are_told_apart(trace: Trace) -> None:
-    runs = compare(trace).runs
+    runs = compare(trace).results
     assert [run.policy for run in runs] == list(POLICIES)
-    outcomes = {run.policy: run.filled for run in runs}
+    outcomes = {run.policy: run.packing for run in runs}
     assert outcomes["LeastAllocated"] != outcomes["BinPack"]
     assert outcomes["BinPack"] != outcomes["MinFragment"]
     assert outcomes["LeastAllocated"] != outcomes["MinFragment"]
@@ -46,7 +46,7 @@ def test_the_policies_are_told_apart(trace: Trace) -> None:
 def test_policies_run_in_the_order_given_and_once(trace: Trace) -> None:
     heard: list[str] = []
     names = ["MinFragment", "BinPack", "MinFragment"]
-    runs = compare(trace, names, starting=heard.append).runs
+    runs = compare(trace, names, on_start=heard.append).results
     assert heard == [run.policy for run in runs] == ["MinFragment", "BinPack"]
 
 
@@ -59,20 +59,22 @@ def test_fractions_are_told(trace: Trace) -> None:
     comparison = compare(trace, ["BinPack"])
     fractions = comparison.as_json()["fractionalPodsCountedWhole"]
     assert fractions == 10  # every third of those that want a GPU
-    assert comparison.facts()[1].startswith("10 pods ask for a fraction of a GPU, which counts as")
+    assert comparison.footnotes()[1].startswith(
+        "10 pods ask for a fraction of a GPU, which counts as"
+    )
 
 
 def test_pods_that_are_in_no_waiting_time_are_told() -> None:
     pods = (a_trace_pod("p"), a_trace_pod("huge", gpus=3))
     comparison = compare(Trace((a_trace_node("n"),), pods, 0), ["BinPack"])
-    assert comparison.facts()[-1] == "Never placed, and in no waiting time: 1 (BinPack)."
+    assert comparison.footnotes()[-1] == "Never placed, and in no waiting time: 1 (BinPack)."
 
 
 def test_the_plot_has_a_line_for_each_policy_in_both_panels(trace: Trace) -> None:
     comparison = compare(trace, ["BinPack", "LeastAllocated"])
-    root = ET.fromstring(draw(comparison))
+    root = ET.fromstring(draw_svg(comparison))
     lines = root.findall(f".//{SVG}polyline")
-    samples = [len(run.filled.samples) for run in comparison.runs]
+    samples = [len(run.packing.samples) for run in comparison.results]
     assert [len(line.attrib["points"].split()) for line in lines] == samples * 2
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert {"BinPack", "LeastAllocated", "allocated GPUs, % of all"} <= set(texts)
@@ -80,7 +82,7 @@ def test_the_plot_has_a_line_for_each_policy_in_both_panels(trace: Trace) -> Non
 
 def test_points_lie_where_the_axes_say() -> None:
     trace = Trace((a_trace_node("n"),), (a_trace_pod("p"), a_trace_pod("q")), 0)
-    root = ET.fromstring(draw(compare(trace, ["BinPack"])))
+    root = ET.fromstring(draw_svg(compare(trace, ["BinPack"])))
     line = root.find(f".//{SVG}polyline")
     assert line is not None
     # A square of 340: nothing, half and all of the GPUs, each of them allocated at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arranger.replay.policies import POLICIES
-from arranger.replay.queueing import Flowed, flow
+from arranger.replay.queueing import QueueingResult, run_queueing
 from arranger.replay.trace import TracePod
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod
 
@@ -37,17 +37,17 @@ CASES: dict[str, tuple[list[TracePod], float, tuple[float, ...], int]] = {
 def test_waits(
     pods: list[TracePod], speedup: float, waits: tuple[float, ...], unplaced: int
 ) -> None:
-    flowed = flow([a_trace_node("n", gpus=1)], pods, POLICIES["BinPack"], speedup=speedup)
+    flowed = run_queueing([a_trace_node("n", gpus=1)], pods, POLICIES["BinPack"], speedup=speedup)
     assert flowed.waits == pytest.approx(waits)
     assert flowed.unplaced == unplaced
 
 
 def test_the_summary_of_waits() -> None:
-    flowed = Flowed((0.0,) * 18 + (30.0, 60.0), unplaced=2)
+    flowed = QueueingResult((0.0,) * 18 + (30.0, 60.0), unplaced=2)
     assert (flowed.waited, flowed.mean) == (2, 4.5)
     assert [flowed.percentile(p) for p in (50, 90, 95, 100)] == [0.0, 0.0, 30.0, 60.0]
 
 
 def test_without_a_bound_pod_nobody_has_waited() -> None:
-    flowed = Flowed((), unplaced=2)
+    flowed = QueueingResult((), unplaced=2)
     assert (flowed.mean, flowed.percentile(95)) == (0.0, 0.0)

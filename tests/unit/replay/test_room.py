@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.replay.gpu_usage import Room
+from arranger.replay.gpu_usage import GpuUsage
 from arranger.replay.trace import TraceNode, TracePod
 from tests.unit.replay.tiny import a_trace_node, a_trace_pod
 
@@ -40,12 +40,12 @@ CASES: dict[str, tuple[list[TraceNode], list[TracePod], float]] = {
 
 @pytest.mark.parametrize(("nodes", "pods", "fragmented"), CASES.values(), ids=CASES)
 def test_fragmented_gpus(nodes: list[TraceNode], pods: list[TracePod], fragmented: float) -> None:
-    assert Room(nodes, pods).fragmented_gpus() == pytest.approx(fragmented)
+    assert GpuUsage(nodes, pods).fragmented_gpus() == pytest.approx(fragmented)
 
 
 def test_pods_take_room_and_give_it_back() -> None:
-    room = Room([a_trace_node("a"), a_trace_node("b")], [TWO])
-    room.take(ONE, "b")
+    room = GpuUsage([a_trace_node("a"), a_trace_node("b")], [TWO])
+    room.allocate(ONE, "b")
     assert (room.gpus, room.free_gpus, room.fragmented_gpus()) == (4, 3, 1.0)
-    room.give_back(ONE, "b")
+    room.release(ONE, "b")
     assert (room.gpus, room.free_gpus, room.fragmented_gpus()) == (4, 4, 0.0)

@@ -51,14 +51,14 @@ def test_pods_without_gpus_are_kept_and_their_models_do_not_matter(tmp_path: Pat
     lines = [POD, "p1,1000,1024,0,0,T4,LS,Running,6,,6"]
     trace = read_trace(write_trace(tmp_path, [NODE], lines))
     assert trace.pods[1] == a_trace_pod("p1", gpus=0, arrival=6.0)
-    assert trace.fractions == 0
+    assert trace.fractional_pods == 0
 
 
 def test_pods_come_in_the_order_of_their_arrival_and_fractions_are_counted(tmp_path: Path) -> None:
     lines = ["late,1,1,1,500,,LS,Running,9,,9", "soon,1,1,1,1000,,LS,Running,3,,3"]
     trace = read_trace(write_trace(tmp_path, [NODE], lines))
     assert [pod.name for pod in trace.pods] == ["soon", "late"]
-    assert trace.fractions == 1
+    assert trace.fractional_pods == 1
     assert trace.nodes == (a_trace_node("n0"),)
     assert trace.gpus == 2
 

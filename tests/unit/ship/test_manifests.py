@@ -10,7 +10,7 @@ import yaml
 
 from arranger import __version__
 from arranger.daemon.config.schema import build_profiles, load_config
-from arranger.daemon.informers import PATHS
+from arranger.daemon.informers import COLLECTION_PATHS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 
@@ -57,7 +57,7 @@ def config_file(folder: Path) -> Path:
 def lookup_rights() -> set[Right]:
     """What the daemon's reflectors need: taken from the paths they read."""
     found = set()
-    for path in PATHS.values():
+    for path in COLLECTION_PATHS.values():
         parts = path.strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
         found |= {(group, parts[-1], verb) for verb in ("list", "watch")}

@@ -158,7 +158,7 @@ def test_the_readme_has_every_field_of_a_section_told_elsewhere(path: str) -> No
 
 def test_the_readme_has_the_default_plugins_in_order_with_weights_and_arguments() -> None:
     (profile,) = build_profiles(Config())
-    scoring = profile.at("score")
+    scoring = profile.plugins_at("score")
     expected = [
         (
             each.plugin.name,
