@@ -1,4 +1,4 @@
-"""What is shipped about TYJobs: the examples can be run, and the README has every field."""
+"""What is shipped about TYJobs: the examples can be run, and its page has every field."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from arranger.embedded.server import EmbeddedCluster
 
 REPO = Path(__file__).parents[3]
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())
-SECTION = (REPO / "README.md").read_text().split("## TYJobs")[1].split("\n## ")[0]
-WORDS = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`([^`]+)`", SECTION))))
+PAGE = (REPO / "docs/tyjob.md").read_text()
+WORDS = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
 
 Object = dict[str, Any]
 
@@ -58,11 +58,11 @@ def _fields(schema: Object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("part", ["spec", "status"])
-def test_the_readme_has_every_field(part: str) -> None:
+def test_the_page_has_every_field(part: str) -> None:
     assert set(_fields(_definition()[part])) <= WORDS
 
 
-def test_the_readme_has_every_stage_and_every_variable() -> None:
+def test_the_page_has_every_stage_and_every_variable() -> None:
     status = _definition()["status"]["properties"]
     assert {*status["stage"]["enum"], *status["scheduleState"]["enum"]} <= WORDS
     body = yaml.safe_load((REPO / "examples/tyjobs/bin-pack.yaml").read_text())
