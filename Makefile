@@ -55,6 +55,10 @@ lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" $(FAST) $(NONE_IS_FINE)
 
+.PHONY: coverage
+coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
+	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
+
 .PHONY: test-controlplane
 test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
 	$(BIN)/pytest -q -m "controlplane and not benchmark" $(REAL) $(NONE_IS_FINE)
