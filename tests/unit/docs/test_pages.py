@@ -134,3 +134,12 @@ def test_pages_do_name_files() -> None:
 
 def test_no_page_sends_its_reader_to_notes_that_are_not_there() -> None:
     assert not [page for page, text in PAGES.items() if re.search(r"\bseed \d{3}\b", text)]
+
+
+def test_the_fault_matrix_has_every_fault_that_tests_cite() -> None:
+    rows = set(re.findall(r"^\| (F\d+) \|", PAGES["docs/testing.md"], re.MULTILINE))
+    sources = [file.read_text() for file in (REPO / "tests" / "simulation").rglob("*.py")]
+    cited = {fault for source in sources for fault in re.findall(r"\bF\d+\b", source)}
+    assert cited
+    assert cited <= rows
+    assert rows == {f"F{number}" for number in range(1, len(rows) + 1)}
