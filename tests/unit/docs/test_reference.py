@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from arranger.daemon.metrics import CLIENT_METRICS
 from docs.generator.pages import PAGES, REFERENCE
+from tests.paths import REPO
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -21,7 +21,7 @@ def test_there_is_no_other_reference_page() -> None:
 
 
 def test_every_metric_that_the_client_reports_is_declared_and_no_other() -> None:
-    client = Path(__file__).parents[3] / "arranger" / "kube"
+    client = REPO / "arranger" / "kube"
     reported = {
         name
         for file in client.rglob("*.py")
