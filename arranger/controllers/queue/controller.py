@@ -12,6 +12,7 @@ import kopf
 import msgspec
 import structlog
 
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectRef, PublishEvent
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
@@ -178,7 +179,7 @@ class QueueController:
             about = ObjectRef(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
             event = PublishEvent(
                 about,
-                "InvalidQueue",
+                event_reasons.INVALID_QUEUE,
                 "Reconcile",
                 "; ".join(problems),
                 type="Warning",
