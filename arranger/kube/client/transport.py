@@ -12,6 +12,23 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request, as the client sends it and the embedded server takes it."""
+
+    method: str
+    #: Without the query.
+    path: str
+    query: Mapping[str, str] = {}
+    #: Empty for none; only a request with a body has a content type.
+    body: bytes = b""
+    content_type: str = "application/json"
+    accept: str = "application/json"
+    #: Seconds from sending to the last byte of the answer.
+    timeout: float = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -52,18 +69,8 @@ class Stream(Protocol):
 class Transport(Protocol):
     """Sends requests to one API server."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
-        """Send one request and read the whole answer; ``timeout`` is seconds for all of it.
+    async def send(self, request: Request) -> Response:
+        """Send one request and read the whole answer.
 
         Any HTTP status is an answer, not an exception.
 
