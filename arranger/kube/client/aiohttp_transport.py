@@ -87,7 +87,7 @@ class HttpTransport:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
         headers = {"Accept": request.accept}
-        if request.body:
+        if request.has_content:
             headers["Content-Type"] = request.content_type
         credentials = self._config.credentials
         for last in (False, True):
@@ -97,7 +97,7 @@ class HttpTransport:
                     request.method,
                     self._config.url + request.path,
                     params=request.query,
-                    data=request.body or None,
+                    data=request.body if request.has_content else None,
                     headers=headers,
                     timeout=self._timeout(request.timeout),
                     **self._connection_options(),

@@ -174,7 +174,7 @@ class ConnectionPool:
         target = quote(self._prefix + request.path, safe="/%:@!$&'()*+,;=~") + (
             "?" + urlencode(request.query) if request.query else ""
         )
-        content_type = request.content_type if request.body else ""
+        content_type = request.content_type if request.has_content else ""
         for last in (False, True):
             authorization = await credentials.authorization()
             head = self._header_block(authorization, content_type, request.accept)

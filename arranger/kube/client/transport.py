@@ -22,12 +22,17 @@ class Request(msgspec.Struct, frozen=True):
     #: Without the query.
     path: str
     query: Mapping[str, str] = {}
-    #: Empty for none; only a request with a body has a content type.
     body: bytes = b""
     content_type: str = "application/json"
     accept: str = "application/json"
     #: Seconds from sending to the last byte of the answer.
     timeout: float = 30.0
+
+    @property
+    def has_content(self) -> bool:
+        """Whether ``content_type`` is sent: with every body, and with an empty one that is refused
+        for being empty."""
+        return bool(self.body) or self.method in ("POST", "PUT", "PATCH")
 
 
 @dataclass(frozen=True, slots=True)
