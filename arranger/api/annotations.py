@@ -4,59 +4,86 @@ from __future__ import annotations
 
 from typing import Final
 
-# --- gangs: Koordinator (seed 000) ---------------------------------------------------------------
+# --- gangs: Koordinator ---------------------------------------------------------------------------
 _KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+#: On a pod: the gang that it is a member of.
 GANG_NAME: Final = _KOORDINATOR + "name"
+#: On a pod or PodGroup: how many members must run together.
 GANG_MIN: Final = _KOORDINATOR + "min-available"
+#: On a pod or PodGroup: how long nodes may be held for the others, such as ``90s`` or ``1h30m``.
 GANG_WAIT: Final = _KOORDINATOR + "waiting-time"
+#: On a pod or PodGroup: how many members there are. Accepted and not needed.
 GANG_TOTAL: Final = _KOORDINATOR + "total-number"
+#: On a pod or PodGroup: ``Strict`` (hold nothing while incomplete) or ``NonStrict``.
 GANG_MODE: Final = _KOORDINATOR + "mode"
+#: On a pod or PodGroup: a JSON list of the gangs that start together, as ``namespace/name``.
 GANG_GROUPS: Final = _KOORDINATOR + "groups"
-#: The seed spells it both ways.
+#: On a pod or PodGroup: another spelling of ``groups``.
 GANG_GROUPS_ALIAS: Final = _KOORDINATOR + "gang-groups"
+#: On a pod or PodGroup: who counts towards the minimum after the first time: ``once-satisfied``,
+#: ``only-waiting`` or ``waiting-and-running``.
 GANG_MATCH: Final = _KOORDINATOR + "match-policy"
+#: On a pod, written by the scheduler: ``true`` when its gang held nodes for too long and is
+#: blocked.
 GANG_TIMEOUT: Final = _KOORDINATOR + "timeout"
 
-# --- gangs: the community's PodGroup -------------------------------------------------------------
+# --- gangs: the community's PodGroup --------------------------------------------------------------
+#: On a pod (label or annotation): its PodGroup of ``scheduling.sigs.k8s.io``; as an annotation,
+#: its gang.
 POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
+#: On a pod (label or annotation): another spelling of the same.
 POD_GROUP_NAME: Final = POD_GROUP + "/name"
+#: On a pod (annotation or label) or PodGroup: the same as ``min-available``.
 POD_GROUP_MIN: Final = POD_GROUP + "/min-available"
+#: On a pod or PodGroup: the same as ``match-policy``.
 POD_GROUP_MATCH: Final = POD_GROUP + "/match-policy"
+#: On a pod (label): its PodGroup of ``scheduling.x-k8s.io``.
 POD_GROUP_X: Final = "scheduling.x-k8s.io/pod-group"
 
-# --- gangs: bundles (seed 002) -------------------------------------------------------------------
+# --- gangs: bundles -------------------------------------------------------------------------------
 _BUNDLES: Final = "gang.koordinater.io/"
+#: On a pod: the gang that it is a member of, in the dialect of bundles.
 BUNDLE_GANG: Final = _BUNDLES + "name"
+#: On a pod: its bundle, which is its role in the gang.
 BUNDLE_NAME: Final = _BUNDLES + "bundleName"
+#: On a pod: how many members of its bundle must run together.
 BUNDLE_MIN: Final = _BUNDLES + "minRequiredNumber"
+#: On a pod: how many members its bundle has. Accepted and not needed.
 BUNDLE_TOTAL: Final = _BUNDLES + "totalChildrenNum"
+#: On a pod: the same as ``waiting-time``.
 BUNDLE_WAIT: Final = _BUNDLES + "waitingTime"
+#: On a pod: ``true`` for the mode ``Strict``, ``false`` for ``NonStrict``.
 BUNDLE_STRICT: Final = _BUNDLES + "isStrictMode"
+#: On a pod, written by the scheduler: the same as ``timeout``, for gangs of this dialect.
 BUNDLE_TIMEOUT: Final = _BUNDLES + "timeOut"
 
-# --- gangs: Volcano ------------------------------------------------------------------------------
+# --- gangs: Volcano -------------------------------------------------------------------------------
+#: On a pod: its PodGroup of ``scheduling.volcano.sh``.
 VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+#: On a pod: another spelling of the same.
 VOLCANO_GROUP_LONG: Final = "scheduling.volcano.sh/group-name"
-#: The task a pod belongs to, which is its bundle (annotation or label).
+#: On a pod (annotation or label): the task it belongs to, which is its bundle.
 VOLCANO_TASK: Final = "volcano.sh/task-spec"
 
-# --- our own -------------------------------------------------------------------------------------
-#: ``required=<node label>`` or ``preferred=<node label>``: keep a gang inside one domain.
+# --- our own --------------------------------------------------------------------------------------
+#: On a pod or PodGroup: ``required=<node label>`` or ``preferred=<node label>``, to keep the gang
+#: inside one domain of that label.
 TOPOLOGY: Final = "arranger.io/topology"
-#: Placement policies of a pod, separated by commas (seed 003).
+#: On a pod: placement policies by which its node is chosen, separated by commas.
 PLACEMENT: Final = "arranger.io/placement"
-#: ``leader`` or ``worker``, for the policies that tell them apart (annotation or label).
+#: On a pod (annotation or label): ``leader`` or ``worker``, for the policies that tell them apart.
 ROLE: Final = "arranger.io/role"
 
-# --- TYJob (seed 003): what the controller writes on pods ----------------------------------------
-#: Label: the name of the pod's TYJob.
+# --- TYJob: what the controller writes on pods ----------------------------------------------------
+#: On a TYJob's pod (label): the name of the job.
 TYJOB: Final = "arranger.io/tyjob"
-#: Label: its set of workers.
+#: On a TYJob's pod (label): its set of workers.
 WORKER_SET: Final = "arranger.io/worker-set"
-#: The uid of the leader that a worker was made for.
+#: On a TYJob's worker: uid of the leader that it was made for.
 LEADER_UID: Final = "arranger.io/leader-uid"
-#: How often this pod's place in the job had failed before it was made.
+#: On a TYJob's pod: how often pods in its place had failed before it was made.
 RESTARTS: Final = "arranger.io/restarts"
-#: The job's priority, 1-10, and its order among jobs, ``Priority`` or ``DRF``.
+#: On a TYJob's pod: the job's priority, 1 to 10.
 JOB_PRIORITY: Final = "arranger.io/job-priority"
+#: On a TYJob's pod: the job's order among jobs, ``Priority`` or ``DRF``.
 JOB_QUEUE_POLICY: Final = "arranger.io/job-queue-policy"

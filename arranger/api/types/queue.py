@@ -13,21 +13,23 @@ from arranger.api.types.core import ObjectMeta, Pod, ResourceList, Struct
 
 DEFAULT_QUEUE: Final = "default"
 
-#: The queue of a pod (annotation or label).
+#: On a pod (annotation or label): its queue.
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
-#: JSON object, card → number: what a queue may use.
+#: On a Queue: a JSON object from card to number, what the queue may use. A card without an entry
+#: may not be used.
 CARD_QUOTA: Final = "volcano.sh/card.quota"
-#: JSON object, card → number: what a whole PodGroup will want.
+#: On a PodGroup: a JSON object from card to number, what all its pods will want.
 CARD_REQUEST: Final = "volcano.sh/card.request"
-#: The card a pod wants, or several in order of preference: ``A|B``.
+#: On a pod: the card that it needs, or several in order of preference: ``A|B``.
 CARD_NAME: Final = "volcano.sh/card.name"
-#: ``inference`` or ``training``.
+#: On a pod or PodGroup: ``inference`` or ``training``.
 SERVICE_TYPE: Final = "volcano.sh/service.type"
-#: ``Open`` or ``Closed``: what a queue's user wants it to be (annotation of the queue).
+#: On a Queue: ``Open`` or ``Closed``, what its owner wants it to be.
 QUEUE_STATE: Final = "arranger.io/queue-state"
-#: Label of nodes: the group that queues name in ``spec.affinity``.
+#: On a node (label): the group that queues name in ``spec.affinity``.
 NODE_GROUP: Final = "volcano.sh/nodegroup-name"
-#: ``"false"`` keeps a pod from being evicted.
+#: On a pod (annotation or label): ``false`` keeps it from being evicted, as long as there are
+#: queues.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 
 #: Resource or card → amount: cpu in millicores, cards and the rest in units.

@@ -273,14 +273,23 @@ class JobPod(Struct):
 # --- keys ----------------------------------------------------------------------------------------
 
 _VOLCANO: Final = "volcano.sh/"
+#: On a Volcano Job's pod (annotation and label): the name of the job.
 JOB_NAME: Final = _VOLCANO + "job-name"
+#: On a Volcano Job's pod (label): the namespace of the job.
 JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
+#: On a Volcano Job's pod: the version of the job that it was made for.
 JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
+#: On a Volcano Job's pod: how often the job had been restarted when it was made.
 JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
+#: On a Volcano Job's pod (annotation and label): its task.
 TASK_SPEC: Final = _VOLCANO + "task-spec"
+#: On a Volcano Job's pod (annotation and label): its number within the task.
 TASK_INDEX: Final = _VOLCANO + "task-index"
+#: On a Volcano Job's pod (annotation and label): the job's queue.
 JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
+#: On a Volcano Job's pod: the template of its task, as Volcano names it.
 TEMPLATE_UID: Final = _VOLCANO + "template-uid"
+#: On a Volcano Job's pod: the job's queue, for the scheduler.
 POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 #: What a Job says for all its pods whose template is silent.
 INHERITED_ANNOTATIONS: Final = (
@@ -290,7 +299,7 @@ INHERITED_ANNOTATIONS: Final = (
     _VOLCANO + "cooldown-time",
     _VOLCANO + "revocable-zone",
 )
-#: On a Job: an Action of its owner, done once for each value.
+#: On a Volcano Job: an action that its owner asks for, done once for each value.
 JOB_ACTION: Final = "arranger.io/action"
 
 
