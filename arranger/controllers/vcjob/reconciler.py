@@ -27,7 +27,7 @@ from arranger.controllers.vcjob.state_machine import REFUSED
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import utc_now
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.events import EventRecorder
 
 log = structlog.get_logger(__name__)
@@ -350,8 +350,10 @@ class JobReconciler:
     async def _send(
         self, method: str, path: str, body: Object | None = None, content_type: str = _JSON
     ) -> Response:
-        encoded = None if body is None else msgspec.json.encode(body)
-        return await self._transport.request(method, path, body=encoded, content_type=content_type)
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return await self._transport.send(
+            Request(method, path, body=encoded, content_type=content_type)
+        )
 
     def _record_refusal(self, job: VolcanoJob, note: str) -> None:
         """Something is not made: for an Event now, and for the status of the next pass."""

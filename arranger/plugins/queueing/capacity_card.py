@@ -41,6 +41,7 @@ class CapacityCard(Plugin):
     """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
 
     depends_on = DependsOn.CLUSTER
+    monotone = counts_quota = True
     queueing_hints = (
         QueueingHint(
             ActionType.POD_REMOVED
