@@ -13,7 +13,7 @@ from docs.generator.constants import constants
 from docs.generator.pages import PAGES, REFERENCE
 from tests.paths import REPO
 
-PACKAGE = Path(__file__).parents[3] / "arranger"
+PACKAGE = REPO / "arranger"
 #: What makes an Event, and where its reason stands among the arguments.
 MAKERS = {"PublishEvent": 1, "EventNote": 0}
 
