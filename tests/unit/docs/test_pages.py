@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from arranger.cli.main import main
 from arranger.daemon.config.schema import Config, build_profiles, load_config
+from tests.paths import REPO
 
-REPO = Path(__file__).parents[3]
 DOCS = REPO / "docs"
 PAGES = {
     str(file.relative_to(REPO)): file.read_text()
