@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from arranger.api.annotations import PLACEMENT
+from arranger.api.annotations import CARD_NAME, PLACEMENT, PREEMPTABLE, SERVICE_TYPE
+from arranger.api.queue_annotations import requested_cards
 from arranger.api.types.core import Pod
-from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, requested_cards
 
 
 def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:

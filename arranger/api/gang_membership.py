@@ -37,10 +37,10 @@ from arranger.api.annotations import (
     POD_GROUP_MIN,
     POD_GROUP_NAME,
     POD_GROUP_X,
+    TASK_SPEC,
     TOPOLOGY,
     VOLCANO_GROUP,
     VOLCANO_GROUP_LONG,
-    VOLCANO_TASK,
 )
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
@@ -177,7 +177,7 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     if BUNDLE_GANG in notes:
         bundle = notes.get(BUNDLE_NAME, "")
     elif definition is VolcanoPodGroup:
-        bundle = notes.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
+        bundle = notes.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
     said = tuple(map(notes.get, _SETTINGS_ANNOTATIONS))
     settings, problems = _pod_settings(said, bundle, labels.get(POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from arranger.api.annotations import TASK_INDEX, TASK_SPEC
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 
 JOB_GROUP: Final = "batch.volcano.sh"
@@ -268,30 +269,6 @@ class JobPod(Struct):
     def _ends(self) -> list[ContainerStateTerminated]:
         ends = (status.state.terminated for status in self._statuses())
         return [end for end in ends if end is not None]
-
-
-# --- keys ----------------------------------------------------------------------------------------
-
-_VOLCANO: Final = "volcano.sh/"
-JOB_NAME: Final = _VOLCANO + "job-name"
-JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
-JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
-JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
-TASK_SPEC: Final = _VOLCANO + "task-spec"
-TASK_INDEX: Final = _VOLCANO + "task-index"
-JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
-TEMPLATE_UID: Final = _VOLCANO + "template-uid"
-POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
-#: What a Job says for all its pods whose template is silent.
-INHERITED_ANNOTATIONS: Final = (
-    _VOLCANO + "preemptable",
-    _VOLCANO + "service.type",
-    _VOLCANO + "card.name",
-    _VOLCANO + "cooldown-time",
-    _VOLCANO + "revocable-zone",
-)
-#: On a Job: an Action of its owner, done once for each value.
-JOB_ACTION: Final = "arranger.io/action"
 
 
 def task_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, int] | None:

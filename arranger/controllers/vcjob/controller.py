@@ -12,9 +12,10 @@ import kopf
 import msgspec
 import structlog
 
+from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectRef
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
+from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.reconciler import JobReconciler
 from arranger.kube.client.timestamps import utc_now

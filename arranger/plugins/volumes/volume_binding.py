@@ -14,10 +14,9 @@ from typing import Annotated, Any, Final
 from msgspec.structs import replace
 from pydantic import Field
 
+from arranger.api.annotations import BOUND_BY_CONTROLLER, SELECTED_NODE
 from arranger.api.effects import Effect, PatchObject
 from arranger.api.types.storage import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     CSIDriver,
     CSINode,
