@@ -25,7 +25,7 @@ READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-class ObjectReference(Struct):
+class ClaimReference(Struct):
     """``spec.claimRef`` of a volume."""
 
     kind: str = ""
@@ -52,7 +52,7 @@ class PersistentVolumeSpec(Struct):
 
     capacity: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
     access_modes: list[str] = msgspec.field(default_factory=list)
-    claim_ref: ObjectReference | None = None
+    claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str | None = None
