@@ -1,4 +1,4 @@
-"""What the core asks the edge to do, and the ways it can end.
+"""Effects: what the engine asks to be written or queried, and how that can end.
 
 The engine returns effects and never awaits. The edge carries them out and reports an
 :data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions

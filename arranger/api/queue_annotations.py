@@ -18,10 +18,10 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def desired_state(queue: Queue) -> str:
-    """``Open`` or ``Closed``: what the queue's user wants it to be; "" where nobody has said.
+    """``Open`` or ``Closed``, as the queue's owner wants it to be; "" where it is not set.
 
     Raises:
-        ValueError: the annotation says something else.
+        ValueError: the annotation has another value.
     """
     text = queue.metadata.annotations.get(QUEUE_STATE, "")
     if text not in ("", "Open", "Closed"):
@@ -30,7 +30,7 @@ def desired_state(queue: Queue) -> str:
 
 
 def parse_cards(text: str) -> Amounts:
-    """The cards of an annotation.
+    """The cards in the value of an annotation: card → number.
 
     Raises:
         ValueError: it is not a JSON object from card to a whole number.
@@ -48,7 +48,7 @@ def parse_cards(text: str) -> Amounts:
 
 
 def queue_of(pod: Pod, group_queue: str = "") -> str:
-    """The queue of a pod: its own word, else its PodGroup's, else the default one."""
+    """The queue of a pod: the one it names, else its PodGroup's, else the default queue."""
     meta = pod.metadata
     return (
         meta.annotations.get(QUEUE_NAME)
@@ -59,7 +59,7 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
 
 
 def requested_cards(pod: Pod) -> tuple[str, ...]:
-    """The cards a pod would take, in its order of preference; empty when it names none."""
+    """The cards a pod can use, in its order of preference; empty when it names none."""
     text = pod.metadata.annotations.get(CARD_NAME, "")
     return tuple(card for card in (part.strip() for part in text.split("|")) if card)
 
@@ -67,7 +67,7 @@ def requested_cards(pod: Pod) -> tuple[str, ...]:
 def is_preemptable(pod: Pod) -> bool:
     """Whether a pod may be evicted: yes unless its annotation or label says otherwise.
 
-    What cannot be read counts as no (Volcano).
+    An invalid value counts as no, as in Volcano.
     """
     meta = pod.metadata
     text = meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE) or "true"
@@ -75,7 +75,10 @@ def is_preemptable(pod: Pod) -> bool:
 
 
 def service_type(pod: Pod, group: Mapping[str, str], by_owner: Mapping[str, str]) -> str:
-    """``inference``, ``training`` or ``""``: the PodGroup's word, the pod's, else by its owner."""
+    """``inference``, ``training`` or ``""``.
+
+    Of the annotations ``group`` of its PodGroup, else of the pod, else by the kind of its owner.
+    """
     said = group.get(SERVICE_TYPE) or pod.metadata.annotations.get(SERVICE_TYPE, "")
     if said:
         return said if said in ("inference", "training") else ""
