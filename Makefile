@@ -49,11 +49,15 @@ demo: $(STAMP) ## Schedule examples/demo live in an embedded cluster (add --keep
 .PHONY: lock
 lock: $(STAMP) ## Pin the dependencies again after an edit of pyproject.toml
 	$(LOCK) -o requirements.lock pyproject.toml
-	$(LOCK) --extra dev -o requirements-dev.lock pyproject.toml
+	$(LOCK) --extra dev --extra docs -o requirements-dev.lock pyproject.toml
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The tiers that need no Go, in parallel
 	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" $(FAST) $(NONE_IS_FINE)
+
+.PHONY: coverage
+coverage: $(STAMP) ## Show which lines the tiers that need no Go leave out
+	$(BIN)/pytest -q -n2 -m "not controlplane and not benchmark" --cov --cov-report=term $(FAST)
 
 .PHONY: test-controlplane
 test-controlplane: $(STAMP) controlplane oracle ## The tier on the real control plane
@@ -65,6 +69,18 @@ test: lint ## Lint and run every tier; the control-plane tier only where Go is
 	@$(if $(CONTROLPLANE_POSSIBLE),,echo "SKIPPED: the control-plane tier: it needs Go, which is not installed")
 	@$(MAKE) --no-print-directory test-fast
 	@$(if $(CONTROLPLANE_POSSIBLE),$(MAKE) --no-print-directory test-controlplane)
+
+.PHONY: docs
+docs: $(STAMP) ## Build the site into build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.PHONY: reference
+reference: $(STAMP) ## Make docs/reference again from the code
+	$(BIN)/python -m docs.generator
+
+.PHONY: picture
+picture: $(STAMP) ## Record the demo again as docs/demo.svg
+	$(BIN)/python -m docs.generator.picture
 
 N ?= 1000
 

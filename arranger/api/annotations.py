@@ -1,6 +1,6 @@
 """Every annotation and label that the scheduler and the controllers read or write.
 
-Each is an annotation of a pod unless its comment says otherwise. The embedded cluster has a few of
+The reference page of annotations is made of the comments here. The embedded cluster has a few of
 its own, see :mod:`arranger.embedded.kubelet`.
 """
 
@@ -8,75 +8,126 @@ from __future__ import annotations
 
 from typing import Final
 
-# --- gangs: Koordinator, see docs/design/gang-scheduling.md --------------------------------------
+# --- gangs: Koordinator ---------------------------------------------------------------------------
 _KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+#: On a pod: the gang that it is a member of.
 GANG_NAME: Final = _KOORDINATOR + "name"
+#: On a pod or PodGroup: how many members must run together.
 GANG_MIN: Final = _KOORDINATOR + "min-available"
+#: On a pod or PodGroup: how long nodes may be held for the others, such as ``90s`` or ``1h30m``.
 GANG_WAIT: Final = _KOORDINATOR + "waiting-time"
+#: On a pod or PodGroup: how many members there are. Accepted and not needed.
 GANG_TOTAL: Final = _KOORDINATOR + "total-number"
+#: On a pod or PodGroup: ``Strict`` (hold nothing while incomplete) or ``NonStrict``.
 GANG_MODE: Final = _KOORDINATOR + "mode"
-#: JSON list of the gangs (``namespace/name``) that are placed together with this one.
+#: On a pod or PodGroup: a JSON list of the gangs that start together, as ``namespace/name``.
 GANG_GROUPS: Final = _KOORDINATOR + "groups"
-#: The other spelling of :data:`GANG_GROUPS`, which is read as well.
+#: On a pod or PodGroup: another spelling of ``groups``.
 GANG_GROUPS_ALIAS: Final = _KOORDINATOR + "gang-groups"
+#: On a pod or PodGroup: who counts towards the minimum after the first time: ``once-satisfied``,
+#: ``only-waiting`` or ``waiting-and-running``.
 GANG_MATCH: Final = _KOORDINATOR + "match-policy"
-#: ``"true"`` on the pods of a gang that timed out; it is tried again when its owner removes it.
+#: On a pod, written by the scheduler: ``true`` when its gang held nodes for too long and is
+#: blocked.
 GANG_TIMEOUT: Final = _KOORDINATOR + "timeout"
 
-# --- gangs: the PodGroup of scheduling.sigs.k8s.io and scheduling.x-k8s.io -----------------------
-#: Label: the PodGroup of a pod, as are the two below; also read as annotations.
+# --- gangs: the community's PodGroup --------------------------------------------------------------
+#: On a pod (label or annotation): its PodGroup of ``scheduling.sigs.k8s.io``; as an annotation,
+#: its gang.
 POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
+#: On a pod (label or annotation): another spelling of the same.
 POD_GROUP_NAME: Final = POD_GROUP + "/name"
-#: Label, deprecated: the minimum of a gang that has no PodGroup.
+#: On a pod (annotation or label) or PodGroup: the same as ``min-available``.
 POD_GROUP_MIN: Final = POD_GROUP + "/min-available"
+#: On a pod or PodGroup: the same as ``match-policy``.
 POD_GROUP_MATCH: Final = POD_GROUP + "/match-policy"
-#: Label: the PodGroup (``scheduling.x-k8s.io``) of a pod.
+#: On a pod (label): its PodGroup of ``scheduling.x-k8s.io``.
 POD_GROUP_X: Final = "scheduling.x-k8s.io/pod-group"
 
-# --- gangs: bundles, see docs/design/bundles.md --------------------------------------------------
+# --- gangs: bundles -------------------------------------------------------------------------------
 _BUNDLES: Final = "gang.koordinater.io/"
+#: On a pod: the gang that it is a member of, in the dialect of bundles.
 BUNDLE_GANG: Final = _BUNDLES + "name"
+#: On a pod: its bundle, which is its role in the gang.
 BUNDLE_NAME: Final = _BUNDLES + "bundleName"
+#: On a pod: how many members of its bundle must run together.
 BUNDLE_MIN: Final = _BUNDLES + "minRequiredNumber"
+#: On a pod: how many members its bundle has. Accepted and not needed.
 BUNDLE_TOTAL: Final = _BUNDLES + "totalChildrenNum"
+#: On a pod: the same as ``waiting-time``.
 BUNDLE_WAIT: Final = _BUNDLES + "waitingTime"
+#: On a pod: ``true`` for the mode ``Strict``, ``false`` for ``NonStrict``.
 BUNDLE_STRICT: Final = _BUNDLES + "isStrictMode"
-#: As :data:`GANG_TIMEOUT`, for pods that name their gang by :data:`BUNDLE_GANG` only.
+#: On a pod, written by the scheduler: the same as ``timeout``, for gangs of this dialect.
 BUNDLE_TIMEOUT: Final = _BUNDLES + "timeOut"
 
-# --- gangs: Volcano ------------------------------------------------------------------------------
+# --- gangs: Volcano -------------------------------------------------------------------------------
+#: On a pod: its PodGroup of ``scheduling.volcano.sh``.
 VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+#: On a pod: another spelling of the same.
 VOLCANO_GROUP_LONG: Final = "scheduling.volcano.sh/group-name"
 
-# --- queues and cards: Volcano, see docs/design/queues.md ----------------------------------------
-_VOLCANO: Final = "volcano.sh/"
-#: The queue of a pod (annotation or label); :data:`JOB_QUEUE_NAME` is another key.
-QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
-#: Of a Queue: JSON object, card → number that it may use.
-CARD_QUOTA: Final = _VOLCANO + "card.quota"
-#: Of a PodGroup: JSON object, card → number that all of it will need.
-CARD_REQUEST: Final = _VOLCANO + "card.request"
-#: The card a pod needs, or several in order of preference: ``A|B``.
-CARD_NAME: Final = _VOLCANO + "card.name"
-#: ``inference`` or ``training``.
-SERVICE_TYPE: Final = _VOLCANO + "service.type"
-#: ``"false"`` keeps a pod from being evicted.
-PREEMPTABLE: Final = _VOLCANO + "preemptable"
-#: Of a Queue: ``Open`` or ``Closed``, as its owner wants it to be.
-QUEUE_STATE: Final = "arranger.io/queue-state"
-#: Label of nodes: the group that queues name in ``spec.affinity``.
-NODE_GROUP: Final = _VOLCANO + "nodegroup-name"
+# --- our own --------------------------------------------------------------------------------------
+#: On a pod or PodGroup: ``required=<node label>`` or ``preferred=<node label>``, to keep the gang
+#: inside one domain of that label.
+TOPOLOGY: Final = "arranger.io/topology"
+#: On a pod: placement policies by which its node is chosen, separated by commas.
+PLACEMENT: Final = "arranger.io/placement"
+#: On a pod (annotation or label): ``leader`` or ``worker``, for the policies that tell them apart.
+ROLE: Final = "arranger.io/role"
 
-# --- Jobs: what Volcano's Job controller writes on pods ------------------------------------------
+# --- TYJob: what the controller writes on pods ----------------------------------------------------
+#: On a TYJob's pod (label): the name of the job.
+TYJOB: Final = "arranger.io/tyjob"
+#: On a TYJob's pod (label): its set of workers.
+WORKER_SET: Final = "arranger.io/worker-set"
+#: On a TYJob's worker: uid of the leader that it was made for.
+LEADER_UID: Final = "arranger.io/leader-uid"
+#: On a TYJob's pod: how often pods in its place had failed before it was made.
+RESTARTS: Final = "arranger.io/restarts"
+#: On a TYJob's pod: the job's priority, 1 to 10.
+JOB_PRIORITY: Final = "arranger.io/job-priority"
+#: On a TYJob's pod: the job's order among jobs, ``Priority`` or ``DRF``.
+JOB_QUEUE_POLICY: Final = "arranger.io/job-queue-policy"
+
+# --- queues ---------------------------------------------------------------------------------------
+_VOLCANO: Final = "volcano.sh/"
+#: On a pod (annotation or label): its queue.
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+#: On a Queue: a JSON object from card to number, what the queue may use. A card without an entry
+#: may not be used.
+CARD_QUOTA: Final = _VOLCANO + "card.quota"
+#: On a PodGroup: a JSON object from card to number, what all its pods will want.
+CARD_REQUEST: Final = _VOLCANO + "card.request"
+#: On a pod: the card that it needs, or several in order of preference: ``A|B``.
+CARD_NAME: Final = _VOLCANO + "card.name"
+#: On a pod or PodGroup: ``inference`` or ``training``.
+SERVICE_TYPE: Final = _VOLCANO + "service.type"
+#: On a Queue: ``Open`` or ``Closed``, what its owner wants it to be.
+QUEUE_STATE: Final = "arranger.io/queue-state"
+#: On a node (label): the group that queues name in ``spec.affinity``.
+NODE_GROUP: Final = _VOLCANO + "nodegroup-name"
+#: On a pod (annotation or label): ``false`` keeps it from being evicted, as long as there are
+#: queues.
+PREEMPTABLE: Final = _VOLCANO + "preemptable"
+
+# --- Volcano Jobs ---------------------------------------------------------------------------------
+#: On a Volcano Job's pod (annotation and label): the name of the job.
 JOB_NAME: Final = _VOLCANO + "job-name"
+#: On a Volcano Job's pod (label): the namespace of the job.
 JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
+#: On a Volcano Job's pod: the version of the job that it was made for.
 JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
+#: On a Volcano Job's pod: how often the job had been restarted when it was made.
 JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
-#: The task a pod belongs to, which is the bundle of its gang (annotation or label).
+#: On a pod (annotation or label): its task of a Volcano Job, which is its bundle.
 TASK_SPEC: Final = _VOLCANO + "task-spec"
+#: On a Volcano Job's pod (annotation and label): its number within the task.
 TASK_INDEX: Final = _VOLCANO + "task-index"
-#: The queue of the Job that a pod was made for; nothing reads it.
+#: On a Volcano Job's pod (annotation and label): the job's queue, as Volcano writes it. The
+#: scheduler reads ``scheduling.volcano.sh/queue-name``.
 JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
+#: On a Volcano Job's pod: the template of its task, as Volcano names it.
 TEMPLATE_UID: Final = _VOLCANO + "template-uid"
 #: Annotations of a Job that hold for all its pods whose template does not have them.
 INHERITED_ANNOTATIONS: Final = (
@@ -86,38 +137,17 @@ INHERITED_ANNOTATIONS: Final = (
     _VOLCANO + "cooldown-time",
     _VOLCANO + "revocable-zone",
 )
-#: Of a Job: an action that its owner asks for, done once for each value.
+#: On a Volcano Job: an action that its owner asks for, done once for each value.
 JOB_ACTION: Final = "arranger.io/action"
 
-# --- placement -----------------------------------------------------------------------------------
-#: ``required=<node label>`` or ``preferred=<node label>``: keep a gang inside one domain.
-TOPOLOGY: Final = "arranger.io/topology"
-#: Placement policies of a pod, separated by commas, see docs/design/tyjob.md.
-PLACEMENT: Final = "arranger.io/placement"
-#: ``leader`` or ``worker``, for the policies that tell them apart (annotation or label).
-ROLE: Final = "arranger.io/role"
-
-# --- TYJob: what its controller writes on pods, see docs/design/tyjob.md -------------------------
-#: Label: the name of the pod's TYJob.
-TYJOB: Final = "arranger.io/tyjob"
-#: Label: its set of workers.
-WORKER_SET: Final = "arranger.io/worker-set"
-#: The uid of the leader that a worker was made for.
-LEADER_UID: Final = "arranger.io/leader-uid"
-#: How often the earlier pods of this replica had failed when this one was made.
-RESTARTS: Final = "arranger.io/restarts"
-#: The job's priority, 1-10, and its order among jobs, ``Priority`` or ``DRF``.
-JOB_PRIORITY: Final = "arranger.io/job-priority"
-JOB_QUEUE_POLICY: Final = "arranger.io/job-queue-policy"
-
-# --- storage: Kubernetes -------------------------------------------------------------------------
-#: Of a PersistentVolumeClaim: the node whose pod it is provisioned for; removed when that fails.
+# --- Kubernetes -----------------------------------------------------------------------------------
+#: On a PersistentVolumeClaim: the node whose pod it is provisioned for; removed when that fails.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: Of a PersistentVolumeClaim: the volume controller has finished binding it.
+#: On a PersistentVolumeClaim: the volume controller has finished binding it.
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-#: Of a PersistentVolume: its claim was chosen by software, not by its owner.
+#: On a PersistentVolume: its claim was chosen by software, not by its owner.
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-#: Of a claim or volume: its class, as it was written before there was a field for it.
+#: On a claim or volume: its class, as it was written before there was a field for it.
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-#: Of a CSINode: the in-tree plugins whose volumes a CSI driver serves there.
+#: On a CSINode: the in-tree plugins whose volumes a CSI driver serves there.
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from arranger.api.types.core import Namespace, Node, Pod
@@ -29,11 +28,18 @@ from arranger.api.types.storage import (
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import STORED_KINDS
-from arranger.daemon.informer_handlers import ObjectSink, StateSink, node_sink, pod_sink
+from arranger.daemon.informer_handlers import (
+    NodeHandler,
+    PodHandler,
+    TimedHandler,
+    creation_time,
+    without_ended_pods,
+)
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.informer import Informer
 from arranger.kube.watch.reflector import Reflector
 
 #: A kind that the server does not serve counts as having no objects until it does.
@@ -65,43 +71,67 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
 }
 assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
-Sink = StateSink[Any] | ObjectSink[Any]
+_POD_GROUPS: Final[tuple[type[Any], ...]] = (
+    SigsPodGroup,
+    CommunityPodGroup,
+    VolcanoPodGroup,
+    NativePodGroup,
+)
 
 
 class Informers:
-    """The sinks of one engine, one for each kind."""
+    """The informers of one engine, one for each kind.
+
+    Args:
+        engine: whose event handlers are called.
+        now: the engine's clock, seconds.
+        wake: called after each change: the engine may have something to do.
+    """
 
     def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
-        groups = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
-        into = partial(ObjectSink[Any], now=now, wake=wake)
-        self._sinks: dict[type[Any], Sink] = {
-            Node: node_sink(engine, now, wake),
-            Pod: pod_sink(engine, now, wake),
-            PodDisruptionBudget: into(
+        def informer(
+            on_updated: Callable[[Any, float], None], on_deleted: Callable[[Any, float], None]
+        ) -> Informer[Any]:
+            return Informer(TimedHandler(on_updated, on_deleted, now), notify=wake)
+
+        self._informers: dict[type[Any], Informer[Any]] = {
+            Node: Informer(NodeHandler(engine, now), sort_by=creation_time, notify=wake),
+            Pod: Informer(
+                PodHandler(engine, now),
+                sort_by=creation_time,
+                transform=without_ended_pods,
+                notify=wake,
+            ),
+            PodDisruptionBudget: informer(
                 engine.on_disruption_budget_updated, engine.on_disruption_budget_deleted
             ),
-            Queue: into(engine.on_queue_updated, engine.on_queue_deleted),
-            GangObject: into(engine.on_gang_updated, engine.on_gang_deleted),
-            **{
-                kind: into(engine.on_pod_group_updated, engine.on_pod_group_deleted)
-                for kind in groups
-            },
-            **{
-                kind: into(engine.on_object_updated, engine.on_object_deleted)
-                for kind in STORED_KINDS.values()
-            },
+            Queue: informer(engine.on_queue_updated, engine.on_queue_deleted),
+            GangObject: informer(engine.on_gang_updated, engine.on_gang_deleted),
         }
+        for kind in _POD_GROUPS:
+            self._informers[kind] = informer(
+                engine.on_pod_group_updated, engine.on_pod_group_deleted
+            )
+        for kind in STORED_KINDS.values():
+            self._informers[kind] = informer(engine.on_object_updated, engine.on_object_deleted)
 
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return all(sink.synced for sink in self._sinks.values())
+        return all(informer.synced for informer in self._informers.values())
 
     def reflectors(
         self, transport: Transport, *, rng: random.Random, metrics: MetricsRecorder
     ) -> list[Reflector[Any]]:
         """A reflector for each kind."""
         return [
-            Reflector(transport, path, Decoder(kind), self._sinks[kind], rng=rng, metrics=metrics)
+            Reflector(
+                transport,
+                path,
+                Decoder(kind),
+                self._informers[kind],
+                rng=rng,
+                metrics=metrics,
+            )
             for kind, path in COLLECTION_PATHS.items()
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -20,6 +20,30 @@ _QUEUE_LABELS: Final = {
 _SLI_BUCKETS: Final = tuple(0.01 * 2**n for n in range(20))
 _ALGORITHM_BUCKETS: Final = tuple(0.00001 * 2**n for n in range(16))
 _CLIENT_BUCKETS: Final = tuple(0.001 * 2**n for n in range(15))
+
+
+class ClientMetric(NamedTuple):
+    """What the API client reports as ``name``; it appears as ``arranger_name``."""
+
+    kind: type[Counter | Gauge | Histogram]
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+CLIENT_METRICS: Final = (
+    ClientMetric(Counter, "writes", "Writes to the API server, by outcome", ("kind", "outcome")),
+    ClientMetric(Histogram, "write_seconds", "From a write's decision to its outcome", ("kind",)),
+    ClientMetric(Counter, "events_dropped", "Events that were not written, and why", ("why",)),
+    ClientMetric(Counter, "watch_events", "Changes that watches have brought", ("resource",)),
+    ClientMetric(Counter, "watch_stale_events", "Changes older than what is known", ("resource",)),
+    ClientMetric(Counter, "watch_restarts", "Watches begun anew, and why", ("resource", "why")),
+    ClientMetric(Counter, "watch_bad_objects", "Objects that cannot be decoded", ("resource",)),
+    ClientMetric(Histogram, "extender_seconds", "Calls of extenders", ("extender", "verb")),
+    ClientMetric(Counter, "extender_errors", "Calls of extenders that fail", ("extender", "verb")),
+    ClientMetric(Gauge, "leader", "1 while this replica holds the Lease", ("lease",)),
+    ClientMetric(Counter, "loop_stalls", "Times that something held up the event loop"),
+)
 
 
 class Metrics:
@@ -69,9 +93,15 @@ class Metrics:
             registry=self.registry,
         )
         self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=self.registry)
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
+        self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
+
+    def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
+        name, registry = f"arranger_{metric.name}", self.registry
+        if metric.kind is Histogram:
+            return Histogram(
+                name, metric.help, metric.labels, buckets=_CLIENT_BUCKETS, registry=registry
+            )
+        return metric.kind(name, metric.help, metric.labels, registry=registry)
 
     # --- from the core ---------------------------------------------------------------------
 
@@ -100,35 +130,16 @@ class Metrics:
 
     def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter of the edge."""
-        counter = self._counters.get(name)
-        if counter is None:
-            counter = self._counters[name] = Counter(
-                f"arranger_{name}", _help_text(name), sorted(labels), registry=self.registry
-            )
-        (counter.labels(**labels) if labels else counter).inc(amount)
+        self._client_metric(name, labels).inc(amount)
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """Record a duration of the edge."""
-        histogram = self._histograms.get(name)
-        if histogram is None:
-            histogram = self._histograms[name] = Histogram(
-                f"arranger_{name}",
-                _help_text(name),
-                sorted(labels),
-                buckets=_CLIENT_BUCKETS,
-                registry=self.registry,
-            )
-        (histogram.labels(**labels) if labels else histogram).observe(seconds)
+        self._client_metric(name, labels).observe(seconds)
 
     def set_gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a level of the edge."""
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            gauge = self._gauges[name] = Gauge(
-                f"arranger_{name}", _help_text(name), sorted(labels), registry=self.registry
-            )
-        (gauge.labels(**labels) if labels else gauge).set(value)
+        self._client_metric(name, labels).set(value)
 
-
-def _help_text(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+    def _client_metric(self, name: str, labels: dict[str, str]) -> Any:
+        metric = self._client[name]
+        return metric.labels(**labels) if labels else metric

@@ -29,9 +29,15 @@ log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 
+#: On a pod of the embedded cluster: it ends after so many seconds; without it never.
 RUN_SECONDS: Final = "arranger.io/run-seconds"
+#: On a pod of the embedded cluster: it ends Failed unless this is ``0``, the default.
 EXIT_CODE: Final = "arranger.io/exit-code"
+#: On a pod of the embedded cluster: how long it takes to go when deleted, its grace period at
+#: most; 1 by default.
 TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
+#: On a pod of the embedded cluster: it never starts and gives this reason, such as
+#: ``ImagePullBackOff``.
 WAITING_REASON: Final = "arranger.io/waiting-reason"
 #: Seconds until a container that could not be configured is tried again.
 _CONFIGURE_RETRY_SECONDS: Final = 1.0

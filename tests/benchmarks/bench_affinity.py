@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, compare, measure
+from tests.benchmarks.comparison import CONTENDERS, HEADING, PODS, compare, measure
 from tests.controlplane.harness import a_node, a_pod
 
 ZONE: Final = "topology.kubernetes.io/zone"

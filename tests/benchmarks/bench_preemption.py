@@ -20,7 +20,7 @@ from typing import Any
 from arranger.api.effects import Applied, Bind, DeletePod
 from arranger.engine.engine import Engine
 from arranger.plugins import default_profile
-from tests.benchmarks.contest import CONTENDERS, HEADING, PODS, measure
+from tests.benchmarks.comparison import CONTENDERS, HEADING, PODS, measure
 from tests.builders import a_node, a_pod
 from tests.controlplane import harness
 

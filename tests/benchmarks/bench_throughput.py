@@ -21,7 +21,7 @@ from typing import Any
 from arranger.api.annotations import GANG_MIN, GANG_NAME
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
-from tests.benchmarks.contest import (
+from tests.benchmarks.comparison import (
     CONTENDERS,
     HEADING,
     PODS,

@@ -7,7 +7,7 @@ import pytest
 from arranger.explain import Snapshot, evaluate
 from tests.conformance.comparing import scores_told
 from tests.conformance.corpus import FILES, Case, cases, entries
-from tests.differential.generating import random_snapshot
+from tests.differential.generator import random_snapshot
 
 PARTS = 6
 #: Cases whose verdict rests on plugins we have not built: (left, all). May only shrink.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import sys
 
-from tests.differential.generating import random_snapshot
+from tests.differential.comparison import compare_with_oracle
+from tests.differential.generator import random_snapshot
 from tests.differential.oracle import Oracle
-from tests.differential.trial import compare_with_oracle
 
 
 def main(arguments: list[str]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, lines, write
-from tests.differential.generating import random_snapshot
+from tests.differential.generator import random_snapshot
 from tests.differential.oracle import Oracle
 
 RANDOM = "random.jsonl.gz"

@@ -9,9 +9,9 @@ import pytest
 from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, entries
 from tests.conformance.test_named_cases import CASES, load
-from tests.differential.generating import random_snapshot
+from tests.differential.comparison import compare_with_oracle
+from tests.differential.generator import random_snapshot
 from tests.differential.oracle import Oracle, oracle_path
-from tests.differential.trial import compare_with_oracle
 
 pytestmark = pytest.mark.controlplane
 

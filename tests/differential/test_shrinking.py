@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.generating import random_snapshot
+from tests.differential.generator import random_snapshot
 from tests.differential.shrinking import shrink
 
 Json = dict[str, Any]

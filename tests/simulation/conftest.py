@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.stage import SimulationHarness
+from tests.simulation.harnesses.simulation import SimulationHarness
 
 
 @pytest.fixture

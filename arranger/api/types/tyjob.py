@@ -217,7 +217,7 @@ _NODE_FAILURE_REASONS: Final = frozenset(
     {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"}
     | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 )
-#: A kubelet reports ErrImagePull for a first failure, which may pass, and these after repeated ones.
+#: A kubelet reports ErrImagePull for a first failure, which may pass, and these for later ones.
 _IMAGE_ERROR_REASONS: Final = frozenset(
     {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )

@@ -26,7 +26,11 @@ DEFAULT_TIMEOUT: Final = 5.0
 
 class _Section(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
     )
 
 
@@ -34,7 +38,9 @@ class ManagedResource(_Section):
     """An extended resource that an extender keeps count of."""
 
     name: Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")]
+    """Name of an extended resource that the extender keeps count of."""
     ignored_by_scheduler: bool = False
+    """Whether NodeResourcesFit leaves the resource to the extender."""
 
     @field_validator("name")
     @classmethod
@@ -49,10 +55,15 @@ class ExtenderTlsConfig(_Section):
     """Paths of PEM files; certificates within the file itself are not supported."""
 
     insecure: bool = False
+    """Whether the server's certificate is not checked."""
     server_name: str = ""
+    """The name that the server's certificate must be for, if not that of the URL."""
     cert_file: str = ""
+    """File with the client's certificate, PEM."""
     key_file: str = ""
+    """File with the client's key, PEM."""
     ca_file: str = ""
+    """File with the authorities that the server's certificate is checked against, PEM."""
 
     @model_validator(mode="after")
     def _check_files(self) -> ExtenderTlsConfig:
@@ -67,17 +78,29 @@ class ExtenderConfig(_Section):
     """One extender; ``httpTimeout`` is seconds, or a duration as Go writes it ("1m30s")."""
 
     url_prefix: Annotated[str, Field(alias="urlPrefix", pattern=r"^https?://.+")]
+    """URL that the verbs are appended to."""
     filter_verb: str = ""
+    """Path of the call that filters nodes; not called where empty."""
     preempt_verb: str = ""
+    """Path of the call that chooses among candidates for preemption; not called where empty."""
     prioritize_verb: str = ""
+    """Path of the call that scores nodes; not called where empty."""
     weight: int = 0
+    """Factor of its scores; must be positive with `prioritizeVerb`."""
     bind_verb: str = ""
+    """Path of the call that binds pods in our place; one extender at most has it."""
     enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
+    """Whether HTTPS is spoken; without `tlsConfig.caFile` the certificate is not checked, as in
+    kube-scheduler.
+    """
     tls_config: Annotated[ExtenderTlsConfig | None, Field(alias="tlsConfig")] = None
     http_timeout: Annotated[float, Field(alias="httpTimeout", ge=0)] = DEFAULT_TIMEOUT
+    """Seconds that a call may take, or a duration such as `1m30s`; 0 is the default."""
     node_cache_capable: bool = False
+    """Whether the extender knows the nodes, so that only their names are sent."""
     managed_resources: list[ManagedResource] = []
     ignorable: bool = False
+    """Whether pods are scheduled without the extender when it fails."""
 
     @field_validator("http_timeout", mode="before")
     @classmethod

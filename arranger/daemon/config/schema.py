@@ -36,7 +36,11 @@ class ConfigError(ValueError):
 
 class _Section(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
     )
 
 
@@ -44,7 +48,9 @@ class EnabledPlugin(_Section):
     """A plugin to add, or to give another weight."""
 
     name: str
+    """Name of the plugin."""
     weight: Annotated[int, Field(ge=1)] | None = None
+    """Factor of the plugin's scores; its default weight, or 1, where silent."""
 
 
 class PluginSet(_Section):
@@ -52,19 +58,23 @@ class PluginSet(_Section):
 
     enabled: list[EnabledPlugin] = []
     disabled: list[str] = []
+    """Names of default plugins to leave out; `"*"` for all."""
 
 
 class PluginArgs(_Section):
     """Arguments of one plugin."""
 
     name: str
+    """Name of the plugin."""
     args: dict[str, Any] = {}
+    """Its arguments: see [Plugins](plugins.md)."""
 
 
 class ProfileConfig(_Section):
     """The plugins of one ``schedulerName``."""
 
     scheduler_name: Annotated[str, Field(min_length=1)] = "arranger"
+    """Pods with this `spec.schedulerName` are ours."""
     plugins: PluginSet = PluginSet()
     plugin_config: list[PluginArgs] = []
 
@@ -73,11 +83,17 @@ class LeaderElectionConfig(_Section):
     """Seconds and names of the Lease that replicas compete for."""
 
     leader_elect: bool = True
+    """Whether replicas compete for a Lease."""
     lease_duration: Annotated[float, Field(gt=0)] = 15.0
+    """Seconds without a renewal after which others may take over."""
     renew_deadline: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds without a renewal after which a leader writes nothing more and its process ends."""
     retry_period: Annotated[float, Field(gt=0)] = 2.0
+    """Seconds between attempts to take or to renew the Lease."""
     resource_name: str = "arranger"
+    """Name of the Lease."""
     resource_namespace: str = "arranger-system"
+    """Namespace of the Lease."""
 
     @model_validator(mode="after")
     def _check_times(self) -> LeaderElectionConfig:
@@ -92,52 +108,93 @@ class ServerConfig(_Section):
     """Where /livez, /readyz and /metrics are served; ``port: 0`` picks a free one."""
 
     host: str = "0.0.0.0"
+    """Address on which `/livez`, `/readyz` and `/metrics` are served."""
     port: Annotated[int, Field(ge=0, le=65535)] = 10259
+    """Port of the same; 0 picks a free one."""
 
 
 class GangConfig(_Section):
     """What holds for gangs that do not say otherwise; see :class:`GangSchedulingPolicy`."""
 
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """How long a gang may hold nodes while it is incomplete, unless it says otherwise."""
     on_timeout: Literal["Block", "Retry"] = "Block"
+    """What happens then: `Block` until its owner acts, or `Retry`."""
     on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
+    """What happens with a gang that is found with part of its minimum bound: `Complete` it before
+    all others, `Delete` its pods when that takes longer than the wait time, or `Hold` what it
+    has.
+    """
     starvation_after_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """After waiting so long for room the first such gang that would fit on them gets nodes kept
+    free for it; pods of its priority go there only if their `activeDeadlineSeconds` ends before
+    the nodes are free.
+    """
 
 
 class QueueConfig(_Section):
     """How queues share the cluster; see :class:`QuotaConfig`."""
 
     over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
+    """PodGroups are let in while the cards that they will want fit into this many times the quota
+    of their queue.
+    """
     card_unlimited_cpu_memory: bool = False
+    """Whether pods with cards are free of their queue's limits on CPU and memory."""
     pod_owner_reference_to_service_type: dict[str, Literal["inference", "training"]] = {
         "ReplicaSet": "inference",
         "Deployment": "inference",
         "StatefulSet": "inference",
         "Job": "training",
     }
+    """Service type of pods that do not tell theirs, by the kind of their owner."""
     respect_priority: bool = True
+    """Whether a victim in another queue must be of lower priority than the pod it gives way to,
+    unless neither has any.
+    """
     preempt_within_queue: bool = True
+    """Whether a pod may evict one of lower priority in its own queue; without it there is reclaim
+    between queues only.
+    """
     reclaim_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """A pod is not evicted for one of another queue before it has run so long."""
     preempt_min_runtime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """A pod is not evicted for one of its own queue before it has run so long."""
     eviction_cool_down_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """What comes back after an eviction (of its gang, its controller or its name) is not evicted
+    again within so long of it; a new scheduler forgets.
+    """
     card_request_timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
+    """How long cards are kept for a PodGroup that has been let in (`volcano.sh/card.request`) while
+    its pods are not all there; it is asked again when they are.
+    """
 
 
 class Config(_Section):
     """The whole file."""
 
     api_version: Literal["arranger.io/v1alpha1"] = API_VERSION
+    """Version of the format of the file."""
     kind: Literal["SchedulerConfiguration"] = KIND
+    """Kind of the file."""
     profiles: Annotated[list[ProfileConfig], Field(min_length=1)] = [ProfileConfig()]
     plugin_files: list[Path] = []
+    """Python files with plugins, relative to the configuration file."""
     leader_election: LeaderElectionConfig = LeaderElectionConfig()
     server: ServerConfig = ServerConfig()
     gangs: GangConfig = GangConfig()
     queues: QueueConfig = QueueConfig()
     extenders: list[ExtenderConfig] = []
     extender_parallelism: Annotated[int, Field(ge=1)] = 1
+    """Pods or gangs that extenders are asked about at once; with 1 each answer has seen where the
+    last one went, as with kube-scheduler.
+    """
     pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
+    """Wait after a pod's first failed attempt; it doubles with each. Woken by an event, a pod is
+    tried before if nothing else is to be tried.
+    """
     pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
+    """The longest wait after a failed attempt."""
     _file: Path | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")

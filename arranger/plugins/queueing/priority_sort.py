@@ -22,7 +22,7 @@ class PrioritySortArgs(BaseModel):
 
 
 class PrioritySort(SpecOnlyPlugin):
-    """Higher priority first, then who was created first, then by name (seed 000).
+    """Higher priority first, then who was created first, then by name.
 
     Between jobs of one pod priority (seed 003): by the job's own priority, or with DRF the job that
     asks for the smallest dominant share first. Creation has a resolution of a second, so the order

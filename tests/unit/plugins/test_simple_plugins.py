@@ -17,7 +17,7 @@ from arranger.plugins.nodes.node_unschedulable import NodeUnschedulable
 from arranger.plugins.queueing.priority_sort import PrioritySort
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
-from tests.unit.plugins.judging import evaluate_with, rejected
+from tests.unit.plugins.evaluation import evaluate_with, rejected
 
 N1, N2 = a_node("n1"), a_node("n2")
 TAKEN = ("node(s) didn't have free ports for the requested pod ports",)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from arranger.replay.trace import TraceError, read_trace
-from tests.unit.replay.tiny import NODES, PODS, a_trace_node, a_trace_pod, write_trace
+from tests.unit.replay.traces import NODES, PODS, a_trace_node, a_trace_pod, write_trace
 
 NODE = "n0,8000,8192,2,T4"
 POD = "p0,1000,1024,1,1000,,LS,Running,5,105,25"

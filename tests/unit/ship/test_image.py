@@ -15,8 +15,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from arranger import __version__
+from tests.paths import REPO
 
-REPO = Path(__file__).parents[3]
 DOCKERFILE = (REPO / "Dockerfile").read_text()
 
 
@@ -77,7 +77,7 @@ def install_wheel(folder: Path) -> Path:
     assert f"pip wheel {' '.join(build)} --wheel-dir dist ." in DOCKERFILE
     pip("wheel", *build, "--no-index", "--wheel-dir", "dist", ".", cwd=source)
     venv.create(environment, with_pip=False)
-    (wheel,) = (source / "dist").glob("*.whl")
+    (wheel,) = (source / "dist").glob(f"arranger-{__version__}-*.whl")
     python = environment / "bin" / "python"
     pip("--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
     # The dependencies of this environment, without its own Arranger: a .pth file's lines become

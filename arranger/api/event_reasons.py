@@ -1,0 +1,60 @@
+"""The reasons of all Events that we write; kube-scheduler's or Volcano's where they have one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- pods -----------------------------------------------------------------------------------------
+#: The pod was bound to a node.
+SCHEDULED: Final = "Scheduled"
+#: An attempt to place the pod failed; the text says why.
+FAILED_SCHEDULING: Final = "FailedScheduling"
+#: The pod has to leave its node for another pod, or for the gang of another.
+PREEMPTED: Final = "Preempted"
+#: The pod, or its gang, makes others leave; the text names them.
+PREEMPTING: Final = "Preempting"
+#: The pod's gang held nodes for longer than its wait time; they are given back.
+GANG_TIMED_OUT: Final = "GangTimedOut"
+#: A placement policy, service type or card in the pod's annotations is unknown and ignored.
+INVALID_ANNOTATION: Final = "InvalidAnnotation"
+#: The pod's queue would exceed its limit of CPU; the text has the numbers, in thousandths.
+INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"
+#: The pod's queue would exceed its limit of memory; the text has the numbers, in Mi.
+INSUFFICIENT_MEMORY_QUOTA: Final = "InsufficientMemoryQuota"
+#: The pod's queue would exceed its quota of a card or its limit of another resource; the text has
+#: the numbers, in thousandths. Also on a PodGroup that is not let in.
+INSUFFICIENT_SCALAR_QUOTA: Final = "InsufficientScalarQuota"
+#: The pod asks for nothing, and its queue is beyond a limit already.
+EMPTY_QUEUE_CAPABILITY: Final = "EmptyQueueCapability"
+#: The pod names a card and asks for none. Also on a PodGroup whose ``card.request`` cannot be read.
+GET_TASK_REQUEST_RESOURCE_FAILED: Final = "GetTaskRequestResourceFailed"
+
+# --- PodGroups ------------------------------------------------------------------------------------
+#: What the PodGroup, or a pod, says about its gang cannot be read and is ignored.
+INVALID_GANG: Final = "InvalidGang"
+#: The PodGroup was let in and its pods did not come: its queue keeps no cards for it any more.
+CARD_REQUEST_TIMED_OUT: Final = "CardRequestTimedOut"
+
+# --- Queues ---------------------------------------------------------------------------------------
+#: Something of the Queue cannot be read, contradicts itself or is not supported.
+INVALID_QUEUE: Final = "InvalidQueue"
+
+# --- Volcano Jobs ---------------------------------------------------------------------------------
+#: The job cannot be right as it is; it keeps what it has until it is corrected.
+INVALID_JOB: Final = "Invalid"
+#: The annotation ``arranger.io/action`` is no action, or one for a part of a job only.
+INVALID_ACTION: Final = "InvalidAction"
+#: The API server refuses to make something that the job needs.
+FAILED_CREATE: Final = "FailedCreate"
+#: The API server refuses the job's status.
+FAILED_STATUS: Final = "FailedStatus"
+
+# --- TYJobs ---------------------------------------------------------------------------------------
+#: The job cannot be run as it is; it keeps its pods until it is corrected.
+INVALID_TYJOB: Final = "InvalidTYJob"
+#: The API server refuses to make something that the job needs.
+REFUSED_TYJOB: Final = "RefusedTYJob"
+#: The leader has failed.
+LEADER_FAILED: Final = "LeaderFailed"
+#: A worker has failed.
+WORKER_FAILED: Final = "WorkerFailed"

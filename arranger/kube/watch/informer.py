@@ -1,0 +1,133 @@
+"""Tells a handler of every object that appears, changes or goes, missed deletions included.
+
+A :class:`~arranger.kube.watch.reflector.Reflector` hands over full states and single changes. The
+informer remembers which objects exist, so that a full state that lacks some of them (they were
+deleted while no watch was open) becomes the deletions that it implies. client-go:
+``tools/cache/shared_informer.go``, with one handler for additions and modifications because none
+of ours tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from arranger.kube.watch.decoder import KubeObject, T
+from arranger.kube.watch.reflector import Sink
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class ResourceEventHandler(Protocol[T_contra]):
+    """Hears of the objects of one resource, synchronously and in order."""
+
+    def on_updated(self, obj: T_contra, /) -> None:
+        """An object was added or modified."""
+        ...
+
+    def on_deleted(self, obj: T_contra, /) -> None:
+        """An object is gone; ``obj`` is its last known state."""
+        ...
+
+
+def namespaced_name(obj: KubeObject) -> str:
+    """``namespace/name``, or ``name`` for what has no namespace: a re-created object keeps it."""
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+
+
+def uid_of(obj: KubeObject) -> str:
+    """The uid: a re-created object has another, so the earlier one is reported as deleted."""
+    return str(obj.metadata.uid)
+
+
+def _unchanged(obj: T) -> T:
+    return obj
+
+
+class Informer(Generic[T]):
+    """A reflector's sink that turns full states into changes for one handler.
+
+    Args:
+        handler: told of every change; for a full state first of the deletions.
+        key: what makes two states the same object: :func:`namespaced_name` or :func:`uid_of`.
+        sort_by: the order in which the handler hears of a full state; as listed without it.
+        transform: what is kept of an object, to be handed over when its deletion was missed; by
+            default all of it. To save memory, it may leave out what the handler does not need.
+        notify: called after each delivery, once the handler has heard of everything in it.
+
+    Attributes:
+        synced: whether a full state has been delivered.
+    """
+
+    def __init__(
+        self,
+        handler: ResourceEventHandler[T],
+        *,
+        key: Callable[[T], str] = namespaced_name,
+        sort_by: Callable[[T], Any] | None = None,
+        transform: Callable[[T], T] = _unchanged,
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.synced = False
+        self._objects: dict[str, T] = {}
+        self._handler = handler
+        self._key = key
+        self._sort_by = sort_by
+        self._transform = transform
+        self._notify = notify
+
+    def record(self, obj: T) -> None:
+        """Count ``obj``, with which the server answered a write of ours, as existing.
+
+        If it is deleted before a watch has shown it, the next full state tells (client-go's
+        ``MutationCache``). The handler hears nothing of it now.
+        """
+        self._objects.setdefault(self._key(obj), self._transform(obj))
+
+    def replaced(self, objects: list[T], resource_version: str) -> None:
+        """These are all objects there are."""
+        present = {self._key(obj) for obj in objects}
+        for key in [key for key in self._objects if key not in present]:
+            self._handler.on_deleted(self._objects.pop(key))
+        if self._sort_by is not None:
+            objects = sorted(objects, key=self._sort_by)
+        for obj in objects:
+            self._objects[self._key(obj)] = self._transform(obj)
+            self._handler.on_updated(obj)
+        self.synced = True
+        self._notify()
+
+    def applied(self, obj: T) -> None:
+        """An object was added or modified."""
+        self._objects[self._key(obj)] = self._transform(obj)
+        self._handler.on_updated(obj)
+        self._notify()
+
+    def deleted(self, obj: T) -> None:
+        """An object was deleted."""
+        self._objects.pop(self._key(obj), None)
+        self._handler.on_deleted(obj)
+        self._notify()
+
+
+class FanOutSink(Generic[T]):
+    """Passes what one reflector reads on to several sinks."""
+
+    def __init__(self, *sinks: Sink[T]) -> None:
+        self._sinks = sinks
+
+    def replaced(self, objects: list[T], resource_version: str) -> None:
+        """These are all objects there are."""
+        for sink in self._sinks:
+            sink.replaced(objects, resource_version)
+
+    def applied(self, obj: T) -> None:
+        """An object was added or modified."""
+        for sink in self._sinks:
+            sink.applied(obj)
+
+    def deleted(self, obj: T) -> None:
+        """An object was deleted."""
+        for sink in self._sinks:
+            sink.deleted(obj)

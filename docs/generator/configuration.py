@@ -1,0 +1,113 @@
+"""The fields of the configuration file, from the pydantic models of ``arranger/daemon/config``."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, TypeGuard, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from arranger.daemon.config.schema import Config
+from docs.generator.markdown import code, heading, table
+from docs.generator.markdown import page as text_of
+
+INTRODUCTION = (
+    "`arranger run --config FILE`. `[]` are the entries of a list. A field that is not here is "
+    "refused, with the nearest one there is. Where kube-scheduler's configuration has the same "
+    "field it has the same name."
+)
+SIMPLE: Mapping[object, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    Path: "path",
+    Any: "any",
+}
+
+
+def page() -> str:
+    """One table of all fields."""
+    lines = heading("Configuration", "`arranger/daemon/config`", INTRODUCTION)
+    return text_of([*lines, *table(["field", "type", "default", "meaning"], _rows(Config))])
+
+
+def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
+    for field in model.model_fields.values():
+        entry = _entry_of(field.annotation)
+        many = entry is not None and get_origin(field.annotation) is list
+        path = f"{prefix}{field.alias}" + "[]" * many
+        if field.description:
+            text = " ".join(field.description.split()).replace("``", "`")
+            yield [code(path), kind(field.annotation), default(field), text + _limits(field)]
+        if entry is not None:
+            yield from _rows(entry, f"{path}.")
+
+
+def _entry_of(annotation: object) -> type[BaseModel] | None:
+    """The section that a field is, holds a list of, or may be absent of."""
+    if is_section(annotation):
+        return annotation
+    return next((part for part in get_args(annotation) if is_section(part)), None)
+
+
+def is_section(annotation: object) -> TypeGuard[type[BaseModel]]:
+    """Whether a field is itself made of fields."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def kind(annotation: object) -> str:
+    """The type of a field in words."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(code(part) for part in parts)
+    if origin in (types.UnionType, typing.Union):
+        return kind(next(part for part in parts if part is not type(None)))
+    if origin is list or origin is tuple:
+        return f"list of {kind(parts[0])}"
+    if origin is dict:
+        return f"map to {kind(parts[1])}"
+    if origin is typing.Annotated:
+        return kind(parts[0])
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return " or ".join(code(each.value) for each in annotation)
+    return "section" if is_section(annotation) else SIMPLE[annotation]
+
+
+def default(field: FieldInfo) -> str:
+    """What holds where the file says nothing; as it would be written in YAML."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is PydanticUndefined or value is None or is_section(type(value)):
+        return ""
+    if isinstance(value, list) and value and is_section(type(value[0])):
+        return "one entry with its defaults"
+    return code(_yaml(value))
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, BaseModel):
+        return _yaml(value.model_dump(by_alias=True, exclude_none=True))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_yaml(each)}" for name, each in value.items()) + "}"
+    return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _limits(field: FieldInfo) -> str:
+    words = {Ge: "at least {0.ge:g}", Gt: "more than {0.gt:g}", Le: "at most {0.le:g}"}
+    said = [words[type(each)].format(each) for each in field.metadata if type(each) in words]
+    return f" ({', '.join(said)})" if said else ""

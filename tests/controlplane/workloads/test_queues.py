@@ -1,0 +1,253 @@
+"""Tidal scheduling (seed 004) on the real control plane: ``examples/queues`` as users run them.
+
+Deployments and Jobs by kube-controller-manager, scheduler and controllers as processes with the
+rights of ``manifests/``, one node of eight cards with a hollow kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from arranger.embedded.kubelet import HollowKubelets
+from tests.controlplane.cluster import ClusterHarness
+from tests.controlplane.daemon import REPO, manifests
+from tests.controlplane.harness import a_node, until
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("controlplane")]
+
+Object = dict[str, Any]
+
+CARD = "NVIDIA-GeForce-RTX-4090"
+PODS = "/api/v1/namespaces/default/pods"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+MERGE = "application/merge-patch+json"
+
+
+class Kubelets(HollowKubelets):
+    """They end containers before they remove a pod, which the Job controller waits for."""
+
+    async def _execute(self, action: str, uid: str, pod: Object) -> None:
+        if action == "remove":
+            meta = pod["metadata"]
+            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
+            body = json.dumps({"metadata": {"uid": uid}, "status": {"phase": "Failed"}})
+            await self._transport.request("PATCH", path, body=body.encode(), content_type=MERGE)
+        await super()._execute(action, uid, pod)
+
+
+class QueueClusterHarness(ClusterHarness):
+    """A town of queues."""
+
+    async def apply(self, file: str) -> None:
+        """Create the objects of an example."""
+        await self.plane.apply(manifests(f"examples/{file}"))
+
+    async def scale(self, deployment: str, replicas: int) -> None:
+        change = {"spec": {"replicas": replicas}}
+        await self.patch(f"{DEPLOYMENTS}/{deployment}", change)
+
+    async def patch(self, path: str, change: Object) -> None:
+        status, answer = await self.plane.request("PATCH", path, change, content_type=MERGE)
+        assert status == 200, answer
+
+    async def running(self) -> dict[str, int]:
+        """Owner → pods of it that run and do not have to leave."""
+        found: dict[str, int] = {}
+        for pod in (await self.plane.get(PODS))["items"]:
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]:
+                found[_owner(pod)] = found.get(_owner(pod), 0) + 1
+        return found
+
+    async def until_running(self, **expected: int) -> None:
+        """Until these run and no others; ``_`` for ``-``."""
+        wanted = {name.replace("_", "-"): n for name, n in expected.items()}
+        found: dict[str, int] = {}
+
+        async def reached() -> bool:
+            self.assert_alive()
+            found.clear()
+            found.update(await self.running())
+            return found == wanted
+
+        await self._until(reached, found)
+
+    async def until_printed(self, queue: str, **expected: object) -> None:
+        """Until ``kubectl get queues`` prints this of a queue."""
+        found: dict[str, object] = {}
+
+        async def reached() -> bool:
+            self.assert_alive()
+            found.clear()
+            found.update((await self._rows())[queue])
+            return {name: found[name] for name in expected} == expected
+
+        await self._until(reached, found)
+
+    async def _until(self, reached: Any, found: Mapping[str, object]) -> None:
+        try:
+            await until(reached)
+        except TimeoutError:
+            raise AssertionError(f"{found}\n{self.log_lines()}") from None
+
+    async def _rows(self) -> dict[str, dict[str, object]]:
+        connector = aiohttp.TCPConnector(ssl=self.plane.ssl_context())
+        headers = {"Authorization": f"Bearer {self.plane.token}", "Accept": TABLE}
+        async with (
+            aiohttp.ClientSession(connector=connector, headers=headers) as http,
+            http.get(self.plane.url + QUEUES) as answer,
+        ):
+            table = await answer.json()
+        names = [column["name"] for column in table["columnDefinitions"]]
+        rows = [dict(zip(names, row["cells"], strict=True)) for row in table["rows"]]
+        return {str(row["Name"]): row for row in rows}
+
+    async def told(self, owner: str, reason: str) -> list[str]:
+        """What events of a reason say about pods of an owner."""
+        events = (await self.plane.get(EVENTS))["items"]
+        about = [e for e in events if e["regarding"].get("name", "").startswith(f"{owner}-")]
+        return [e["note"] for e in about if e["reason"] == reason]
+
+    async def until_told(self, owner: str, reason: str, note: str) -> None:
+        """Until such an event is there."""
+        found: dict[str, object] = {}
+
+        async def reached() -> bool:
+            found[owner] = notes = await self.told(owner, reason)
+            return any(note in each for each in notes)
+
+        await self._until(reached, found)
+
+    async def queue_command(self, *args: str) -> str:
+        """What ``arranger queue`` prints."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "arranger.cli.main",
+            "queue",
+            f"--kubeconfig={self.plane.kubeconfig('viewer')}",
+            *args,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=REPO,
+            env={"PYTHONPATH": str(REPO), "COLUMNS": "200"},
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0
+        return out.decode()
+
+
+@pytest_asyncio.fixture
+async def town() -> AsyncIterator[QueueClusterHarness]:
+    """One node of eight cards, and the queues of the example."""
+    (config,) = manifests("examples/queues/config.yaml")
+    async with QueueClusterHarness.start(
+        [_node()], served=[QUEUES], config=config, kubelets=Kubelets
+    ) as town:
+        await town.apply("queues/queues.yaml")
+        yield town
+
+
+async def test_by_day_inference_takes_and_by_night_training_comes_back(
+    town: QueueClusterHarness,
+) -> None:
+    await town.until_printed("training", State="Open", Cards=f"{CARD}: 0/8", Reclaimable=True)
+    await town.apply("queues/training.yaml")
+    await town.until_running(training_high=1, training_medium=1, training_low=1)
+    await town.until_printed(
+        "training", Priority=20000, CPU="300m/4", Memory="300Mi/4Gi", Cards=f"{CARD}: 8/8"
+    )
+
+    # The high one takes from the lowest; the low one from nobody, for all that run are higher.
+    await town.apply("queues/inference.yaml")
+    await town.until_running(inference_high=1, training_high=1, training_medium=1)
+    await town.until_told("training-low", "Preempted", ") of queue inference on node")
+    await town.until_told("inference-low", "FailedScheduling", "No preemption victims found")
+    await town.until_printed("inference", Cards=f"{CARD}: 4/8", Pending=1, Reclaimable=False)
+    await town.until_printed("training", Cards=f"{CARD}: 4/8", Pending=1)
+    shown = await town.queue_command()
+    assert f"{CARD} {'█' * 10}{'░' * 10} 4/8" in shown
+    assert "default/inference-low-" in shown
+    assert "default/training-low-" in shown
+
+    # More of it is beyond the quota: what runs of inference stays, and of training too.
+    await town.scale("inference-high", 3)
+    await town.until_running(inference_high=1, training_high=1, training_medium=1)
+    assert await town.told("training-medium", "Preempted") == []
+    await town.scale("inference-high", 1)
+
+    # By night the cards are free again, inference first and then by priority.
+    await town.scale("inference-high", 0)
+    await town.until_running(inference_low=1, training_high=1, training_medium=1)
+    await town.scale("inference-low", 0)
+    await town.until_running(training_high=1, training_medium=1, training_low=1)
+    await town.until_printed("inference", Cards=f"{CARD}: 0/8", Pending=0)
+    assert await town.told("training-high", "Preempted") == []
+
+
+async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(
+    town: QueueClusterHarness,
+) -> None:
+    await town.apply("queues/training.yaml")
+    await town.until_running(training_high=1, training_medium=1, training_low=1)
+    closed = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
+    await town.patch(f"{QUEUES}/training", closed)
+    await town.until_printed("training", State="Closing")
+    await town.apply("queues/hierarchy.yaml")
+    await town.until_printed("production", State="Open", Parent="team", CPU="0/-")
+    for name in ("high", "medium", "low"):
+        path = f"/apis/batch/v1/namespaces/default/jobs/training-{name}"
+        await town.plane.request("DELETE", path, {"propagationPolicy": "Background"})
+    await town.until_printed("training", State="Closed", Cards=f"{CARD}: 0/8")
+
+    await town.apply("queues/training.yaml")
+    await town.until_told("training-low", "FailedScheduling", "Queue <training> is not open")
+    opened = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}
+    await town.patch(f"{QUEUES}/training", opened)
+    await town.until_running(training_high=1, training_medium=1, training_low=1)
+    await town.until_printed("training", State="Open")
+
+
+@pytest.mark.parametrize(
+    ("action", "left"), [("AbortJob", {}), ("RestartJob", {"training-low": 2})]
+)
+async def test_a_job_of_two_that_gives_way_does_so_whole(
+    town: QueueClusterHarness, action: str, left: dict[str, int]
+) -> None:
+    objects = list(manifests("examples/jobs/training.yaml"))
+    job = objects[-1]
+    (policy,) = [p for p in job["spec"]["policies"] if p["event"] == "PodEvicted"]
+    policy["action"] = action
+    job["spec"] |= {"queue": "training", "priorityClassName": "tide-low"}
+    await town.plane.apply([job])
+    await town.until_running(training_low=2)
+    await town.apply("queues/inference.yaml")
+    await town.scale("inference-low", 0)
+    await town.until_running(inference_high=1)
+    await town.scale("inference-high", 0)
+    await town.until_running(**{name.replace("-", "_"): n for name, n in left.items()})
+
+
+def _node() -> Object:
+    node = a_node("n1")
+    product = {"product": CARD, "count": "8", "memory": "24564"}
+    node["metadata"]["labels"] |= {f"nvidia.com/gpu.{k}": v for k, v in product.items()}
+    for offered in (node["status"]["capacity"], node["status"]["allocatable"]):
+        offered["nvidia.com/gpu"] = "8"
+    return node
+
+
+def _owner(pod: Object) -> str:
+    """The Deployment or Job of a pod."""
+    (owner,) = pod["metadata"]["ownerReferences"]
+    name = str(owner["name"])
+    return name.rpartition("-")[0] if owner["kind"] == "ReplicaSet" else name

@@ -1,0 +1,160 @@
+"""Devices on the stage: who makes claims from templates, and takes back what nobody uses.
+
+One small controller stands for kube-controller-manager's resourceclaim controller, as far as a
+scheduler can see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from arranger.embedded.storage.store import Change
+from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
+from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+_CLAIMS, _PODS = "resource.k8s.io/resourceclaims", "/pods"
+
+
+class DeviceHarness:
+    """See the module.
+
+    Attributes:
+        spec: what every claim that is made from a template asks for.
+        takes: seconds from what it sees to what it does.
+    """
+
+    def __init__(self, stage: SimulationHarness, spec: Object) -> None:
+        self.spec = spec
+        self.takes = 0.5
+        self._stage = stage
+        self._changed = asyncio.Event()
+        stage.cluster.store.subscribe(self._on_change)
+
+    def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
+        """Create objects; the server gives uids and versions."""
+        for builder in builders:
+            manifest = builder.manifest()
+            manifest["metadata"].pop("resourceVersion", None)
+            del manifest["metadata"]["uid"]
+            self._stage.cluster.create(manifest)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """At work, as long as the block lasts."""
+        task = asyncio.create_task(self._run(), name="resourceclaim-controller")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    # --- what is there -----------------------------------------------------------------------
+
+    def claims(self) -> dict[str, Object]:
+        """The claims by name."""
+        found = self._stage.cluster.objects("resourceclaims", "resource.k8s.io")
+        return {claim["metadata"]["name"]: claim for claim in found}
+
+    def allocated_devices(self) -> dict[str, list[str]]:
+        """Claim → the devices it has, as ``pool/device``."""
+        return {name: _devices(claim) for name, claim in self.claims().items() if _devices(claim)}
+
+    def check(self) -> None:
+        """No device was ever two claims', and no pod was bound before its claims were its own."""
+        holders: dict[str, str] = {}
+        claims: dict[str, Object] = {}
+        for change in self._stage.history:
+            name = change.after["metadata"]["name"]
+            if change.resource == _CLAIMS:
+                gone = change.type == "DELETED"
+                for device in [d for d, holder in holders.items() if holder == name]:
+                    del holders[device]
+                for device in [] if gone else _devices(change.after):
+                    assert device not in holders, f"{device}: {holders[device]} and {name}"
+                    holders[device] = name
+                claims[name] = {} if gone else change.after
+            elif change.resource == _PODS and _newly_bound(change):
+                for used in _claims_of(change.after):
+                    claim = claims[used]
+                    users = [user["uid"] for user in claim["status"]["reservedFor"]]
+                    assert change.after["metadata"]["uid"] in users, f"{name} before {used}"
+                    assert _devices(claim), f"{name}: {used} has no devices"
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _on_change(self, change: Change) -> None:
+        if change.resource in (_CLAIMS, _PODS):
+            self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await asyncio.sleep(self.takes)
+            self._reconcile()
+
+    def _reconcile(self) -> None:
+        pods = self._stage.cluster.objects("pods")
+        for pod in pods:
+            self._create_claims(pod)
+        living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
+        for name, claim in self.claims().items():
+            users = claim.get("status", {}).get("reservedFor") or []
+            left = [user for user in users if user["uid"] in living]
+            if len(left) < len(users):
+                change: Object = {"reservedFor": left or None}
+                if not left:
+                    change["allocation"] = None
+                self._stage.request("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
+
+    def _create_claims(self, pod: Object) -> None:
+        meta, claims = pod["metadata"], self.claims()
+        made = []
+        for use in pod["spec"].get("resourceClaims", []):
+            if "resourceClaimTemplateName" not in use:
+                continue
+            name = f"{meta['name']}-{use['name']}"
+            made.append({"name": use["name"], "resourceClaimName": name})
+            if name not in claims:
+                owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
+                owner |= {key: meta[key] for key in ("name", "uid")}
+                self._stage.cluster.create(
+                    {
+                        "apiVersion": "resource.k8s.io/v1",
+                        "kind": "ResourceClaim",
+                        "metadata": {
+                            "name": name,
+                            "namespace": "default",
+                            "ownerReferences": [owner],
+                        },
+                        "spec": self.spec,
+                    }
+                )
+        if made and pod["status"].get("resourceClaimStatuses") != made:
+            change = {"status": {"resourceClaimStatuses": made}}
+            self._stage.patch("pod", meta["name"], change, sub="/status")
+
+
+def _devices(claim: Object) -> list[str]:
+    allocation = claim.get("status", {}).get("allocation") or {}
+    return [f"{r['pool']}/{r['device']}" for r in allocation.get("devices", {}).get("results", [])]
+
+
+def _claims_of(pod: Object) -> list[str]:
+    made = {
+        s["name"]: s["resourceClaimName"] for s in pod["status"].get("resourceClaimStatuses", [])
+    }
+    uses = pod["spec"].get("resourceClaims", [])
+    return [use.get("resourceClaimName") or made[use["name"]] for use in uses]
+
+
+def _newly_bound(change: Change) -> bool:
+    before = (change.before or {}).get("spec", {}).get("nodeName")
+    return change.type != "DELETED" and not before and bool(change.after["spec"].get("nodeName"))
+
+
+def _ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")

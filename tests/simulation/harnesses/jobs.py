@@ -1,0 +1,258 @@
+"""A stage for Jobs: controllers that can be killed, in virtual time, with kopf's part by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from arranger.api.types.core import Pod
+from arranger.controllers.gang.cache import GANG_GROUP, GangCache
+from arranger.controllers.gang.controller import PodSink
+from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.controllers.vcjob.controller import JobController
+from arranger.embedded.fault_injection import DropConnection, FaultInjector, FaultRule, from_user
+from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
+from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
+from tests.simulation.harnesses.gangs import GangHarness
+from tests.simulation.harnesses.simulation import Object
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+MERGE = "application/merge-patch+json"
+JOB_GROUP, GROUP_GROUP = "batch.volcano.sh", "scheduling.volcano.sh"
+
+
+def task(
+    name: str = "w",
+    replicas: int = 2,
+    *,
+    cpu: int = 1,
+    runs: float | None = None,
+    exits: int = 0,
+    **more: Any,
+) -> Object:
+    """A task whose pods need some CPUs, and end after so many seconds with a code."""
+    notes = {} if runs is None else {RUN_SECONDS: str(runs), EXIT_CODE: str(exits)}
+    container = {"name": "c", "image": "img", "resources": {"requests": {"cpu": str(cpu)}}}
+    template = {
+        "metadata": {"annotations": notes},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {"name": name, "replicas": replicas, "template": template, **more}
+
+
+class JobHarness(GangHarness):
+    """See the module.
+
+    Attributes:
+        job_taps: what the controllers say goes through them.
+        pieces: jobs whose pods may be of several versions, or be made again, by name.
+    """
+
+    def __init__(self, seed: int = 1) -> None:
+        super().__init__(seed)
+        self.job_taps = FaultInjector(rng=random.Random(seed))
+        self.pieces: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def job(
+        self,
+        name: str,
+        *tasks: Object,
+        annotations: Mapping[str, str] | None = None,
+        on: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """Create a job; ``on`` is its policies, event → action."""
+        policies = [{"event": event, "action": action} for event, action in (on or {}).items()]
+        self.cluster.create(
+            {
+                "apiVersion": f"{JOB_GROUP}/v1alpha1",
+                "kind": "Job",
+                "metadata": {"name": name, "annotations": dict(annotations or {})},
+                "spec": {"tasks": list(tasks) or [task()], "policies": policies, **spec},
+            }
+        )
+
+    def edit(self, name: str, change: Object) -> None:
+        """Merge a change into a job."""
+        self.request("PATCH", f"{JOBS}/{name}", change, MERGE)
+
+    def annotate(self, name: str, action: str | None) -> None:
+        """Its owner asks for an action."""
+        self.edit(name, {"metadata": {"annotations": {"arranger.io/action": action}}})
+
+    def delete_job(self, name: str) -> None:
+        """Its owner deletes it."""
+        self.request("DELETE", f"{JOBS}/{name}")
+
+    def evict(self, pod: str, *, grace: int = 30) -> None:
+        """As the scheduler does it: a condition that says why, and then a delete."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": "for somebody more important",
+        }
+        known = self.pod(pod)["status"].get("conditions", [])
+        self.patch("pod", pod, {"status": {"conditions": [*known, condition]}}, sub="/status")
+        self.delete("pod", pod, grace=grace)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def status(self, name: str) -> Object:
+        """The status of a job."""
+        jobs = self.cluster.objects("jobs", JOB_GROUP)
+        return dict(next(j for j in jobs if j["metadata"]["name"] == name).get("status") or {})
+
+    def phase(self, name: str) -> str:
+        """Its phase; "" while it has none."""
+        return str(self.status(name).get("state", {}).get("phase", ""))
+
+    def reason(self, name: str) -> tuple[str, str]:
+        """Why it is in its phase: reason and message."""
+        state = self.status(name).get("state", {})
+        return str(state.get("reason") or ""), str(state.get("message") or "")
+
+    def phases_of(self, name: str) -> list[str]:
+        """The phases that it went through, and is in."""
+        return [c["status"] for c in self.status(name)["conditions"]]
+
+    def pods_of_job(self, name: str) -> dict[str, str]:
+        """Its pods: name → phase, with a dash for one without a node."""
+        return {
+            pod["metadata"]["name"]: pod["status"]["phase"] if pod["spec"].get("nodeName") else "-"
+            for pod in self.cluster.objects("pods")
+            if _job_of(pod) == name
+        }
+
+    def groups(self) -> list[str]:
+        """The PodGroups there are."""
+        return [g["metadata"]["name"] for g in self.cluster.objects("podgroups", GROUP_GROUP)]
+
+    def events_about(self, name: str) -> dict[str, str]:
+        """Events about a job: reason → note."""
+        events = self.cluster.objects("events", "events.k8s.io")
+        about = [e for e in events if e["regarding"]["kind"] == "Job"]
+        return {e["reason"]: e["note"] for e in about if e["regarding"]["name"] == name}
+
+    async def until_phase(self, name: str, *phases: str, within: float = 60.0) -> None:
+        """Let virtual time pass until a job is in one of these phases."""
+        await self.until(lambda: self.phase(name) in phases, within=within)
+
+    # --- controllers -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
+        """Controllers at work: those of Jobs and those of gangs, as in one process."""
+        transport = InProcessTransport(self.cluster, taps=self.job_taps, user=name)
+        controller = JobController(transport, debounce=0.1, rng=random.Random(1), now=virtual_now)
+        ledger = GangCache()
+        reconciler = GangReconciler(transport, ledger, debounce=0.1, rng=random.Random(1))
+        reflector = Reflector(
+            transport,
+            "/api/v1/pods",
+            Decoder(Pod),
+            PodSink(ledger, reconciler.enqueue),
+            rng=random.Random(1),
+        )
+        ledger.on_definition_updated(GANG_GROUP, None)
+        ledger.on_definition_updated(GROUP_GROUP, None)
+
+        def show(resource: str, obj: Object, *, deleted: bool = False) -> None:
+            if name not in self._running:
+                return
+            if resource.endswith("/jobs"):
+                controller.on_job_event(obj, deleted=deleted)
+            elif not deleted:
+                group = resource.partition("/")[0]
+                reconciler.enqueue(ledger.on_object_updated(group, obj))
+            if resource.endswith("/podgroups"):
+                controller.on_pod_group_event(obj, deleted=deleted)
+
+        watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANG_GROUP}/gangs")
+
+        def hear(change: Change) -> None:
+            """A watch is never in step with the server."""
+            if change.resource in watched:
+                gone = change.type == "DELETED"
+                loop = asyncio.get_running_loop()
+                loop.call_later(0.01, lambda: show(change.resource, change.after, deleted=gone))
+
+        async def run() -> None:
+            parts = [*controller.tasks(), reconciler.run(caches_synced=[reflector.synced])]
+            async with asyncio.TaskGroup() as group:
+                for part in (*parts, reflector.run()):
+                    group.create_task(part)
+
+        self._running[name] = running = asyncio.create_task(run())
+        silence = self.cluster.store.subscribe(hear)
+        for resource in watched:
+            group, _, plural = resource.partition("/")
+            for obj in self.cluster.objects(plural, group):
+                show(resource, obj)
+        try:
+            yield controller
+        finally:
+            silence()
+            self._running.pop(name, None)
+            running.cancel()
+            await asyncio.wait({running})
+            assert running.cancelled(), running.exception()
+
+    def kill(self, name: str = "jobs") -> FaultRule:  # type: ignore[override]
+        """As ``kill -9``: from this moment on, nothing that it says gets through."""
+        self._running.pop(name).cancel()
+        return self.job_taps.inject(from_user(name), DropConnection.BEFORE)
+
+    # --- what must hold ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The invariants of every stage, and those of jobs."""
+        super().check()
+        self._check_jobs()
+
+    def _check_jobs(self) -> None:
+        """By the server's history: no pod is made twice, and no two versions of a job run at once.
+
+        And a job that has ended has nothing that lives.
+        """
+        made: Counter[tuple[str, str]] = Counter()
+        living: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for change in self.history:
+            job = _job_of(change.after) if change.resource == "/pods" else ""
+            if not job:
+                continue
+            meta = change.after["metadata"]
+            version = meta["annotations"]["volcano.sh/job-version"]
+            made[meta["name"], version] += change.type == "ADDED" and job not in self.pieces
+            alive = change.type != "DELETED" and not _ended(change.after)
+            if alive:
+                living[job][meta["name"]] = version
+            else:
+                living[job].pop(meta["name"], None)
+            if job not in self.pieces:
+                assert len(set(living[job].values())) <= 1, f"{job}: {living[job]}"
+        twice = [name for name, times in made.items() if times > 1]
+        assert not twice, f"made twice: {twice}"
+        for job in self.cluster.objects("jobs", JOB_GROUP):
+            phase = job.get("status", {}).get("state", {}).get("phase")
+            if phase in ("Aborted", "Completed", "Terminated"):
+                assert not living[job["metadata"]["name"]], f"{phase} with {living}"
+
+
+def _job_of(pod: Object) -> str:
+    return str(pod["metadata"].get("labels", {}).get("volcano.sh/job-name", ""))
+
+
+def _ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")

@@ -1,0 +1,202 @@
+"""A stage for TYJobs: their controller at work, in virtual time, beside scheduler and kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from arranger.api.types.core import ObjectMeta
+from arranger.controllers.tyjob.controller import TYJobController
+from arranger.embedded.fault_injection import FaultInjector, RequestMatcher, for_resource
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
+from tests.builders import a_node
+from tests.simulation.harnesses.gangs import GangHarness
+from tests.simulation.harnesses.simulation import Object
+from tests.tyjobs import a_tyjob
+
+JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
+MERGE = "application/merge-patch+json"
+POD_CREATES = for_resource("pods") & RequestMatcher(lambda call: call.method == "POST")
+
+_OPEN = ("Pending", "Starting", "Running", "Rescheduling")
+#: From where to where stages go.
+EDGES = {
+    ("Pending", "Starting"),
+    ("Starting", "Running"),
+    ("Running", "Rescheduling"),
+    ("Rescheduling", "Running"),
+    *((stage, end) for stage in _OPEN for end in ("Succeeded", "Failed")),
+}
+
+
+class _AnyJob(msgspec.Struct):
+    metadata: ObjectMeta
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    spec: Any = None
+    status: Any = None
+
+
+class _KopfStandIn:
+    """Does what kopf does: shows TYJobs to their controller."""
+
+    def __init__(self, controller: TYJobController) -> None:
+        self._controller = controller
+
+    def replaced(self, objects: list[_AnyJob], resource_version: str) -> None:
+        for each in objects:
+            self.applied(each)
+
+    def applied(self, obj: _AnyJob) -> None:
+        store, turns = self._controller.cache, self._controller.reconciler.work_queue
+        turns.enqueue(store.on_job_updated(msgspec.to_builtins(obj)))
+
+    def deleted(self, obj: _AnyJob) -> None:
+        self._controller.cache.on_job_deleted(f"{obj.metadata.namespace}/{obj.metadata.name}")
+
+
+class TYJobHarness(GangHarness):
+    """See the module.
+
+    Attributes:
+        hands: everything that the controller says to the cluster goes through them.
+    """
+
+    def __init__(self, seed: int = 1, *, patience: float = 1.0) -> None:
+        super().__init__(seed, patience=patience)
+        self.hands = FaultInjector(rng=random.Random(seed))
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[TYJobController]:
+        """The controller at work; at the end it is killed, as it always is."""
+        transport = InProcessTransport(self.cluster, taps=self.hands, user="controllers")
+        rng = random.Random(1)
+        controller = TYJobController(transport, debounce=0.1, rng=rng, now=virtual_now)
+        shown: Reflector[Any] = Reflector(
+            transport,
+            "/apis/arranger.io/v1alpha1/tyjobs",
+            Decoder(_AnyJob),
+            _KopfStandIn(controller),
+            rng=rng,
+        )
+        tasks = [asyncio.create_task(part) for part in (*controller.tasks(), shown.run())]
+        try:
+            yield controller
+            for task in tasks:
+                assert not task.done(), task
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Scheduler, kubelets and controller."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.scheduler())
+            await stack.enter_async_context(self.kubelets())
+            await stack.enter_async_context(self.controller())
+            yield
+
+    # --- what is there -----------------------------------------------------------------------
+
+    def nodes(self, *names: str, cpu: int = 4) -> None:
+        """Create nodes."""
+        self.create(*(a_node(name).offers(cpu=cpu) for name in names))
+
+    def submit(self, name: str = "job", **words: Any) -> None:
+        """Create a TYJob."""
+        self.cluster.create(a_tyjob(name, **words))
+
+    def edit(self, name: str = "job", **spec: Any) -> None:
+        """Merge a change into a TYJob's spec."""
+        self.request("PATCH", f"{JOBS}/{name}", {"spec": spec}, MERGE)
+
+    def job(self, name: str = "job") -> Object:
+        """A TYJob as the server has it."""
+        jobs = self.cluster.objects("tyjobs", "arranger.io")
+        return next(job for job in jobs if job["metadata"]["name"] == name)
+
+    def status(self, name: str = "job") -> Object:
+        """Its status."""
+        return dict(self.job(name).get("status") or {})
+
+    def pods(self, name: str = "job") -> dict[str, Object]:
+        """Its pods by name."""
+        label = {"arranger.io/tyjob": name}.items()
+        pods = self.cluster.objects("pods")
+        return {p["metadata"]["name"]: p for p in pods if label <= p["metadata"]["labels"].items()}
+
+    def stages(self, name: str = "job") -> list[str]:
+        """The stages a TYJob has gone through."""
+        told = [
+            change.after["status"]["stage"]
+            for change in self.history
+            if change.resource.endswith("/tyjobs")
+            and change.after["metadata"]["name"] == name
+            and "stage" in (change.after.get("status") or {})
+        ]
+        return [stage for n, stage in enumerate(told) if n == 0 or told[n - 1] != stage]
+
+    def event_reasons(self, name: str = "job") -> list[str]:
+        """Reasons of the Events about a TYJob, by time."""
+        events = self.cluster.objects("events", "events.k8s.io")
+        about = [e for e in events if e["regarding"].get("kind") == "TYJob"]
+        mine = [e for e in about if e["regarding"]["name"] == name]
+        return [e["reason"] for e in sorted(mine, key=lambda e: e["eventTime"])]
+
+    async def until_stage(self, stage: str, name: str = "job", *, within: float = 60.0) -> None:
+        """Let time pass until a TYJob is there."""
+        try:
+            await self.until(lambda: self.status(name).get("stage") == stage, within=within)
+        except TimeoutError:
+            raise AssertionError(f"not {stage} but {self.status(name)}") from None
+
+    # --- what must hold ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The invariants of gangs; and stages change along the edges, restarts only grow."""
+        super().check()
+        for name in {job["metadata"]["name"] for job in self._jobs_ever()}:
+            strange = set(pairwise(self.stages(name))) - EDGES
+            assert not strange, f"{name}: {strange}"
+        self._check_counts()
+        self._check_addresses()
+
+    def _jobs_ever(self) -> list[Object]:
+        return [c.after for c in self.history if c.resource.endswith("/tyjobs")]
+
+    def _check_counts(self) -> None:
+        for change in self.history:
+            if change.resource.endswith("/tyjobs") and change.before is not None:
+                before = (change.before.get("status") or {}).get("restarts", 0)
+                assert (change.after.get("status") or {}).get("restarts", 0) >= before
+
+    def _check_addresses(self) -> None:
+        """A worker only ever ran with the address of the leader of that moment."""
+        leaders: dict[str, str] = {}
+        for change in self.history:
+            if change.resource != "/pods":
+                continue
+            meta, status = change.after["metadata"], change.after["status"]
+            job = meta.get("labels", {}).get("arranger.io/tyjob")
+            if job is None:
+                continue
+            if meta["labels"]["arranger.io/role"] == "leader":
+                if change.type == "DELETED":
+                    leaders.pop(job, None)
+                elif status.get("podIP"):
+                    leaders[job] = meta["uid"]
+                continue
+            before = change.before["status"].get("phase") if change.before is not None else ""
+            if (before, status.get("phase")) == ("Pending", "Running"):
+                mine = meta["annotations"]["arranger.io/leader-uid"]
+                assert leaders.get(job) == mine, f"{meta['name']} runs without its leader"

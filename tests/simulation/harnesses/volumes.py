@@ -1,0 +1,248 @@
+"""Storage on the stage: who binds volumes to claims, makes them, and claims them for pods.
+
+One small controller stands for kube-controller-manager's volume and ephemeral volume controllers
+and for a CSI provisioner, as far as a scheduler can tell them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from arranger.api.annotations import BIND_COMPLETED, SELECTED_NODE
+from arranger.api.quantity import value
+from arranger.embedded.storage.store import Change
+from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
+from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
+from tests.storage import ZONE
+
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_WATCHED = ("/persistentvolumes", "/persistentvolumeclaims", "/pods")
+
+
+class VolumeHarness:
+    """See the module.
+
+    Attributes:
+        at_work: whether it does anything.
+        takes: seconds from what it sees to what it does.
+        failing: node → how many more volumes cannot be made for it.
+        order: what happened to claims and pods, as it happened.
+    """
+
+    def __init__(self, stage: SimulationHarness) -> None:
+        self.at_work = True
+        self.takes = 1.0
+        self.failing: Counter[str] = Counter()
+        self.order: list[str] = []
+        self._stage = stage
+        self._changed = asyncio.Event()
+        stage.cluster.store.subscribe(self._on_change)
+
+    def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
+        """Create objects; the server gives uids and versions."""
+        for builder in builders:
+            manifest = builder.manifest()
+            manifest["metadata"].pop("resourceVersion", None)
+            del manifest["metadata"]["uid"]
+            self._stage.cluster.create(manifest)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """At work, as long as the block lasts."""
+        task = asyncio.create_task(self._run(), name="storage")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def wake(self) -> None:
+        """Look again, at work or not before."""
+        self._changed.set()
+
+    # --- what is there -----------------------------------------------------------------------
+
+    def volume(self, name: str) -> Object:
+        return self._named("persistentvolumes", name)
+
+    def claim(self, name: str) -> Object:
+        return self._named("persistentvolumeclaims", name)
+
+    def volume_of(self, claim: str) -> str:
+        """The volume a claim is bound to; "" while it is not."""
+        return str(self.claim(claim)["spec"].get("volumeName", ""))
+
+    def selected(self, claim: str) -> str:
+        """The node whose pod a claim's volume is to be made for; "" while there is none."""
+        annotations = self.claim(claim)["metadata"].get("annotations") or {}
+        return str(annotations.get(SELECTED_NODE, ""))
+
+    def check(self) -> None:
+        """No pod was bound before its claims, and none where its volumes cannot be used."""
+        for pod in self._stage.cluster.objects("pods"):
+            node = pod["spec"].get("nodeName")
+            for claim in _claims_of(pod) if node else ():
+                name = pod["metadata"]["name"]
+                assert self.order.index(f"claim {claim}") < self.order.index(f"pod {name}")
+                zones = _zones(self.volume(self.volume_of(claim)))
+                labels = self._named("nodes", node)["metadata"]["labels"]
+                assert zones is None or labels.get(ZONE) in zones, f"{name} cannot use {claim}"
+        held = Counter(
+            claim["spec"]["volumeName"]
+            for claim in self._stage.cluster.objects("persistentvolumeclaims")
+            if claim["spec"].get("volumeName")
+        )
+        assert all(times == 1 for times in held.values()), f"bound twice: {held}"
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _on_change(self, change: Change) -> None:
+        if change.resource not in _WATCHED:
+            return
+        self._changed.set()
+        name, before, after = change.after["metadata"]["name"], change.before or {}, change.after
+        if change.resource == "/persistentvolumeclaims" and _bound(after) and not _bound(before):
+            self.order.append(f"claim {name}")
+        if change.resource == "/pods" and after["spec"].get("nodeName"):
+            self.order.append(f"pod {name}")
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await asyncio.sleep(self.takes)
+            if self.at_work:
+                self._reconcile()
+
+    def _reconcile(self) -> None:
+        for pod in self._stage.cluster.objects("pods"):
+            self._claim_for(pod)
+        for volume in self._stage.cluster.objects("persistentvolumes"):
+            free = "claimRef" not in volume["spec"]
+            if free and volume.get("status", {}).get("phase") != "Available":
+                self._patch(f"{VOLUMES}/{volume['metadata']['name']}", status="Available")
+        for claim in self._stage.cluster.objects("persistentvolumeclaims"):
+            if not _bound(claim):
+                self._serve(claim)
+
+    def _claim_for(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        have = {
+            c["metadata"]["name"] for c in self._stage.cluster.objects("persistentvolumeclaims")
+        }
+        for volume in pod["spec"].get("volumes", []):
+            name = f"{meta['name']}-{volume['name']}"
+            if "ephemeral" in volume and name not in have:
+                owner = {"kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+                owner |= {"apiVersion": "v1", "controller": True}
+                self._stage.cluster.create(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "PersistentVolumeClaim",
+                        "metadata": {
+                            "name": name,
+                            "namespace": "default",
+                            "ownerReferences": [owner],
+                        },
+                        "spec": volume["ephemeral"]["volumeClaimTemplate"]["spec"],
+                        "status": {"phase": "Pending"},
+                    }
+                )
+
+    def _serve(self, claim: Object) -> None:
+        """Bind a claim to the volume kept for it, or make one for the selected node."""
+        meta, spec = claim["metadata"], claim["spec"]
+        volumes = self._stage.cluster.objects("persistentvolumes")
+        kept = [v for v in volumes if v["spec"].get("claimRef", {}).get("uid") == meta["uid"]]
+        node = (meta.get("annotations") or {}).get(SELECTED_NODE)
+        late = self._class(spec["storageClassName"])["volumeBindingMode"] != "Immediate"
+        if not kept and not late:
+            size = spec["resources"]["requests"]["storage"]
+            kept = [v for v in volumes if "claimRef" not in v["spec"] and _holds(v, size)]
+        if kept:
+            self._bind(claim, kept[0]["metadata"]["name"])
+        elif node is not None and self.failing[node]:
+            self.failing[node] -= 1
+            gone = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            self._stage.request("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
+        elif node is not None:
+            self._bind(claim, self._make(claim, node))
+
+    def _make(self, claim: Object, node: str) -> str:
+        zone = self._named("nodes", node)["metadata"]["labels"][ZONE]
+        term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+        name = f"made-for-{claim['metadata']['name']}"
+        self._stage.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": name},
+                "spec": {
+                    "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+                    "accessModes": claim["spec"]["accessModes"],
+                    "storageClassName": claim["spec"]["storageClassName"],
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+                },
+            }
+        )
+        return name
+
+    def _bind(self, claim: Object, volume: str) -> None:
+        meta = claim["metadata"]
+        ref = {k: meta[k] for k in ("namespace", "name", "uid")}
+        spec = {"claimRef": {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **ref}}
+        self._patch(f"{VOLUMES}/{volume}", spec=spec, status="Bound")
+        done = {BIND_COMPLETED: "yes"}
+        path = f"{CLAIMS}/{meta['name']}"
+        self._patch(path, spec={"volumeName": volume}, status="Bound", annotations=done)
+
+    def _patch(
+        self,
+        path: str,
+        *,
+        status: str,
+        spec: Object | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        change: Object = {"metadata": {"annotations": annotations or {}}, "spec": spec or {}}
+        self._stage.request("PATCH", path, change, MERGE)
+        self._stage.request("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
+
+    def _class(self, name: str) -> Object:
+        return self._named("storageclasses", name)
+
+    def _named(self, plural: str, name: str) -> Object:
+        group = "storage.k8s.io" if plural == "storageclasses" else ""
+        objects = self._stage.cluster.objects(plural, group)
+        return next(o for o in objects if o["metadata"]["name"] == name)
+
+
+def _claims_of(pod: Object) -> list[str]:
+    return [
+        v["persistentVolumeClaim"]["claimName"]
+        if "persistentVolumeClaim" in v
+        else f"{pod['metadata']['name']}-{v['name']}"
+        for v in pod["spec"].get("volumes", [])
+    ]
+
+
+def _bound(claim: Object) -> bool:
+    annotations = claim.get("metadata", {}).get("annotations") or {}
+    return BIND_COMPLETED in annotations and bool(claim["spec"].get("volumeName"))
+
+
+def _holds(volume: Object, size: str) -> bool:
+    return value(volume["spec"]["capacity"]["storage"]) >= value(size)
+
+
+def _zones(volume: Object) -> list[str] | None:
+    affinity = volume["spec"].get("nodeAffinity")
+    if affinity is None:
+        return None
+    (term,) = affinity["required"]["nodeSelectorTerms"]
+    (expression,) = term["matchExpressions"]
+    return list(expression["values"])

@@ -1,0 +1,127 @@
+"""A cluster with our definitions, a ledger that sees it, and a reconciler at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from arranger.api.types.core import Pod
+from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangCache, GangObjectKey
+from arranger.controllers.gang.controller import status_fields
+from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.embedded.fault_injection import FaultInjector, ReceivedWrite
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.in_process import InProcessTransport
+from tests.builders import PodBuilder, a_pod
+
+Object = dict[str, Any]
+
+SIGS = "scheduling.sigs.k8s.io"
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+CRDS = Path(__file__).parents[4] / "crds"
+
+
+class ReconcilerHarness:
+    """What kopf and the reflector do is done by hand, so that a test says what was seen when."""
+
+    def __init__(self) -> None:
+        self.cluster = EmbeddedCluster(rng=random.Random(1))
+        self.taps = FaultInjector()
+        self._definitions = [yaml.safe_load(f.read_text()) for f in sorted(CRDS.glob("*.yaml"))]
+        for definition in self._definitions:
+            self.cluster.create(definition)
+        self.restart()
+
+    def restart(self) -> None:
+        """The controllers start, knowing what is served and nothing else."""
+        self.ledger = GangCache(["arranger"])
+        for definition in self._definitions:
+            group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
+            if kind in ("Gang", "PodGroup"):
+                self.ledger.on_definition_updated(group, status_fields(definition))
+        transport = InProcessTransport(self.cluster, taps=self.taps)
+        self.reconciler = GangReconciler(transport, self.ledger, rng=random.Random(1))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The reconciler writes while the context lasts."""
+        working = asyncio.create_task(self.reconciler.run())
+        try:
+            yield
+        finally:
+            working.cancel()
+            await asyncio.wait({working})
+            self.ledger.registry.check_consistent()
+
+    def observe(self, *pods: PodBuilder) -> None:
+        """The reflector shows pods."""
+        for pod in pods:
+            self.reconciler.enqueue(self.ledger.on_pod_updated(pod.build()))
+
+    def observe_deleted(self, *pods: PodBuilder) -> None:
+        """The reflector shows that pods are gone."""
+        for pod in pods:
+            uid = msgspec.convert(pod.manifest(), Pod).metadata.uid
+            self.reconciler.enqueue(self.ledger.on_pod_deleted(uid))
+
+    def create(self, manifest: Object) -> Object:
+        """Somebody creates an object; nobody has seen it yet."""
+        return self.cluster.create(manifest)
+
+    def patch(self, path: str, change: Object) -> None:
+        """Somebody merges a change into an object; nobody has seen it yet."""
+        body = json.dumps(change).encode()
+        merge = "application/merge-patch+json"
+        answer = self.cluster.handle(Request("PATCH", path, {}, body, merge))
+        assert answer.status == 200, answer
+
+    def deliver(self, group: str) -> None:
+        """kopf shows the objects of a group as they are now, and none that are gone."""
+        plural = "gangs" if group == GANG_GROUP else "podgroups"
+        for obj in self.cluster.objects(plural, group):
+            self.reconciler.enqueue(self.ledger.on_object_updated(group, obj))
+
+    def delete_gang(self, name: str = "g") -> None:
+        """Somebody deletes a Gang, and kopf shows it."""
+        path = f"/apis/arranger.io/v1alpha1/namespaces/default/gangs/{name}"
+        assert self.cluster.handle(Request("DELETE", path, {})).status == 200
+        self.reconciler.enqueue(
+            self.ledger.on_object_deleted(GangObjectKey(GANG_GROUP, f"default/{name}"))
+        )
+
+    @property
+    def gangs(self) -> dict[str, Object]:
+        """Gangs by name."""
+        return {g["metadata"]["name"]: g for g in self.cluster.objects("gangs", GANG_GROUP)}
+
+    def status(self, group: str = SIGS) -> Mapping[str, Any]:
+        """The status of the only PodGroup."""
+        (pod_group,) = self.cluster.objects("podgroups", group)
+        return dict(pod_group.get("status") or {})
+
+    def written(self) -> list[ReceivedWrite]:
+        """Writes that the server has accepted so far."""
+        return self.taps.applied()
+
+
+def members(count: int, *, first: int = 0, gang: str = "g") -> list[PodBuilder]:
+    """Pods of a gang in the dialect of :data:`SIGS`."""
+    return [a_pod(f"{gang}-{n}").labelled({LABEL: gang}) for n in range(first, first + count)]
+
+
+def a_pod_group(minimum: int = 2, *, group: str = SIGS, name: str = "g") -> Object:
+    """A PodGroup as its owner writes it."""
+    return {
+        "apiVersion": POD_GROUP_KINDS[group].api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum},
+    }

@@ -1,0 +1,112 @@
+"""What is known of TYJobs, event by event."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from arranger.api.types.tyjob import TYJobPod
+from arranger.controllers.tyjob.cache import OWNED_KINDS, TYJobCache, decode_owned
+from tests.tyjobs import a_tyjob
+from tests.unit.controllers.tyjob.observed import FIRST, LEADER, Object, a_job, observed_pod
+
+JOB = a_job()
+
+
+def body(uid: str = "uid-job", version: str = "1", stage: str = "Pending") -> Object:
+    """The job as kopf shows it."""
+    made = a_tyjob()
+    made["metadata"] |= {"uid": uid, "resourceVersion": version}
+    return {**made, "status": {"stage": stage}}
+
+
+def pod(name: str = LEADER, version: str = "1", uid: str = "") -> TYJobPod:
+    """A pod of the job as a reflector shows it."""
+    made = observed_pod(JOB, name)
+    made.metadata.resource_version = version
+    made.metadata.uid = uid or made.metadata.uid
+    return made
+
+
+@pytest.fixture
+def store() -> TYJobCache:
+    store = TYJobCache()
+    store.on_job_updated(body())
+    return store
+
+
+def names(store: TYJobCache) -> set[str]:
+    return set(store.observed_state(JOB).pods)
+
+
+def test_an_older_state_of_a_job_is_not_taken(store: TYJobCache) -> None:
+    assert store.on_job_updated(body(version="10", stage="Running")) == {"default/job"}
+    assert store.on_job_updated(body(version="9")) == set()
+    job = store.job("default/job")
+    assert job is not None
+    assert job.status["stage"] == "Running"
+
+
+def test_another_job_of_the_same_name_begins_anew(store: TYJobCache) -> None:
+    store.on_owned_updated("pods", pod())
+    store.set_refusal(JOB, "no")
+    store.on_job_updated(body(uid="another", version="0"))
+    job = store.job("default/job")
+    assert job is not None
+    assert not store.observed_state(job).pods
+    assert not store.observed_state(JOB).refusal
+
+
+def test_parts_count_by_their_owner_and_not_by_their_label(store: TYJobCache) -> None:
+    stray = pod()
+    stray.metadata.owner_references = []
+    assert store.on_owned_updated("pods", stray) == set()
+    assert not names(store)
+    assert store.on_owned_updated("pods", pod()) == {"default/job"}
+    assert names(store) == {LEADER}
+
+
+def test_an_older_state_of_a_pod_is_not_taken(store: TYJobCache) -> None:
+    late = pod(version="9")
+    store.on_owned_updated("pods", pod(version="10"))
+    assert store.on_owned_updated("pods", late) == set()
+    assert store.observed_state(JOB).pods[LEADER].metadata.resource_version == "10"
+
+
+def test_the_end_of_an_earlier_pod_does_not_take_its_successor(store: TYJobCache) -> None:
+    store.on_owned_updated("pods", pod(uid="new"))
+    assert store.on_owned_deleted("pods", pod(uid="old")) == set()
+    assert names(store) == {LEADER}
+    assert store.on_owned_deleted("pods", pod(uid="new")) == {"default/job"}
+    assert not names(store)
+
+
+def test_a_full_list_drops_what_is_not_in_it(store: TYJobCache) -> None:
+    store.on_owned_updated("pods", pod(LEADER))
+    assert store.on_owned_replaced("pods", [pod(FIRST)]) == {"default/job"}
+    assert names(store) == {FIRST}
+    assert store.on_owned_replaced("pods", [], namespace="other") == set()
+    assert names(store) == {FIRST}
+    assert store.on_owned_replaced("services", []) == set()
+    assert names(store) == {FIRST}
+
+
+def test_memory_is_given_back(store: TYJobCache) -> None:
+    store.on_owned_updated("pods", pod())
+    store.set_refusal(JOB, "no")
+    store.on_owned_deleted("pods", pod())
+    store.on_job_deleted("default/job")
+    assert not any((store._jobs, store._owned, store._refusals))
+
+
+def test_only_news_of_a_refusal_are_news(store: TYJobCache) -> None:
+    told = [store.set_refusal(JOB, why) for why in ("", "no", "no", "never", "", "")]
+    assert told == [False, True, False, True, True, False]
+
+
+@pytest.mark.parametrize("plural", OWNED_KINDS)
+def test_answers_are_read_as_what_was_asked_for(plural: str) -> None:
+    content = {"metadata": {"name": "n", "uid": "u"}, "data": {"k": "v"}, "spec": {}}
+    part = decode_owned(plural, msgspec.json.encode(content))
+    assert isinstance(part, OWNED_KINDS[plural])
+    assert part.metadata.name == "n"

@@ -1,0 +1,235 @@
+"""What is remembered of a Job, what is refused, and what is known at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arranger.api.types.volcano_job import JobPod, VolcanoJob
+from arranger.controllers.vcjob.cache import JobCache
+from arranger.controllers.vcjob.controlled_resources import ControlledResources
+from arranger.controllers.vcjob.snapshot import JobSnapshot
+from arranger.controllers.vcjob.validation import first_problem
+from tests.unit.controllers.vcjob.snapshots import NOW, a_task, job_body, on, pod_body
+
+Object = dict[str, Any]
+
+_tasks = st.sampled_from(["a", "b-1", "c"])
+_indices = st.dictionaries(_tasks, st.frozensets(st.integers(0, 40), min_size=1))
+
+
+@given(
+    since=st.integers(0, 9),
+    tasks=st.dictionaries(_tasks, st.integers(0, 9)),
+    pods=st.dictionaries(st.tuples(_tasks, st.integers(0, 40)), st.integers(0, 9)),
+    seen=_indices,
+    done=_indices,
+    made=st.dictionaries(st.sampled_from(["services/j", "configmaps/j-svc"]), st.just("0a1b")),
+    asked=st.sampled_from(["", "AbortJob"]),
+)
+def test_what_is_written_is_read_again(**memory: Any) -> None:
+    written = ControlledResources(**memory)
+    assert ControlledResources.parse(written.to_dict()) == written
+
+
+def test_pods_are_remembered_in_few_words() -> None:
+    memory = ControlledResources().with_observed([("w", n) for n in (0, 1, 2, 3, 7, 9, 10)], [])
+    assert memory.to_dict()["pods-seen/w"] == "0-3,7,9-10"
+
+
+def test_the_memory_of_somebody_else_is_no_harm() -> None:
+    theirs = {"plugin-svc": "svc", "pods-since": "x", "pods-seen/w": "all", "pods-since/w/x": "1"}
+    assert ControlledResources.parse(theirs) == ControlledResources(seen={"w": frozenset()})
+
+
+def test_what_the_job_no_longer_has_is_forgotten() -> None:
+    places = [("a", 0), ("a", 1), ("b", 0)]
+    memory = ControlledResources(tasks={"b": 1}, pods={("a", 1): 2}).with_observed(places, places)
+    kept = memory.limited_to({"a": 1})
+    assert kept == ControlledResources().with_observed([("a", 0)], [("a", 0)])
+
+
+# --- refused -------------------------------------------------------------------------------------
+
+_SVC = {"svc": []}
+
+PROBLEMS: dict[str, tuple[Object, str]] = {
+    "sound": ({}, ""),
+    "two tasks of one name": (
+        {"tasks": [a_task(), a_task()]},
+        "spec.tasks: 2 tasks are called w",
+    ),
+    "more needed than there are": (
+        {"minAvailable": 3},
+        "spec.minAvailable: 3 is more than the 2 pods there are",
+    ),
+    "more successes than pods": (
+        {"minSuccess": 3},
+        "spec.minSuccess: 3 is more than the 2 pods there are",
+    ),
+    "more needed of a task than it has": (
+        {"tasks": [a_task(minAvailable=3)], "minAvailable": 1},
+        "spec.tasks[w].minAvailable: 3 is more than its 2 replicas",
+    ),
+    "ssh": (
+        {"plugins": {"ssh": []}},
+        "spec.plugins: ssh is not supported: it would spread private keys; "
+        "use the svc plugin's names",
+    ),
+    "an unknown plugin": (
+        {"plugins": {"mpi": []}},
+        "spec.plugins: mpi is not supported, only env, svc are",
+    ),
+    "an unknown flag": (
+        {"plugins": {"svc": ["--tls"]}},
+        "spec.plugins.svc: there is no flag --tls",
+    ),
+    "a name that no Service can have": (
+        {"plugins": _SVC, "name": "a.b"},
+        "metadata.name: a.b cannot be the name of a Service (plugin svc)",
+    ),
+    "a policy about nothing": (
+        {"policies": [{"action": "AbortJob"}]},
+        "spec.policies[0]: it says neither event nor exitCode",
+    ),
+    "a policy about too much": (
+        {"policies": [on("PodFailed", "AbortJob", exitCode=1)]},
+        "spec.policies[0]: event and exitCode exclude each other",
+    ),
+    "a policy about success": (
+        {"policies": [{"exitCode": 0, "action": "AbortJob"}]},
+        "spec.policies[0].exitCode: 0 is success",
+    ),
+    "a policy about parts": (
+        {"tasks": [a_task(policies=[on("PodFailed", "RestartPartition")])]},
+        "spec.tasks[w].policies[0].action: RestartPartition is not supported",
+    ),
+    "a policy against waiting that does not wait": (
+        {"policies": [on("PodPending", "AbortJob")]},
+        "spec.policies[0]: PodPending needs a timeout, because every pod is pending at first",
+    ),
+    "a time that is none": (
+        {"policies": [on("PodPending", "AbortJob", timeout="soon")]},
+        "spec.policies[0].timeout: 'soon' is not a duration such as 90s or 1h30m",
+    ),
+    "a task that waits for none": (
+        {"tasks": [a_task(dependsOn={"name": ["m"]})]},
+        "spec.tasks[w].dependsOn: there is no task m",
+    ),
+    "a template that is none": (
+        {"tasks": [a_task() | {"template": {"spec": {"containers": [{"name": "c", "env": 1}]}}}]},
+        "spec.tasks[w].template: Expected `array | null`, got `int` "
+        "- at `$.spec.containers[0].env`",
+    ),
+    "tasks that wait for each other": (
+        {
+            "tasks": [
+                a_task("a", dependsOn={"name": ["b"]}),
+                a_task("b", dependsOn={"name": ["a"]}),
+                a_task("c"),
+            ]
+        },
+        "spec.tasks: a, b wait for each other by dependsOn",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "problem"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_problem(said: Object, problem: str) -> None:
+    body = job_body(**{k: v for k, v in said.items() if k != "policies"})
+    body["spec"]["policies"] = said.get("policies", [])
+    assert first_problem(msgspec.convert(body, VolcanoJob)) == problem
+
+
+def test_no_job_has_more_pods_than_anybody_can_count() -> None:
+    with pytest.raises(msgspec.ValidationError, match="2147483647 pods are more than 100000"):
+        JobCache().on_job_updated(job_body(tasks=[a_task(replicas=2**31 - 1)]))
+
+
+# --- known ---------------------------------------------------------------------------------------
+
+
+def _pod(place: str, *, version: str = "1", **more: Any) -> JobPod:
+    body = pod_body(place, **more)
+    body["metadata"]["resourceVersion"] = version
+    return msgspec.convert(body, JobPod)
+
+
+def _view(ledger: JobCache) -> JobSnapshot:
+    view = ledger.snapshot("default/j", NOW)
+    assert view is not None
+    return view
+
+
+def test_pods_before_their_job() -> None:
+    ledger = JobCache()
+    assert ledger.on_pod_updated(_pod("w/0")) == set()
+    assert ledger.on_job_updated(job_body()) == {"default/j"}
+    assert _view(ledger).pods.keys() == {("w", 0)}
+
+
+def test_an_old_message_changes_nothing() -> None:
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0", version="9"))
+    assert ledger.on_pod_updated(_pod("w/0", fate="Failed", version="8")) == set()
+    assert _view(ledger).pods["w", 0].status.phase == "Running"
+
+
+def test_that_an_earlier_pod_of_the_name_is_gone_changes_nothing() -> None:
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0", version="9"))
+    earlier = pod_body("w/0")
+    earlier["metadata"]["uid"] = "another"
+    assert ledger.on_pod_deleted(msgspec.convert(earlier, JobPod)) == set()
+    assert _view(ledger).pods.keys() == {("w", 0)}
+
+
+def test_a_relist_tells_what_is_gone_of_the_namespaces_it_is_about() -> None:
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pods_replaced([_pod("w/0"), _pod("w/1")])
+    assert ledger.on_pods_replaced([], namespace="other") == set()
+    assert ledger.on_pods_replaced([_pod("w/1")], namespace="default") == {"default/j"}
+    assert (_view(ledger).pods.keys(), _view(ledger).confirmed_empty) == ({("w", 1)}, {("w", 0)})
+
+
+def test_a_new_job_of_the_name_has_none_of_the_old_pods() -> None:
+    ledger = JobCache()
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0"))
+    body = job_body()
+    body["metadata"]["uid"] = "uid-other"
+    ledger.on_job_updated(body)
+    assert _view(ledger).pods == {}
+
+
+@pytest.mark.parametrize(("scheduler", "ours"), [("", 1), ("arranger", 1), ("volcano", 0)])
+def test_whose_jobs_are_ours(scheduler: str, ours: int) -> None:
+    ledger = JobCache(["arranger"])
+    assert len(ledger.on_job_updated(job_body(schedulerName=scheduler))) == ours
+
+
+def test_memory_is_given_back() -> None:
+    ledger = JobCache()
+    group = {
+        "metadata": {
+            "name": "j-0",
+            "namespace": "default",
+            "uid": "g",
+            "resourceVersion": "1",
+            "ownerReferences": pod_body("w/0")["metadata"]["ownerReferences"],
+        }
+    }
+    ledger.on_job_updated(job_body())
+    ledger.on_pod_updated(_pod("w/0"))
+    ledger.on_pod_group_updated(group)
+    ledger.on_job_deleted("default/j")
+    ledger.on_pod_deleted(_pod("w/0"))
+    ledger.on_pod_group_deleted(group)
+    assert (ledger._records, ledger._uids) == ({}, {})
