@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import structlog
 
-from arranger.kube.client.transport import Transport, TransportError
+from arranger.kube.client.transport import Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +138,7 @@ class HollowKubelets:
         path = f"/api/v1/namespaces/{quote(meta['namespace'])}/pods/{quote(meta['name'])}"
         if action == "remove":
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            await self._transport.request("DELETE", path, body=json.dumps(options).encode())
+            await self._transport.send(Request("DELETE", path, body=json.dumps(options).encode()))
             return
         if action == "start" and not await self._is_configured(pod):
             scheduled = self._scheduled.get(uid, {"remove"})
@@ -148,13 +148,15 @@ class HollowKubelets:
             return
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
-        await self._transport.request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+        await self._transport.send(
+            Request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+        )
 
     async def _is_configured(self, pod: Object) -> bool:
         """Whether the keys of ConfigMaps that its environment must have are there."""
         for name, key in _needed_keys(pod):
             path = f"/api/v1/namespaces/{quote(pod['metadata']['namespace'])}/configmaps/"
-            answer = await self._transport.request("GET", path + quote(name))
+            answer = await self._transport.send(Request("GET", path + quote(name)))
             if answer.status != 200 or key not in json.loads(answer.body).get("data", {}):
                 return False
         return True

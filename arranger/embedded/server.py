@@ -26,6 +26,7 @@ from arranger.embedded.kubectl.tables import TablePrinter, wants_table
 from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.storage.store import Store
+from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
 
@@ -34,23 +35,6 @@ _METHODS: Final = {
     "object": {"GET", "PUT", "PATCH", "DELETE"},
 }
 _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request as it arrives."""
-
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    content_type: str = "application/json"
-    accept: str = "application/json"
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether nothing is to be written."""
-        return "All" in self.query.get("dryRun", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +148,11 @@ class EmbeddedCluster:
                 return self._bind(request, target)
             case "POST":
                 given, headers = self._parse_body(request, target)
-                made = self._writer.create(target, given, dry_run=request.dry_run)
+                made = self._writer.create(target, given, dry_run=_is_dry_run(request))
                 return ApiResponse(201, made, headers)
             case "PUT":
                 given, headers = self._parse_body(request, target)
-                after, new = self._writer.replace(target, given, dry_run=request.dry_run)
+                after, new = self._writer.replace(target, given, dry_run=_is_dry_run(request))
                 return ApiResponse(201 if new else 200, after, headers)
             case "PATCH":
                 return self._patch(request, target)
@@ -224,14 +208,14 @@ class EmbeddedCluster:
             raise ApiError(error.status, error.reason, error.message) from error
         given, headers = bodies.parse_patched_for(target.resource, patched, request.query)
         return ApiResponse(
-            200, self._writer.patch(target, before, given, dry_run=request.dry_run), headers
+            200, self._writer.patch(target, before, given, dry_run=_is_dry_run(request)), headers
         )
 
     def _apply_new(self, request: Request, target: Target, given: Object) -> ApiResponse:
         bodies.check_path(target, given)
         given, headers = bodies.parse_for(target.resource, given, request.query)
         return ApiResponse(
-            201, self._writer.create(target, given, dry_run=request.dry_run), headers
+            201, self._writer.create(target, given, dry_run=_is_dry_run(request)), headers
         )
 
     def _delete(self, request: Request, target: Target) -> ApiResponse:
@@ -240,7 +224,7 @@ class EmbeddedCluster:
             raise bad_request(f"no kind {options['kind']!r} is registered for deletion options")
         if "gracePeriodSeconds" in request.query:
             options = {**options, "gracePeriodSeconds": int(request.query["gracePeriodSeconds"])}
-        dry = request.dry_run or "All" in (options.get("dryRun") or ())
+        dry = _is_dry_run(request) or "All" in (options.get("dryRun") or ())
         resource = target.resource
         if not target.name:
             listed = self._list(request, target)
@@ -266,7 +250,7 @@ class EmbeddedCluster:
         body = bodies.decode(request.body)
         name, pod = self._target_pod(target, body)
         bound = pods.bind(pod, name, body, self._timestamp(0))
-        if not request.dry_run:
+        if not _is_dry_run(request):
             self.store.put("/pods", bound)
         return ApiResponse(201, {**_SUCCESS, "code": 201})
 
@@ -276,7 +260,7 @@ class EmbeddedCluster:
         budgets = self.store.items("policy/poddisruptionbudgets", target.namespace)
         options, spent = evict(pod, name, body, budgets, self._timestamp(0))
         assert pod is not None
-        if not request.dry_run and "All" not in (options.get("dryRun") or ()):
+        if not _is_dry_run(request) and "All" not in (options.get("dryRun") or ()):
             if spent is not None:
                 self.store.put("policy/poddisruptionbudgets", spent)
             self._deleter.delete(target.resource, pod, options)
@@ -312,6 +296,11 @@ def _deletion_status(resource: Resource, last: Object) -> Object:
     if resource.group:
         details["group"] = resource.group
     return {**_SUCCESS, "details": details}
+
+
+def _is_dry_run(request: Request) -> bool:
+    """Whether nothing is to be written."""
+    return "All" in request.query.get("dryRun", "")
 
 
 __all__ = ["ApiResponse", "EmbeddedCluster", "Request"]

@@ -26,7 +26,7 @@ from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
-from arranger.engine.pod.preemption_executor import PREEMPTION, PreemptionExecutor
+from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.cluster_events import node_change, placed_pod_change, waiting_pod_change
 from arranger.engine.queue.fair_share import FairShareOrder
 from arranger.engine.queue.job_shares import JobShares
@@ -104,7 +104,7 @@ class EventHandlers:
             bound=self._on_bound,
         )
         self._preemption = PreemptionExecutor(
-            self._context, reject=self._binding_cycle.reject, retry=self._requeue_with_backoff
+            self._context, preempt=self._binding_cycle.preempt, retry=self._requeue_with_backoff
         )
         self._gangs = GangManager(
             self._context,
@@ -407,13 +407,7 @@ class EventHandlers:
         self._gangs.enqueue(entity, now)
 
     def _requeue_unschedulable(self, member: QueuedPod, refusal: Status, now: float) -> None:
-        """A pod has lost its node to a plugin: again when the plugin's events say so.
-
-        To preemption: again after a back-off, for what it lacks now only a new attempt tells.
-        """
-        if refusal.plugin == PREEMPTION:
-            self._requeue_with_backoff(member, now)
-            return
+        """A pod has lost its node to a plugin: again when the plugin's events say so."""
         self._gangs.on_node_lost(member, now)
         entity = self._gangs.entity_for(member, now)
         entity.blockers = (member.pod,)

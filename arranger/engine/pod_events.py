@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from arranger.api import event_reasons
 from arranger.api.annotation_checks import invalid_values
 from arranger.api.effects import (
     Effect,
@@ -40,7 +41,7 @@ def scheduled(member: QueuedPod) -> PublishEvent:
     """The pod has been bound."""
     return PublishEvent(
         regarding=object_ref(member.pod.pod),
-        reason="Scheduled",
+        reason=event_reasons.SCHEDULED,
         action="Binding",
         note=f"Successfully assigned {member.pod.key} to {member.node}",
         controller=member.profile.scheduler_name,
@@ -70,7 +71,7 @@ def scheduling_failed(
     effects.append(
         PublishEvent(
             regarding=object_ref(pod),
-            reason="FailedScheduling",
+            reason=event_reasons.FAILED_SCHEDULING,
             action="Scheduling",
             note=message,
             type="Warning",
@@ -87,7 +88,7 @@ def gang_timed_out(member: QueuedPod, message: str) -> PublishEvent:
     """
     return PublishEvent(
         regarding=object_ref(member.pod.pod),
-        reason="GangTimedOut",
+        reason=event_reasons.GANG_TIMED_OUT,
         action="Scheduling",
         note=message,
         type="Warning",
@@ -118,7 +119,7 @@ def preempted(
         taker += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
     return PublishEvent(
         regarding=object_ref(victim),
-        reason="Preempted",
+        reason=event_reasons.PREEMPTED,
         action="Preempting",
         note=f"Preempted by {taker} on node {node}" + (f" (in {controller} memory)." * stays),
         related=object_ref(by),
@@ -136,7 +137,7 @@ def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     )
     return PublishEvent(
         regarding=object_ref(member.pod.pod),
-        reason="Preempting",
+        reason=event_reasons.PREEMPTING,
         action="Preempting",
         note=f"Makes room by evicting {names}{more}",
         controller=member.profile.scheduler_name,
@@ -164,7 +165,8 @@ def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> lis
     problems = invalid_values(pod, member.profile.by_name)
     if not problems or problems == published:
         return []
-    return plugin_events(member, [("InvalidAnnotation", f"Ignored: {'; '.join(problems)}")])
+    note = f"Ignored: {'; '.join(problems)}"
+    return plugin_events(member, [(event_reasons.INVALID_ANNOTATION, note)])
 
 
 def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
@@ -189,12 +191,12 @@ def invalid_queue(queue: Queue, problems: Sequence[str]) -> list[Effect]:
         "scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid
     )
     note = f"Ignored: {'; '.join(problems)}"
-    return [PublishEvent(about, "InvalidQueue", "Scheduling", note, type="Warning")]
+    return [PublishEvent(about, event_reasons.INVALID_QUEUE, "Scheduling", note, type="Warning")]
 
 
 def _invalid_gang(about: ObjectReference, problems: Sequence[str]) -> PublishEvent:
     note = f"Ignored: {'; '.join(problems)}"
-    return PublishEvent(about, "InvalidGang", "Scheduling", note, type="Warning")
+    return PublishEvent(about, event_reasons.INVALID_GANG, "Scheduling", note, type="Warning")
 
 
 def _current_condition(pod: Pod) -> tuple[str, str] | None:

@@ -115,17 +115,34 @@ class Plugin:
         depends_on: see :class:`DependsOn`. Per-node plugins are safe with ``USAGE``.
         queueing_hints: what may help a pod that this plugin rejected; everything unless set.
         Args: a pydantic model of the plugin's configuration; an instance is passed to ``__init__``.
+        monotone: with one more pod on a node, Filter never passes where it rejected without. Then
+            one look at the nodes with nominated pods on them is enough.
+        counts_resources: Filter passes a node that would do when empty if and only if what is
+            requested there, the pod included, is within what is allocatable. Then victims are
+            found by counting, without asking the plugin.
+        counts_quota: the same of the limits of the pod's queues.
+        evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
+
+    ``monotone``, ``counts_resources`` and ``counts_quota`` promise something about the Filter of
+    the very class that states them: subclasses do not inherit them.
     """
 
     name: ClassVar[str] = ""
     depends_on: ClassVar[DependsOn] = DependsOn.CLUSTER
     queueing_hints: ClassVar[Sequence[QueueingHint]] = (QueueingHint(ActionType.ANY),)
     Args: ClassVar[type[BaseModel] | None] = None
+    monotone: ClassVar[bool] = False
+    counts_resources: ClassVar[bool] = False
+    counts_quota: ClassVar[bool] = False
+    evicts: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        for promise in ("monotone", "counts_resources", "counts_quota"):
+            if promise not in cls.__dict__:
+                setattr(cls, promise, False)
 
     # --- helpers for authors ---------------------------------------------------------------
 
@@ -187,6 +204,10 @@ class Plugin:
         Asked for members of gangs, which PostFilter is not; whoever has one asks himself there.
         """
         return None
+
+    def is_preemptable(self, victim: PodInfo) -> bool:
+        """Whether a plugin that ``evicts`` may evict this pod for one of higher priority."""
+        return True
 
     # --- scoring ---------------------------------------------------------------------------
 

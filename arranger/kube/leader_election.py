@@ -27,7 +27,7 @@ import structlog
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -297,7 +297,7 @@ class LeaderElection:
 
     async def _get_lease(self, timeout: float) -> bool:
         """Read the lease; false when there is none. Raises TransportError."""
-        answer = await self._request("GET", self._path, None, timeout)
+        answer = await self._request("GET", self._path, b"", timeout)
         if answer.status == 404:
             self._observed = None
             return False
@@ -315,13 +315,11 @@ class LeaderElection:
             self._observed_at = self._now()
         self._observed = lease
 
-    async def _request(
-        self, method: str, path: str, body: bytes | None, timeout: float
-    ) -> Response:
+    async def _request(self, method: str, path: str, body: bytes, timeout: float) -> Response:
         # The transport bounds its calls itself; a second bound costs little and a lease much.
         try:
             async with asyncio.timeout(timeout):
-                return await self._transport.request(method, path, body=body, timeout=timeout)
+                return await self._transport.send(Request(method, path, body=body, timeout=timeout))
         except TimeoutError as error:
             raise TransportError("timed out") from error
 

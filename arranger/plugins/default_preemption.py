@@ -40,6 +40,7 @@ class DefaultPreemption(SpecOnlyPlugin):
     """Evict the fewest and least important pods of one node, budgets permitting."""
 
     Args = DefaultPreemptionArgs
+    evicts = True
     queueing_hints = ()
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:

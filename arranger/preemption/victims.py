@@ -22,8 +22,6 @@ GANG_NOT_EVICTABLE: Reasons = ("node(s) would lose part of a gang that may not b
 PROTECTED_BY_TIME: Reasons = (
     "node(s) would lose pods that have not run their minimum time, or are back from an eviction",
 )
-#: The plugins of room and quota: where only they look at pods, victims are found by counting.
-RESOURCE_PLUGINS = frozenset({"NodeResourcesFit", "CapacityCard"})
 
 
 def allowed_together(
@@ -73,7 +71,8 @@ class VictimSelector:
         self._exceeded = exceeded
         self.expand_to_gang = context.expand_to_gang
         self._reason_cache = {} if reason_cache is None else reason_cache
-        self.resource_only = context.evaluation.pod_dependent_filters <= RESOURCE_PLUGINS
+        filters = context.evaluation.pod_dependent_filters
+        self.resource_only = filters <= context.profile.resource_filters
 
     def preemptible(self, row: int) -> list[PodInfo]:
         """The pods on a node that may go, the most important first."""

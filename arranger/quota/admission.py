@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from arranger.api import event_reasons
 from arranger.api.annotations import CARD_REQUEST
 from arranger.api.queue_annotations import DEFAULT_QUEUE, parse_cards
 from arranger.api.resource_requests import Amounts
@@ -72,7 +73,7 @@ class Admission:
         }
         for group in asking:
             if why := self._shortage(new[group.name], new):
-                self._record_event(group, "InsufficientScalarQuota", why)
+                self._record_event(group, event_reasons.INSUFFICIENT_SCALAR_QUOTA, why)
                 return why
         self._reservations |= new
         return ""
@@ -104,7 +105,7 @@ class Admission:
                 f"Queue <{claim.queue}> keeps no more {cards} for it: for {self._timeout:g}s its "
                 "pods have not been there"
             )
-            self._record_event(claim.group, "CardRequestTimedOut", text)
+            self._record_event(claim.group, event_reasons.CARD_REQUEST_TIMED_OUT, text)
         return expired
 
     def next_expiry(self) -> float | None:
@@ -146,7 +147,7 @@ class Admission:
             # A check beforehand only: the pods are charged what they ask for.
             queue = _queue_of(group)
             text = f"Get request resource failed, Queue <{queue}>, error: <{CARD_REQUEST}: {error}>"
-            self._record_event(group, "GetTaskRequestResourceFailed", text)
+            self._record_event(group, event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED, text)
             return {}
 
     def _record_event(self, group: AnyPodGroup, reason: str, text: str) -> None:

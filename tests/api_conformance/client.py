@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arranger.kube.client.transport import Stream, Transport
+from arranger.kube.client.transport import Request, Stream, Transport
 
 Object = dict[str, Any]
 
@@ -112,9 +112,14 @@ class Api:
         accept: str = "application/json",
     ) -> Answer:
         """One request; ``body`` may be bytes to send as they are."""
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        answer = await self._transport.request(
-            method, path, query=query, body=data, content_type=content_type, accept=accept
+        if body is None:
+            data = b""
+        else:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = await self._transport.send(
+            Request(
+                method, path, query=query or {}, body=data, content_type=content_type, accept=accept
+            )
         )
         return _decoded(answer.status, answer.body, answer.headers)
 

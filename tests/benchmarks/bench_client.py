@@ -22,7 +22,7 @@ from typing import Any
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.transport import Request, Transport
 
 REQUESTS = 10_000
 IN_FLIGHT = 64
@@ -79,7 +79,7 @@ async def cpu_per_request(
     async def worker(count: int) -> None:
         for _ in range(count):
             path = "/api/v1/namespaces/team/pods/web-0/binding"
-            answer = await client.request("POST", path, body=BODY, timeout=5.0)
+            answer = await client.send(Request("POST", path, body=BODY, timeout=5.0))
             assert answer.status == 201
 
     await asyncio.gather(*(worker(5) for _ in range(IN_FLIGHT)))

@@ -21,6 +21,7 @@ from typing import Any
 from arranger.api.annotations import GANG_MIN, GANG_NAME
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
+from arranger.kube.client.transport import Request
 from tests.benchmarks.comparison import (
     CONTENDERS,
     HEADING,
@@ -64,7 +65,7 @@ def start_null_binder(nodes: int, pods: int) -> Starter:
                     "target": {"kind": "Node", "name": f"n{n % nodes}"},
                 }
                 path = f"{PODS}/p{n}/binding"
-                answer = await pool.request("POST", path, body=json.dumps(body).encode())
+                answer = await pool.send(Request("POST", path, body=json.dumps(body).encode()))
                 assert answer.status == 201, answer
 
         async def all_of_it() -> None:

@@ -15,7 +15,7 @@ from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import LIST_PATHS, ObservedQueue, PodEntry, QueueCache, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.status import parse_status
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.transport import Request, Transport
 from arranger.quota.queue_spec import QueueState
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
     found: list[T] = []
     query = {"limit": str(_PAGE)}
     while True:
-        answer = await transport.request("GET", path, query=query)
+        answer = await transport.send(Request("GET", path, query=query))
         if answer.status == 404:
             return found
         if answer.status != 200:

@@ -23,7 +23,7 @@ from arranger.controllers.gang.cache import (
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -126,15 +126,15 @@ class GangReconciler:
         content_type = _MERGE if method == "PATCH" else "application/json"
         encoded = msgspec.json.encode(body)
         try:
-            answer = await self._transport.request(
-                method, path, body=encoded, content_type=content_type
+            answer = await self._transport.send(
+                Request(method, path, body=encoded, content_type=content_type)
             )
             if answer.status == 409:
                 # Somebody was faster: look, and start from what is there.
                 object_path = path.removesuffix("/status")
                 if method == "POST":
                     object_path += f"/{body['metadata']['name']}"
-                answer = await self._transport.request("GET", object_path)
+                answer = await self._transport.send(Request("GET", object_path))
                 self._observe(key, answer)
                 return WriteResult.STALE
             return self._classify(method, key, path, answer)

@@ -12,6 +12,7 @@ import kopf
 import msgspec
 import structlog
 
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
@@ -28,7 +29,7 @@ from arranger.controllers.runtime.events import publish_events
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import second_time, utc_now
-from arranger.kube.client.transport import Transport, TransportError
+from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.kube.events import EventRecorder
 from arranger.kube.watch.decoder import Decoder, KubeObject
 from arranger.kube.watch.reflector import Reflector, Sink
@@ -151,12 +152,14 @@ class QueueController:
             body["metadata"] = {"resourceVersion": observed.metadata.resource_version}
         path = f"{QUEUES_PATH}/{observed.name}"
         try:
-            answer = await self._transport.request(
-                "PATCH", f"{path}/status", body=msgspec.json.encode(body), content_type=_MERGE
+            answer = await self._transport.send(
+                Request(
+                    "PATCH", f"{path}/status", body=msgspec.json.encode(body), content_type=_MERGE
+                )
             )
             stale = answer.status == 409
             if stale:
-                answer = await self._transport.request("GET", path)
+                answer = await self._transport.send(Request("GET", path))
             if answer.status < 300:
                 seen = msgspec.json.decode(answer.body, type=ObservedQueue)
                 self.work_queue.enqueue(self.book.on_queue_updated(seen) - {observed.name})
@@ -178,7 +181,7 @@ class QueueController:
             about = ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
             event = PublishEvent(
                 about,
-                "InvalidQueue",
+                event_reasons.INVALID_QUEUE,
                 "Reconcile",
                 "; ".join(problems),
                 type="Warning",

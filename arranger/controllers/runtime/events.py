@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from arranger.kube.client.transport import Transport, TransportError
+from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.kube.events import EventRecorder
 
 log = structlog.get_logger(__name__)
@@ -17,8 +17,8 @@ async def publish_events(events: EventRecorder, transport: Transport, *, log_pre
     while write := events.next():
         status = 0
         try:
-            answer = await transport.request(
-                write.method, write.path, body=write.body, content_type=write.content_type
+            answer = await transport.send(
+                Request(write.method, write.path, body=write.body, content_type=write.content_type)
             )
             status = answer.status
         except TransportError as error:

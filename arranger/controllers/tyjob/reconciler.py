@@ -26,7 +26,7 @@ from arranger.controllers.tyjob.state_machine import (
 )
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import utc_now
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.events import EventRecorder
 
 log = structlog.get_logger(__name__)
@@ -209,8 +209,10 @@ class TYJobReconciler:
         body: Object | None = None,
         content_type: str = "application/json",
     ) -> Response:
-        encoded = None if body is None else msgspec.json.encode(body)
-        return await self._transport.request(method, path, body=encoded, content_type=content_type)
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return await self._transport.send(
+            Request(method, path, body=encoded, content_type=content_type)
+        )
 
     def _record_event(self, job: TYJob, note: EventNote) -> None:
         log.info("tyjob.news", job=job.key, reason=note.reason, note=note.message)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+from arranger.api import event_reasons
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod, validate_tyjob
 from arranger.controllers.gang.status import with_condition
 from arranger.controllers.tyjob import manifests
@@ -36,6 +37,11 @@ Object = dict[str, Any]
 FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 
 #: What is told of a stage that has nothing to say for itself.
+#: Reason of the condition Valid when it is False → reason of the event.
+_REFUSALS: Final = {
+    "Invalid": event_reasons.INVALID_TYJOB,
+    "Refused": event_reasons.REFUSED_TYJOB,
+}
 _STAGE_MESSAGES: Final = {
     PENDING: "its pods wait for nodes",
     RUNNING: "its leader runs and enough workers are ready",
@@ -212,16 +218,16 @@ def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
         if refused and condition not in (before.get("conditions") or ()):
-            yield EventNote(f"{condition['reason']}TYJob", condition["message"], warning=True)
+            yield EventNote(_REFUSALS[condition["reason"]], condition["message"], warning=True)
     if patch.get("restarts", 0) > (before.get("restarts") or 0):
         leader = job.replicas[0].pod
         failed = f"{leader} has failed, for the {_ordinal(patch['restarts'])} time"
-        yield EventNote("LeaderFailed", failed, warning=True, pod=leader)
+        yield EventNote(event_reasons.LEADER_FAILED, failed, warning=True, pod=leader)
     counted = before.get("workerRestarts") or {}
     for name, number in (patch.get("workerRestarts") or {}).items():
         if number > counted.get(name, 0):
             failed = f"{name} has failed, for the {_ordinal(number)} time"
-            yield EventNote("WorkerFailed", failed, warning=True, pod=name)
+            yield EventNote(event_reasons.WORKER_FAILED, failed, warning=True, pod=name)
     if stage := patch.get("stage"):
         text = str(patch.get("message") or _STAGE_MESSAGES.get(stage, stage))
         yield EventNote(stage, text, warning=stage in (RESCHEDULING, FAILED))

@@ -12,6 +12,7 @@ import kopf
 import msgspec
 import structlog
 
+from arranger.api import event_reasons
 from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
@@ -92,7 +93,7 @@ class JobController:
             # Another definition than ours may let it pass.
             log.warning("job.bad_object", job=name, error=str(error))
             about = ObjectReference(JOB_API, "Job", meta["namespace"], meta["name"], meta["uid"])
-            self.reconciler.record_warning(about, "Invalid", str(error))
+            self.reconciler.record_warning(about, event_reasons.INVALID_JOB, str(error))
 
     def on_pod_group_event(self, body: dict[str, Any], *, deleted: bool = False) -> None:
         """A PodGroup as the server shows it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from arranger.api import event_reasons
 from arranger.api.types.volcano_job import JobPhase, JobPod
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_group_of
@@ -167,7 +168,7 @@ def _events(view: JobSnapshot, standing: JobState) -> Iterator[tuple[str, str]]:
     if standing.memory.asked != view.controlled_resources.asked and (
         wrong := invalid_action(standing.memory.asked)
     ):
-        yield "InvalidAction", wrong
+        yield event_reasons.INVALID_ACTION, wrong
     state, invalid = view.job.status.state, standing.reason == "Invalid"
     if invalid and (state.reason, state.message) != (standing.reason, standing.message):
         yield standing.reason, standing.message

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
@@ -26,7 +27,7 @@ from arranger.controllers.vcjob.state_machine import REFUSED
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import utc_now
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.events import EventRecorder
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,9 @@ _MAX_BATCH: Final = 32
 _PASSES: Final = 8
 _CONTROLLER: Final = "arranger-controllers"
 #: News that somebody may want to do something about.
-_WARNINGS: Final = frozenset({"Aborting", "Restarting", "Failed", "Invalid", "InvalidAction"})
+_WARNINGS: Final = frozenset(
+    {"Aborting", "Restarting", "Failed", event_reasons.INVALID_JOB, event_reasons.INVALID_ACTION}
+)
 
 
 class _Next(Enum):
@@ -221,7 +224,10 @@ class JobReconciler:
             return _Next.AGAIN
         if answer.status >= 300:
             self._record_event(
-                _ref(view.job), "Warning", "FailedStatus", _refusal_text(view.job, path, answer)
+                _ref(view.job),
+                "Warning",
+                event_reasons.FAILED_STATUS,
+                _refusal_text(view.job, path, answer),
             )
             return _Next.RETRY
         self._cache.on_job_updated(msgspec.json.decode(answer.body))
@@ -344,13 +350,15 @@ class JobReconciler:
     async def _send(
         self, method: str, path: str, body: Object | None = None, content_type: str = _JSON
     ) -> Response:
-        encoded = None if body is None else msgspec.json.encode(body)
-        return await self._transport.request(method, path, body=encoded, content_type=content_type)
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        return await self._transport.send(
+            Request(method, path, body=encoded, content_type=content_type)
+        )
 
     def _record_refusal(self, job: VolcanoJob, note: str) -> None:
         """Something is not made: for an Event now, and for the status of the next pass."""
         self._refusals.setdefault(job.metadata.uid, note)
-        self._record_event(_ref(job), "Warning", "FailedCreate", note)
+        self._record_event(_ref(job), "Warning", event_reasons.FAILED_CREATE, note)
 
     def _record_event(self, job: ObjectReference, kind: str, reason: str, note: str) -> None:
         event = PublishEvent(

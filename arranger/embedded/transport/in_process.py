@@ -13,8 +13,14 @@ from arranger.embedded.errors import ApiError
 from arranger.embedded.fault_injection import ConnectionLostError, FaultInjector
 from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.request_matchers import ClientRequest
-from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
-from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Response,
+    Stream,
+    TransportError,
+)
 
 T = TypeVar("T")
 
@@ -66,23 +72,14 @@ class InProcessTransport:
         self._user = user
         self._watches: set[Watch] = set()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is lost."""
-        request = Request(method, path, dict(query or {}), body or b"", content_type, accept)
         if self._taps is None:
             return _response(self.cluster.handle(request))
-        call = self._call(method, path, request.query, request.body)
-        return _response(await self._carry(call, lambda: self.cluster.handle(request), timeout))
+        call = self._call(request.method, request.path, request.query, request.body)
+        return _response(
+            await self._carry(call, lambda: self.cluster.handle(request), request.timeout)
+        )
 
     @asynccontextmanager
     async def stream(

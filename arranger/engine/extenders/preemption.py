@@ -9,7 +9,6 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.pod.schedule_result import Unschedulable
 from arranger.engine.queued_pod import QueuedPod
-from arranger.preemption.evicting_plugin import evicting_plugin
 from arranger.preemption.importance import Candidate, by_importance
 
 NO_CANDIDATE = "no candidate node for preemption"
@@ -47,7 +46,7 @@ def _candidate(
 ) -> Candidate | None:
     """What an extender agreed to, unless it is out of date or we do not agree."""
     cluster, cycle = context.cluster, context.cycle
-    plugin, row = evicting_plugin(member.profile), cluster.table.index.get(node)
+    plugin, row = member.profile.evicting_plugin, cluster.table.index.get(node)
     if plugin is None or row is None:
         return None
     named: list[PodInfo] = []

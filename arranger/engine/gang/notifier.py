@@ -28,8 +28,6 @@ from arranger.gangs.registry import GangRegistry
 #: Seconds without an arrival after which the members of an incomplete gang are told: telling each
 #: of a large gang costs the server as much as binding it.
 ARRIVAL_QUIET_PERIOD: Final = 2.0
-#: The plugin whose events help a group that its queue does not let in.
-CARDS: Final = "CapacityCard"
 #: Seconds between two rounds of telling, for each member: a round costs the server about 3 ms each.
 NOTIFY_INTERVAL_PER_MEMBER: Final = 0.01
 
@@ -128,7 +126,8 @@ class GangUnits:
             return gang_rejection(f"{messages.display_name(group)} waits for members")
         if reason := self._desk.quota_admission(group):
             text = f"{messages.display_name(group)} waits: {reason}"
-            return Status(Code.UNSCHEDULABLE, (text,), CARDS)  # which says what may help
+            # The plugin's queueing hints say what may help.
+            return Status(Code.UNSCHEDULABLE, (text,), entity.profile.quota_plugin)
         if not entity.ready_count():
             return gang_rejection(f"{messages.display_name(group)}: its members are held back")
         return None

@@ -25,12 +25,9 @@ from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.runtime.dry_run import ExpandToGang, PreemptionContext
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
-from arranger.preemption.evicting_plugin import evicting_plugin
 from arranger.preemption.importance import by_importance
 from arranger.preemption.victims import allowed_together
 
-#: Where only this plugin looks at pods, room is all that counts.
-RESOURCE_ONLY: Final = frozenset({"NodeResourcesFit"})
 #: Members placed in thought at most when pods are spared one by one; each takes about 0.1 ms.
 MAX_REPRIEVE_COST: Final = 2048
 #: Said of pods that only time protects.
@@ -86,7 +83,7 @@ class GangPreemptionPlanner:
     def plan(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> PreemptionPlan | None:
         """The cheapest way found to make room for the group, None if there is none."""
         members = list(entity.ready())
-        plugin = evicting_plugin(entity.profile)
+        plugin = entity.profile.evicting_plugin
         if plugin is None:
             return None
         self._is_eligible = plugin.is_preemptable
@@ -325,7 +322,7 @@ class GangPreemptionPlanner:
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
         evaluation = self._desk.cycle.evaluate(member.profile, member.pod, member.signature)
-        if evaluation.pod_dependent_filters <= RESOURCE_ONLY:
+        if evaluation.pod_dependent_filters <= member.profile.node_resource_filters:
             return True
         with self._cluster.simulate_without([member.pod]):
             what_if = PreemptionContext(member.profile, self._cluster, member.pod, evaluation)

@@ -16,7 +16,7 @@ from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin, Wait
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
-from arranger.framework.status import Status
+from arranger.framework.status import Code, Status
 
 log = logging.getLogger(__name__)
 
@@ -132,15 +132,29 @@ class BindingCycle:
             self._retry(member, now)
 
     def reject(self, member: QueuedPod, refusal: Status, now: float) -> None:
-        """A plugin took back what the cycle had granted: rest until its events."""
+        """A plugin refuses a pod its node: the pod rests until the plugin's events."""
+        if self._release_refused(member, refusal, now):
+            self._reject(member, refusal, now)
+
+    def preempt(self, member: QueuedPod, reason: str, now: float) -> None:
+        """An unbound pod loses its node to another pod, and is tried again after a back-off.
+
+        What it lacks now only a new attempt tells.
+        """
+        if self._release_refused(member, Status(Code.UNSCHEDULABLE, (reason,)), now):
+            self._retry(member, now)
+
+    def _release_refused(self, member: QueuedPod, refusal: Status, now: float) -> bool:
+        """Take the pod's node and say why; whether the pod is to be queued again."""
         context = self._context
         self.cancel(member)
         context.record_attempt(member, "unschedulable")
-        if context.release_node(member, now):
-            context.outbox += pod_events.scheduling_failed(
-                member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
-            )
-            self._reject(member, refusal, now)
+        if not context.release_node(member, now):
+            return False
+        context.outbox += pod_events.scheduling_failed(
+            member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
+        )
+        return True
 
     def check_consistent(self) -> None:
         """Check the prerequisites against the pods.

@@ -13,11 +13,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
 from arranger.engine.queued_pod import QueuedPod
-from arranger.framework.status import Code, Status
 from arranger.quota.ledger import QuotaLedger
-
-#: Named as the plugin that takes a waiting pod's node.
-PREEMPTION = "DefaultPreemption"
 
 
 class PreemptionExecutor:
@@ -25,7 +21,7 @@ class PreemptionExecutor:
 
     Args:
         desk: the engine's state.
-        reject: takes the node of a pod that a plugin makes wait, in Permit or in PreBind.
+        preempt: takes the node of a pod that a plugin makes wait, in Permit or in PreBind.
         retry: queues a pod again whose victims could not be evicted, or that has lost its promise.
     """
 
@@ -33,11 +29,11 @@ class PreemptionExecutor:
         self,
         context: EngineContext,
         *,
-        reject: Callable[[QueuedPod, Status, float], None],
+        preempt: Callable[[QueuedPod, str, float], None],
         retry: Callable[[QueuedPod, float], None],
     ) -> None:
         self._context = context
-        self._reject = reject
+        self._preempt = preempt
         self._retry = retry
         #: Deletes on their way, by identity, with whom they are for.
         self._deletes: dict[int, tuple[DeletePod, QueuedPod]] = {}
@@ -106,7 +102,7 @@ class PreemptionExecutor:
         context.outbox.append(event)
         if own is not None and not_bound_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
-            self._reject(own, Status(Code.UNSCHEDULABLE, (reason,), PREEMPTION), now)
+            self._preempt(own, reason, now)
             return
         delete = DeletePod(
             pod_events.pod_key(victim.pod),

@@ -24,7 +24,7 @@ from arranger.engine.pod.schedule_result import (
     Unschedulable,
     single_node_fit_error,
 )
-from arranger.engine.pod.second_filter_pass import MONOTONE_FILTERS, filter_without_nominees
+from arranger.engine.pod.second_filter_pass import filter_without_nominees
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.diagnosis import Diagnosis
@@ -286,9 +286,8 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
-        monotone = (
-            infeasible.evaluation.pod_dependent_filters <= MONOTONE_FILTERS
-        )  # with promised pods and without
+        filters = infeasible.evaluation.pod_dependent_filters
+        monotone = filters <= member.profile.monotone_filters
         context = PreemptionContext(
             member.profile,
             self._cluster,

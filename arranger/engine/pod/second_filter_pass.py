@@ -6,8 +6,6 @@ with an affinity must not be placed beside one that may never come.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
@@ -18,11 +16,6 @@ from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code, Status
-
-#: The plugins for which a pod more on a node is never in another's favour.
-MONOTONE_FILTERS: Final = frozenset(
-    {"NodeResourcesFit", "CapacityCard", "NodePorts", "NodeVolumeLimits", "VolumeRestrictions"}
-)
 
 
 def filter_without_nominees(
@@ -35,7 +28,7 @@ def filter_without_nominees(
     """
     if (
         not nominator
-        or evaluation.pod_dependent_filters <= MONOTONE_FILTERS
+        or evaluation.pod_dependent_filters <= member.profile.monotone_filters
         or not evaluation.feasible.any()
     ):
         return None

@@ -46,6 +46,11 @@ class Profile:
     Attributes:
         scheduler_name: whose pods these plugins schedule.
         plugins: all of them, in configured order.
+        monotone_filters: names of the plugins that are ``monotone``.
+        resource_filters: names of the plugins that count resources, of nodes or of quotas.
+        node_resource_filters: names of the plugins that count resources of nodes.
+        quota_plugin: name of the first plugin that counts quotas, "" if none does.
+        evicting_plugin: the first PostFilter plugin that evicts pods, if there is one.
     """
 
     def __init__(self, scheduler_name: str, plugins: Sequence[PluginWeight]) -> None:
@@ -73,6 +78,14 @@ class Profile:
                 for p in ("pre_filter", "filter", "pre_score", "score")
             )
         )
+        self.monotone_filters = frozenset(p.name for p in self.by_name.values() if p.monotone)
+        self.node_resource_filters = frozenset(
+            p.name for p in self.by_name.values() if p.counts_resources
+        )
+        quotas = [p.name for p in self.by_name.values() if p.counts_quota]
+        self.resource_filters = self.node_resource_filters.union(quotas)
+        self.quota_plugin = next(iter(quotas), "")
+        self.evicting_plugin = next((p for p in self._by_point["post_filter"] if p.evicts), None)
         self._validate()
 
     def plugins_at(self, point: str) -> tuple[Plugin, ...]:

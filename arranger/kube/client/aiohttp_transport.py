@@ -11,7 +11,13 @@ import aiohttp
 
 from arranger import __version__
 from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Response,
+    Stream,
+    TransportError,
+)
 
 USER_AGENT: Final = f"arranger/{__version__}"
 #: Objects may be 1.5 MB, and each watch event is one line.
@@ -77,33 +83,23 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
-        headers = {"Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = content_type
+        headers = {"Accept": request.accept}
+        if request.has_content:
+            headers["Content-Type"] = request.content_type
         credentials = self._config.credentials
         for last in (False, True):
             authorization = await self._authorize(headers)
             try:
                 async with self._get_session().request(
-                    method,
-                    self._config.url + path,
-                    params=query,
-                    data=body,
+                    request.method,
+                    self._config.url + request.path,
+                    params=request.query,
+                    data=request.body if request.has_content else None,
                     headers=headers,
-                    timeout=self._timeout(timeout),
+                    timeout=self._timeout(request.timeout),
                     **self._connection_options(),
                 ) as response:
                     answer = Response(response.status, await response.read(), _headers(response))

@@ -22,6 +22,7 @@ from arranger.kube.client.aiohttp_transport import CONNECT_TIMEOUT, USER_AGENT
 from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import (
     RefusedConnectionError,
+    Request,
     Response,
     Stream,
     Transport,
@@ -164,32 +165,21 @@ class ConnectionPool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
         renewed credential where there is one."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = loop.time() + request.timeout
         credentials = self._config.credentials
-        target = quote(self._prefix + path, safe="/%:@!$&'()*+,;=~") + (
-            "?" + urlencode(query) if query else ""
+        target = quote(self._prefix + request.path, safe="/%:@!$&'()*+,;=~") + (
+            "?" + urlencode(request.query) if request.query else ""
         )
+        content_type = request.content_type if request.has_content else ""
         for last in (False, True):
             authorization = await credentials.authorization()
-            head = self._header_block(
-                authorization, content_type if body is not None else "", accept
-            )
-            length = len(body) if body is not None else 0
-            data = f"{method} {target}{head}{length}\r\n\r\n".encode("latin-1") + (body or b"")
+            head = self._header_block(authorization, content_type, request.accept)
+            start = f"{request.method} {target}{head}{len(request.body)}\r\n\r\n"
+            data = start.encode("latin-1") + request.body
             connection = await self._acquire(deadline)
             try:
                 left = deadline - loop.time()

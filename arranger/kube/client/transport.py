@@ -12,6 +12,28 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request, as the client sends it and the embedded server takes it."""
+
+    method: str
+    #: Without the query.
+    path: str
+    query: Mapping[str, str] = {}
+    body: bytes = b""
+    content_type: str = "application/json"
+    accept: str = "application/json"
+    #: Seconds from sending to the last byte of the answer.
+    timeout: float = 30.0
+
+    @property
+    def has_content(self) -> bool:
+        """Whether ``content_type`` is sent: with every body, and with an empty one that is refused
+        for being empty."""
+        return bool(self.body) or self.method in ("POST", "PUT", "PATCH")
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -52,18 +74,8 @@ class Stream(Protocol):
 class Transport(Protocol):
     """Sends requests to one API server."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
-        """Send one request and read the whole answer; ``timeout`` is seconds for all of it.
+    async def send(self, request: Request) -> Response:
+        """Send one request and read the whole answer.
 
         Any HTTP status is an answer, not an exception.
 

@@ -32,7 +32,12 @@ from arranger.api.effects import (
 from arranger.api.extenders import Extender
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
-from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Transport,
+    TransportError,
+)
 from arranger.kube.extenders.wire import (
     SCORE_SCALE,
     ExtenderProtocolError,
@@ -327,7 +332,7 @@ class ExtenderClient:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         try:
             async with self._slots:
-                answer = await self._transport.request("GET", path, timeout=ATTEMPT_TIMEOUT)
+                answer = await self._transport.send(Request("GET", path, timeout=ATTEMPT_TIMEOUT))
         except TransportError as error:
             text = f"reading pod {pod} for extenders: {error}"
             raise _ExtenderCallError(Refused(0, "Unreachable", text)) from error

@@ -20,7 +20,7 @@ import structlog
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import Status, parse_status, retry_after
-from arranger.kube.client.transport import Response, Transport, TransportError
+from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.watch.decoder import (
     INITIAL_EVENTS_END,
     Decoder,
@@ -173,7 +173,9 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query = {**self._query, "limit": str(PAGE_SIZE)}
         while True:
-            answer = await self._transport.request("GET", self._path, query=query, timeout=60.0)
+            answer = await self._transport.send(
+                Request("GET", self._path, query=query, timeout=60.0)
+            )
             if answer.status == 410 and "continue" in query:
                 # It took too long for the server to remember: all in one piece then.
                 objects.clear()

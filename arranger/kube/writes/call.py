@@ -12,6 +12,7 @@ from arranger.api.effects import Ambiguous, Outcome
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import (
     RefusedConnectionError,
+    Request,
     Response,
     Transport,
     TransportError,
@@ -59,39 +60,27 @@ class CallContext:
         self.now = now
 
     async def read(self, path: str, accept: str = "application/json") -> Response:
-        """GET ``path``; raises as :meth:`Transport.request`."""
-        return await self._send("GET", path, None, "application/json", accept)
+        """GET ``path``; raises as :meth:`Transport.send`."""
+        return await self._send(Request("GET", path, accept=accept, timeout=ATTEMPT_TIMEOUT))
 
     async def write(
-        self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
+        self, method: str, path: str, body: bytes, content_type: str = "application/json"
     ) -> Response:
         """Send one write.
 
         Raises:
             NotLeaderError: we may not write; nothing was sent.
-            RefusedConnectionError, TransportError: as :meth:`Transport.request`.
+            RefusedConnectionError, TransportError: as :meth:`Transport.send`.
         """
         if not self._may_write():
             raise NotLeaderError
-        return await self._send(method, path, body, content_type)
+        return await self._send(
+            Request(method, path, body=body, content_type=content_type, timeout=ATTEMPT_TIMEOUT)
+        )
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        content_type: str,
-        accept: str = "application/json",
-    ) -> Response:
+    async def _send(self, request: Request) -> Response:
         try:
-            answer = await self._transport.request(
-                method,
-                path,
-                body=body,
-                content_type=content_type,
-                accept=accept,
-                timeout=ATTEMPT_TIMEOUT,
-            )
+            answer = await self._transport.send(request)
         except RefusedConnectionError:
             raise
         except TransportError:

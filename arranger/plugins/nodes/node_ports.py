@@ -37,6 +37,7 @@ class NodePorts(SpecOnlyPlugin):
     """Reject nodes where another pod holds a host port this one wants."""
 
     depends_on = DependsOn.USAGE
+    monotone = True
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _frees_a_port),
         QueueingHint(ActionType.NODE_ADDED),

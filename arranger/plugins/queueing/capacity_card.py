@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arranger.api import event_reasons
 from arranger.api.annotations import NODE_GROUP, SERVICE_TYPE, VOLCANO_GROUP, VOLCANO_GROUP_LONG
 from arranger.api.queue_annotations import queue_of, requested_cards
 from arranger.cluster.cluster import Cluster
@@ -40,6 +41,7 @@ class CapacityCard(Plugin):
     """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
 
     depends_on = DependsOn.CLUSTER
+    monotone = counts_quota = True
     queueing_hints = (
         QueueingHint(
             ActionType.POD_REMOVED
@@ -84,7 +86,12 @@ class CapacityCard(Plugin):
                 f"Get request resource failed, Queue <{name}>, error: "
                 f"<the pod names card {'|'.join(wanted)} and requests none>"
             )
-            return Status(Code.UNRESOLVABLE, (text,), self.name, "GetTaskRequestResourceFailed")
+            return Status(
+                Code.UNRESOLVABLE,
+                (text,),
+                self.name,
+                event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED,
+            )
         state[self.name] = _PreFilterState(ledger, wanted, resources)
         return None
 
@@ -164,7 +171,7 @@ def _check_limits(asked: _PreFilterState, pod: PodInfo, cards: Cards) -> Rejecti
     ledger = asked.ledger
     demand = ledger.charges_for(pod, cards)
     if not demand and (text := _exceeded_limit(ledger, pod)):
-        return Rejection((text,), Code.UNSCHEDULABLE, "EmptyQueueCapability")
+        return Rejection((text,), Code.UNSCHEDULABLE, event_reasons.EMPTY_QUEUE_CAPABILITY)
     short = ledger.shortage(pod, demand, cards)
     return None if short is None else _shortage_rejection(short)
 
@@ -183,11 +190,11 @@ def _shortage_rejection(short: QuotaShortage) -> Rejection:
     numbers = (short.requested, short.total, short.limit)
     match short.resource:
         case "cpu":
-            what, event = "CPU", "InsufficientCPUQuota"
+            what, event = "CPU", event_reasons.INSUFFICIENT_CPU_QUOTA
         case "memory":
-            what, event = "memory", "InsufficientMemoryQuota"
+            what, event = "memory", event_reasons.INSUFFICIENT_MEMORY_QUOTA
         case scalar:
-            what, event = f"<{scalar}>", "InsufficientScalarQuota"
+            what, event = f"<{scalar}>", event_reasons.INSUFFICIENT_SCALAR_QUOTA
     unit = " Mi" if short.resource == "memory" else ""
     shown = [n // _MI if unit else n for n in numbers]
     text = (

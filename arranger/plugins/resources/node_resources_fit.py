@@ -88,6 +88,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
     """Reject nodes without room; score by how full they would be."""
 
     depends_on = DependsOn.USAGE
+    monotone = counts_resources = True
     Args = NodeResourcesFitArgs
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _could_fit),

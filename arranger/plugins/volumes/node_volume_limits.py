@@ -39,6 +39,7 @@ class NodeVolumeLimits(Plugin):
     """Reject nodes that could not attach the pod's volumes as well."""
 
     depends_on = DependsOn.USAGE
+    monotone = True
 
     def __init__(self) -> None:
         self._indexes: WeakKeyDictionary[Cluster, AttachmentIndex] = WeakKeyDictionary()

@@ -43,6 +43,7 @@ class VolumeRestrictions(Plugin):
 
     # The claims in use anywhere are part of what a class with claims depends on, see Evaluation.
     depends_on = DependsOn.USAGE
+    monotone = True
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
         """Claims are named within a namespace."""

@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from arranger.embedded.kubelet import HollowKubelets
+from arranger.kube.client.transport import Request
 from tests.controlplane.cluster import ClusterHarness
 from tests.controlplane.daemon import REPO, manifests
 from tests.controlplane.harness import a_node, until
@@ -42,7 +43,9 @@ class Kubelets(HollowKubelets):
             meta = pod["metadata"]
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
             body = json.dumps({"metadata": {"uid": uid}, "status": {"phase": "Failed"}})
-            await self._transport.request("PATCH", path, body=body.encode(), content_type=MERGE)
+            await self._transport.send(
+                Request("PATCH", path, body=body.encode(), content_type=MERGE)
+            )
         await super()._execute(action, uid, pod)
 
 

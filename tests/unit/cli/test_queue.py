@@ -24,6 +24,7 @@ from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.transport import Request, Response
 from tests.builders import PodBuilder, a_pod
 from tests.queueing import (
     CARD,
@@ -210,8 +211,8 @@ async def test_the_command_does_without_definitions_and_names_what_is_not_there(
 
 async def test_a_refusal_names_what_may_not_be_read() -> None:
     class Forbids(InProcessTransport):
-        async def request(self, method: str, path: str, **more: Any) -> Any:
-            return await super().request("PUT", path, **more)
+        async def send(self, request: Request) -> Response:
+            return await super().send(msgspec.structs.replace(request, method="PUT"))
 
     with pytest.raises(LookupError, match=r"^/apis/.*/queues: "):
         await load_queue_cache(Forbids(a_cluster(*bundled_crds())))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
+from arranger.api import event_reasons
 from arranger.daemon.metrics import CLIENT_METRICS
+from docs.generator.constants import constants
 from docs.generator.pages import PAGES, REFERENCE
+
+PACKAGE = Path(__file__).parents[3] / "arranger"
+#: What makes an Event, and where its reason stands among the arguments.
+MAKERS = {"PublishEvent": 1, "EventNote": 0}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -21,10 +28,27 @@ def test_there_is_no_other_reference_page() -> None:
 
 
 def test_every_metric_that_the_client_reports_is_declared_and_no_other() -> None:
-    client = Path(__file__).parents[3] / "arranger" / "kube"
     reported = {
         name
-        for file in client.rglob("*.py")
+        for file in (PACKAGE / "kube").rglob("*.py")
         for name in re.findall(r"\.(?:increment|observe|set_gauge)\(\s*\"(\w+)\"", file.read_text())
     }
     assert reported == {metric.name for metric in CLIENT_METRICS}
+
+
+def test_every_reason_of_an_event_has_a_name_that_the_reference_explains() -> None:
+    literals = []
+    used: set[str] = set()
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "event_reasons":
+                used.add(node.attr)
+            if (
+                isinstance(node, ast.Call)
+                and (index := MAKERS.get(ast.unparse(node.func))) is not None
+            ):
+                named = {each.arg: each.value for each in node.keywords}
+                reason = named.get("reason") or node.args[index]
+                literals += [file.name] * isinstance(reason, ast.Constant)
+    assert literals == []
+    assert used == {constant.name for constant in constants(event_reasons)}

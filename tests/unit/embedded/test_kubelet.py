@@ -72,7 +72,7 @@ async def test_a_pod_ends_after_the_time_it_declares(
 async def test_a_deleted_pod_takes_its_time_to_go(cluster: EmbeddedCluster) -> None:
     a_bound_pod(cluster, termination_seconds="10")
     await asyncio.sleep(1)
-    await InProcessTransport(cluster).request("DELETE", PATH)
+    await InProcessTransport(cluster).send(Request("DELETE", PATH))
     await asyncio.sleep(9)
     assert phase(cluster) == "Running"
     await asyncio.sleep(2)

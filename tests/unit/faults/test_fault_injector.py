@@ -34,7 +34,12 @@ from arranger.embedded.transport.http import serve
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Transport,
+    TransportError,
+)
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"
@@ -51,7 +56,7 @@ class FaultyCluster:
 
     async def make(self, name: str, timeout: float = 30.0) -> int:
         body = json.dumps(a_node(name).manifest()).encode()
-        return (await self.client.request("POST", NODES, body=body, timeout=timeout)).status
+        return (await self.client.send(Request("POST", NODES, body=body, timeout=timeout))).status
 
     def nodes(self) -> list[str]:
         return [node["metadata"]["name"] for node in self.cluster.objects("nodes")]
@@ -124,7 +129,7 @@ class TestRequests:
     ) -> None:
         site.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
         site.taps.inject(WRITES, Reply(504, "Timeout", after=True), skip=1, times=1)
-        answer = await site.client.request("POST", NODES, body=b"{}")
+        answer = await site.client.send(Request("POST", NODES, body=b"{}"))
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert json.loads(answer.body)["reason"] == "TooManyRequests"
         assert site.taken() == []
@@ -207,7 +212,7 @@ class TestRules:
     async def test_without_a_fault_it_only_takes_note(self, site: FaultyCluster) -> None:
         reads = site.taps.inject(READS & for_resource("nodes"))
         assert await site.make("n1") == 201
-        await site.client.request("GET", NODES, query={"limit": "5"})
+        await site.client.send(Request("GET", NODES, query={"limit": "5"}))
         assert [call.query for call in reads.matched] == [{"limit": "5"}]
 
     @pytest.mark.parametrize(
@@ -299,7 +304,7 @@ class TestOverHttp:
 
     async def test_answers_on_purpose(self, served: FaultyCluster) -> None:
         served.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
-        answer = await served.client.request("POST", NODES, body=b"{}")
+        answer = await served.client.send(Request("POST", NODES, body=b"{}"))
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
 
     @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
 from arranger.plugins.nodes.node_name import NodeName
 from arranger.plugins.queueing.priority_sort import PrioritySort
+from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.builders import PodBuilder, a_cluster, a_node, a_pod
 
 CPU = Rejection(("Insufficient cpu",))
@@ -130,6 +131,33 @@ class Picky(Plugin):
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return None
+
+
+class OwnFit(NodeResourcesFit):
+    """A Filter of somebody's own, about which nothing is known."""
+
+
+def test_a_profile_knows_its_plugins_by_what_they_state() -> None:
+    profile = default_profile()
+    assert profile.node_resource_filters == {"NodeResourcesFit"}
+    assert profile.resource_filters == {"NodeResourcesFit", "CapacityCard"}
+    assert profile.monotone_filters == {
+        "NodeResourcesFit",
+        "CapacityCard",
+        "NodePorts",
+        "NodeVolumeLimits",
+        "VolumeRestrictions",
+    }
+    assert profile.quota_plugin == "CapacityCard"
+    assert profile.evicting_plugin is profile.by_name["DefaultPreemption"]
+
+
+def test_what_a_filter_promises_is_not_inherited() -> None:
+    plugins = [OwnFit(), PrioritySort(), DefaultBinder()]
+    profile = Profile("own", [PluginWeight(plugin) for plugin in plugins])
+    assert not profile.monotone_filters | profile.resource_filters
+    assert profile.quota_plugin == ""
+    assert profile.evicting_plugin is None
 
 
 def test_a_plugin_that_does_not_sign_is_asked_about_each_pod() -> None:

@@ -10,7 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.kube.client.transport import RefusedConnectionError, Response, Stream, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Response,
+    Stream,
+    TransportError,
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Call:
     method: str
     path: str
     query: Mapping[str, str]
-    body: bytes | None
+    body: bytes
     content_type: str
 
     @property
@@ -93,19 +99,16 @@ class ScriptedTransport:
         self.in_flight = 0
         self.most_in_flight = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        timeout: float = 30.0,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         now = asyncio.get_running_loop().time()
-        call = Call(now, method, path, dict(query or {}), body, content_type)
+        call = Call(
+            now,
+            request.method,
+            request.path,
+            dict(request.query),
+            request.body,
+            request.content_type,
+        )
         self.calls.append(call)
         answer = self.answers.popleft() if self.answers else self.otherwise(call)
         if callable(answer):
@@ -114,8 +117,8 @@ class ScriptedTransport:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             if isinstance(answer, After):
-                await asyncio.sleep(min(answer.seconds, timeout))
-                if answer.seconds > timeout:
+                await asyncio.sleep(min(answer.seconds, request.timeout))
+                if answer.seconds > request.timeout:
                     raise TransportError("timeout")
                 answer = answer.then
         finally:
@@ -135,7 +138,7 @@ class ScriptedTransport:
         timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
         now = asyncio.get_running_loop().time()
-        self.opened.append(Call(now, "GET", path, dict(query or {}), None, ""))
+        self.opened.append(Call(now, "GET", path, dict(query or {}), b"", ""))
         # A test ends its script with silence, so that nothing is opened without end.
         script = self.streams.popleft() if self.streams else ScriptedStream([1e9], inactivity=2e9)
         if isinstance(script, Exception):

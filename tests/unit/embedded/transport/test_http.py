@@ -10,6 +10,7 @@ from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
+from arranger.kube.client.transport import Request
 from tests.builders import a_node
 
 NODES = "/api/v1/nodes"
@@ -23,7 +24,7 @@ async def test_what_is_created_over_http_is_seen_by_a_watch_over_http() -> None:
             async with transport.stream(NODES, query={"watch": "1"}) as stream:
                 assert stream.status == 200
                 body = json.dumps(a_node("n1").manifest()).encode()
-                made = await transport.request("POST", NODES, body=body)
+                made = await transport.send(Request("POST", NODES, body=body))
                 assert made.status == 201
                 async with asyncio.timeout(5):
                     event = json.loads(await anext(stream.lines()))
@@ -48,6 +49,6 @@ async def test_health_is_plain_text() -> None:
     async with serve(EmbeddedCluster(rng=random.Random(1))) as url:
         transport = HttpTransport(ApiServerConfig(url))
         try:
-            assert (await transport.request("GET", "/readyz")).body == b"ok"
+            assert (await transport.send(Request("GET", "/readyz"))).body == b"ok"
         finally:
             await transport.close()

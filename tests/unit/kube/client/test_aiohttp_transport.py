@@ -15,7 +15,12 @@ from aiohttp.test_utils import TestServer, unused_port
 from arranger.kube.client.aiohttp_transport import HttpTransport, LineSplitter
 from arranger.kube.client.connection_pool import ConnectionPool
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
-from arranger.kube.client.transport import RefusedConnectionError, Transport, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Transport,
+    TransportError,
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Make = Callable[[ApiServerConfig], Transport]
@@ -67,12 +72,14 @@ async def test_a_request_arrives_whole_and_its_answer_comes_back(make: Make) -> 
     access = ApiServerConfig("", CredentialSource(Credential(authorization="Bearer one")))
     async with serving(echo, make, access=access) as client:
         for body in (b'{"a":1}', b"x" * 300_000):
-            answer = await client.request(
-                "PATCH",
-                "/api/v1/pods/a-pod/status",
-                query={"fieldManager": "me & you", "limit": "5"},
-                body=body,
-                content_type="application/merge-patch+json",
+            answer = await client.send(
+                Request(
+                    "PATCH",
+                    "/api/v1/pods/a-pod/status",
+                    query={"fieldManager": "me & you", "limit": "5"},
+                    body=body,
+                    content_type="application/merge-patch+json",
+                )
             )
             assert answer.status == 201
             assert answer.headers["retry-after"] == "7"
@@ -90,7 +97,7 @@ async def test_a_request_arrives_whole_and_its_answer_comes_back(make: Make) -> 
 async def test_nobody_listening_is_a_refusal(make: Make) -> None:
     client = make(ApiServerConfig(f"http://127.0.0.1:{unused_port()}"))
     with pytest.raises(RefusedConnectionError):
-        await client.request("GET", "/livez", timeout=2.0)
+        await client.send(Request("GET", "/livez", timeout=2.0))
     await client.close()
 
 
@@ -126,7 +133,7 @@ DOUBTS = {
 async def test_a_lost_answer_to_a_write_is_doubt_not_refusal(handler: Handler, make: Make) -> None:
     async with serving(handler, make) as client:
         with pytest.raises(TransportError) as caught:
-            await client.request("POST", "/binding", body=b"{}", timeout=0.2)
+            await client.send(Request("POST", "/binding", body=b"{}", timeout=0.2))
         assert not isinstance(caught.value, RefusedConnectionError)
 
 
@@ -137,7 +144,7 @@ async def test_a_connection_survives_the_server_closing_the_one_before(make: Mak
 
     async with serving(close_each, make) as client:
         for _ in range(3):
-            assert (await client.request("POST", "/x", body=b"{}")).body == b"bye"
+            assert (await client.send(Request("POST", "/x", body=b"{}"))).body == b"bye"
 
 
 @each_client
@@ -157,9 +164,9 @@ async def test_a_401_is_tried_again_with_the_new_token_only(make: Make) -> None:
         Credential(authorization="Bearer old"), load, now=lambda: float(next(clock))
     )
     async with serving(strict, make, access=ApiServerConfig("", credentials)) as client:
-        assert (await client.request("POST", "/x", body=b"{}")).status == 200
+        assert (await client.send(Request("POST", "/x", body=b"{}"))).status == 200
         assert seen == ["Bearer old", "Bearer new"]
-        assert (await client.request("POST", "/x", body=b"{}")).status == 200
+        assert (await client.send(Request("POST", "/x", body=b"{}"))).status == 200
         assert len(seen) == 3
 
 
@@ -172,10 +179,10 @@ async def test_tls_is_verified_against_the_given_authority(
     context.load_cert_chain(certificate, key)
     trusting = ApiServerConfig("", CredentialSource(Credential(ca_file=str(certificate))))
     async with serving(echo, make, access=trusting, tls=context) as client:
-        assert (await client.request("POST", "/x", body=b"{}")).status == 201
+        assert (await client.send(Request("POST", "/x", body=b"{}"))).status == 201
     async with serving(echo, make, access=ApiServerConfig(""), tls=context) as client:
         with pytest.raises(RefusedConnectionError):
-            await client.request("POST", "/x", body=b"{}")
+            await client.send(Request("POST", "/x", body=b"{}"))
 
 
 async def test_a_rotated_certificate_gives_a_new_tls_context(

@@ -8,7 +8,7 @@ import pytest
 
 from arranger.kube.client.connection_pool import IDLE_LIMIT, ConnectionPool, write_transport
 from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.transport import RefusedConnectionError, Request, Response, TransportError
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -69,7 +69,7 @@ def answering(*answers: bytes) -> Serve:
 
 
 async def post(pool: ConnectionPool, seconds: float = 5.0) -> Response:
-    return await pool.request("POST", "/x", body=b"{}", timeout=seconds)
+    return await pool.send(Request("POST", "/x", body=b"{}", timeout=seconds))
 
 
 async def noticed(pool: ConnectionPool) -> None:
@@ -113,7 +113,7 @@ async def test_the_request_names_prefix_host_and_length() -> None:
         writer.write(OK)
 
     async with pooled(serve) as (pool, _):
-        await pool.request("POST", "/a b\r\nX: y", body=b"{}", query={"q": "1 2"})
+        await pool.send(Request("POST", "/a b\r\nX: y", body=b"{}", query={"q": "1 2"}))
     lines = seen[0].split(b"\r\n")
     assert lines[0] == b"POST /prefix/a%20b%0D%0AX:%20y?q=1+2 HTTP/1.1"
     assert lines[1].startswith(b"Host: 127.0.0.1:")
@@ -123,7 +123,7 @@ async def test_the_request_names_prefix_host_and_length() -> None:
 
 async def test_a_delete_without_a_body_says_so() -> None:
     async with pooled(answering(OK)) as (pool, _):
-        assert (await pool.request("DELETE", "/x")).status == 200
+        assert (await pool.send(Request("DELETE", "/x"))).status == 200
 
 
 async def test_connections_are_bounded_and_shared() -> None:

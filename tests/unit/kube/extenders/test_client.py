@@ -30,7 +30,12 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Response,
+    TransportError,
+)
 from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.watch.decoder import PartialMetadata
@@ -72,11 +77,11 @@ class Cluster:
         self.pods = {pod["metadata"]["name"]: pod for pod in pods}
         self.lost = False
 
-    async def request(self, method: str, path: str, **_: Any) -> Response:
-        assert method == "GET", method
+    async def send(self, request: Request) -> Response:
+        assert request.method == "GET", request
         if self.lost:
             raise TransportError("lost")
-        pod = self.pods.get(path.removeprefix("/api/v1/namespaces/default/pods/"))
+        pod = self.pods.get(request.path.removeprefix("/api/v1/namespaces/default/pods/"))
         return Response(404, b"{}") if pod is None else Response(200, json.dumps(pod).encode())
 
 
