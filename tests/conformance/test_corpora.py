@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from arranger.explain import Snapshot, evaluate
-from tests.conformance.comparing import scores_told
 from tests.conformance.corpus import FILES, Case, cases, entries
+from tests.conformance.verdict_diff import scores_told
 from tests.differential.generator import random_snapshot
 
 PARTS = 6

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from arranger.explain import Snapshot, evaluate
-from tests.conformance.comparing import differences
+from tests.conformance.verdict_diff import differences
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(path.stem for path in FOLDER.glob("*.json"))

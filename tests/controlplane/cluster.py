@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 @dataclass
 class ClusterHarness:
-    """See the module; a test's own town adds what it looks at.
+    """A cluster in which everything runs; tests add what they look at in a subclass.
 
     Attributes:
         controllers: those at work now; a test may replace them.
@@ -62,9 +62,9 @@ class ClusterHarness:
             working = asyncio.create_task(kubelets(transport).run())
             try:
                 scheduler = await Daemon.start(plane, config=config)
-                town = cls(plane, scheduler, await Daemon.controllers(plane))
-                yield town
-                for daemon in (town.scheduler, town.controllers):
+                harness = cls(plane, scheduler, await Daemon.controllers(plane))
+                yield harness
+                for daemon in (harness.scheduler, harness.controllers):
                     assert "orbidden" not in daemon.log_lines()
                     assert await daemon.stop() == 0, daemon.log_lines()
             finally:

@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from tests.controlplane.harness import ControlPlane
-
-REPO = Path(__file__).parents[2]
+from tests.paths import REPO
 
 
 def manifests(*files: str) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arranger.explain import Snapshot, SnapshotError, evaluate
-from tests.conformance.comparing import differences
+from tests.conformance.verdict_diff import differences
 from tests.differential.oracle import Oracle, OracleError
 from tests.differential.shrinking import shrink
 

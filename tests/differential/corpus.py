@@ -12,8 +12,8 @@ import json
 import sys
 from typing import Any
 
-from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, lines, write
+from tests.conformance.verdict_diff import differences
 from tests.differential.generator import random_snapshot
 from tests.differential.oracle import Oracle
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-MODULE = Path(__file__).parents[1] / "controlplane"
+from tests.paths import REPO
+
+MODULE = REPO / "tests" / "controlplane"
 Snapshot = Mapping[str, Any]
 
 

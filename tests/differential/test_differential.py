@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.comparing import differences
 from tests.conformance.corpus import FILES, entries
 from tests.conformance.test_named_cases import CASES, load
+from tests.conformance.verdict_diff import differences
 from tests.differential.comparison import compare_with_oracle
 from tests.differential.generator import random_snapshot
 from tests.differential.oracle import Oracle, oracle_path

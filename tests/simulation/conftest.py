@@ -10,8 +10,8 @@ from tests.simulation.harnesses.simulation import SimulationHarness
 
 
 @pytest.fixture
-def stage() -> Iterator[SimulationHarness]:
-    """A stage on which everything must be in order in the end."""
-    stage = SimulationHarness()
-    yield stage
-    stage.check()
+def sim() -> Iterator[SimulationHarness]:
+    """A simulation whose invariants are checked in the end."""
+    sim = SimulationHarness()
+    yield sim
+    sim.check()

@@ -59,42 +59,44 @@ class GangClusterHarness(ClusterHarness):
 
 
 async def test_a_gang_that_runs_out_of_time_says_so_and_waits_for_its_owner() -> None:
-    async with GangClusterHarness.start([a_node("n1", cpu="2")], served=[GANGS]) as town:
-        await town.create(0, 1)
+    async with GangClusterHarness.start([a_node("n1", cpu="2")], served=[GANGS]) as harness:
+        await harness.create(0, 1)
 
         async def miss_one() -> bool:
-            return await town.notes("g-0") == [MISSING] and await town.conditions() == {MISSING}
+            return await harness.notes("g-0") == [MISSING] and await harness.conditions() == {
+                MISSING
+            }
 
         await until(miss_one, what="two that wait for a third")
-        await town.create(2)
+        await harness.create(2)
 
         async def lack_room() -> bool:
-            said = set(await town.notes("g-0")) == {MISSING, NO_ROOM}
-            return said and await town.conditions() == {NO_ROOM}
+            said = set(await harness.notes("g-0")) == {MISSING, NO_ROOM}
+            return said and await harness.conditions() == {NO_ROOM}
 
         await until(lack_room, what="all three to say what the gang lacks now")
 
         async def tried() -> bool:
-            return int((await town.gang()).get("schedulingCycle", 0)) >= 1
+            return int((await harness.gang()).get("schedulingCycle", 0)) >= 1
 
         await until(tried, what="the Gang to count the attempt")
 
         async def out_of_time() -> bool:
-            message = (await town.gang()).get("message", "")
-            return await town.marked() == 3 and f"remove {MARK} from its pods" in message
+            message = (await harness.gang()).get("message", "")
+            return await harness.marked() == 3 and f"remove {MARK} from its pods" in message
 
         await until(out_of_time, what="the end of patience")
-        [said] = await town.notes("g-2", "GangTimedOut")
+        [said] = await harness.notes("g-2", "GangTimedOut")
         assert said == "gang default/g gave its nodes back: it did not become complete within 15s"
-        await town.plane.post("/api/v1/nodes", a_node("n2", cpu="8"))
+        await harness.plane.post("/api/v1/nodes", a_node("n2", cpu="8"))
         await asyncio.sleep(3)
-        assert (await town.gang())["bound"] == 0, "its owner has not acted"
+        assert (await harness.gang())["bound"] == 0, "its owner has not acted"
 
         change = {"metadata": {"annotations": {MARK: None}}}
         merge = "application/merge-patch+json"
-        await town.plane.request("PATCH", f"{PODS}/g-1", change, content_type=merge)
+        await harness.plane.request("PATCH", f"{PODS}/g-1", change, content_type=merge)
 
         async def runs() -> bool:
-            return (await town.gang()).get("bound") == 3 and await town.marked() == 0
+            return (await harness.gang()).get("bound") == 3 and await harness.marked() == 0
 
         await until(runs, what="the gang to run, without marks")

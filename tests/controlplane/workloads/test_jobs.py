@@ -27,7 +27,7 @@ CARD = "NVIDIA-GeForce-RTX-4090"
 
 
 class JobClusterHarness(ClusterHarness):
-    """A town of Volcano's Jobs."""
+    """A cluster whose Volcano Jobs a test looks at."""
 
     async def until_phase(self, name: str, phase: str) -> Object:
         """Until a job is in a phase; its status."""
@@ -92,69 +92,69 @@ class JobClusterHarness(ClusterHarness):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[JobClusterHarness]:
+async def harness() -> AsyncIterator[JobClusterHarness]:
     """One node of eight cards."""
-    async with JobClusterHarness.start([_node()], served=[JOBS, GROUPS]) as town:
-        yield town
+    async with JobClusterHarness.start([_node()], served=[JOBS, GROUPS]) as harness:
+        yield harness
 
 
 @pytest.mark.parametrize("action", ["AbortJob", "RestartJob"])
-async def test_training_gives_way_whole(town: JobClusterHarness, action: str) -> None:
+async def test_training_gives_way_whole(harness: JobClusterHarness, action: str) -> None:
     for manifest in _training(action):
-        await town.plane.apply([manifest])
+        await harness.plane.apply([manifest])
     both = {"training-low-worker1-0": "Running", "training-low-worker2-0": "Running"}
-    await town.until_pods(both)
-    await town.until_phase("training-low", "Running")
+    await harness.until_pods(both)
+    await harness.until_phase("training-low", "Running")
     # It asks for four cards, and nobody takes them for it.
-    await town.plane.post(PODS, _inference())
-    await town.evict("training-low-worker1-0")
+    await harness.plane.post(PODS, _inference())
+    await harness.evict("training-low-worker1-0")
     if action == "AbortJob":
-        status = await town.until_phase("training-low", "Aborted")
-        await town.until_pods({"inference": "Running"})
-        assert (await town.plane.get(GROUPS))["items"] == []
+        status = await harness.until_phase("training-low", "Aborted")
+        await harness.until_pods({"inference": "Running"})
+        assert (await harness.plane.get(GROUPS))["items"] == []
         assert status["state"]["reason"] == "PodEvicted"
-        assert (await town.told("training-low"))["Aborting"] == (
+        assert (await harness.told("training-low"))["Aborting"] == (
             "pod training-low-worker1-0 was evicted: AbortJob"
         )
         return
-    await town.until_pods({"inference": "Running", **dict.fromkeys(both, "-")})
-    await town.until_phase("training-low", "Pending")
-    await town.plane.request("DELETE", f"{PODS}/inference")
-    await town.until_pods(both)
-    status = await town.until_phase("training-low", "Running")
+    await harness.until_pods({"inference": "Running", **dict.fromkeys(both, "-")})
+    await harness.until_phase("training-low", "Pending")
+    await harness.plane.request("DELETE", f"{PODS}/inference")
+    await harness.until_pods(both)
+    status = await harness.until_phase("training-low", "Running")
     assert (status["version"], status["retryCount"]) == (1, 0)
 
 
 async def test_servers_before_workers_and_all_of_it_goes_with_the_job(
-    town: JobClusterHarness,
+    harness: JobClusterHarness,
 ) -> None:
-    await town.plane.apply(manifests("examples/jobs/parameter-server.yaml"))
+    await harness.plane.apply(manifests("examples/jobs/parameter-server.yaml"))
     workers = {f"mnist-worker-{n}": "Running" for n in range(3)}
-    await town.until_pods({"mnist-ps-0": "Running", **workers})
-    await town.until_phase("mnist", "Running")
-    (service,) = [s for s in await _items(town, "services") if s["metadata"]["name"] == "mnist"]
+    await harness.until_pods({"mnist-ps-0": "Running", **workers})
+    await harness.until_phase("mnist", "Running")
+    (service,) = [s for s in await _items(harness, "services") if s["metadata"]["name"] == "mnist"]
     assert service["spec"]["clusterIP"] == "None"
     for name in workers:
         change, merge = {"status": {"phase": "Succeeded"}}, "application/merge-patch+json"
         path = f"{PODS}/{name}/status"
-        assert (await town.plane.request("PATCH", path, change, content_type=merge))[0] == 200
-    status = await town.until_phase("mnist", "Completed")
+        assert (await harness.plane.request("PATCH", path, change, content_type=merge))[0] == 200
+    status = await harness.until_phase("mnist", "Completed")
     assert status["succeeded"] == 3
-    await town.until_pods(dict.fromkeys(workers, "Succeeded"))
-    await town.plane.request("DELETE", f"{JOBS}/mnist", {"propagationPolicy": "Foreground"})
-    await town.until_pods({})
+    await harness.until_pods(dict.fromkeys(workers, "Succeeded"))
+    await harness.plane.request("DELETE", f"{JOBS}/mnist", {"propagationPolicy": "Foreground"})
+    await harness.until_pods({})
 
     async def gone() -> bool:
-        names = [o["metadata"]["name"] for o in await _items(town, "services")]
-        names += [o["metadata"]["name"] for o in await _items(town, "configmaps")]
-        names += [o["metadata"]["name"] for o in (await town.plane.get(JOBS))["items"]]
+        names = [o["metadata"]["name"] for o in await _items(harness, "services")]
+        names += [o["metadata"]["name"] for o in await _items(harness, "configmaps")]
+        names += [o["metadata"]["name"] for o in (await harness.plane.get(JOBS))["items"]]
         return not {"mnist", "mnist-svc"} & set(names)
 
     await until(gone, what="what belongs to the job")
 
 
-async def _items(town: JobClusterHarness, plural: str) -> list[Object]:
-    return list((await town.plane.get(f"/api/v1/namespaces/default/{plural}"))["items"])
+async def _items(harness: JobClusterHarness, plural: str) -> list[Object]:
+    return list((await harness.plane.get(f"/api/v1/namespaces/default/{plural}"))["items"])
 
 
 def _training(action: str) -> list[Object]:

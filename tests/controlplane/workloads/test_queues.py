@@ -50,7 +50,7 @@ class Kubelets(HollowKubelets):
 
 
 class QueueClusterHarness(ClusterHarness):
-    """A town of queues."""
+    """A cluster whose queues a test looks at."""
 
     async def apply(self, file: str) -> None:
         """Create the objects of an example."""
@@ -150,94 +150,94 @@ class QueueClusterHarness(ClusterHarness):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[QueueClusterHarness]:
+async def harness() -> AsyncIterator[QueueClusterHarness]:
     """One node of eight cards, and the queues of the example."""
     (config,) = manifests("examples/queues/config.yaml")
     async with QueueClusterHarness.start(
         [_node()], served=[QUEUES], config=config, kubelets=Kubelets
-    ) as town:
-        await town.apply("queues/queues.yaml")
-        yield town
+    ) as harness:
+        await harness.apply("queues/queues.yaml")
+        yield harness
 
 
 async def test_by_day_inference_takes_and_by_night_training_comes_back(
-    town: QueueClusterHarness,
+    harness: QueueClusterHarness,
 ) -> None:
-    await town.until_printed("training", State="Open", Cards=f"{CARD}: 0/8", Reclaimable=True)
-    await town.apply("queues/training.yaml")
-    await town.until_running(training_high=1, training_medium=1, training_low=1)
-    await town.until_printed(
+    await harness.until_printed("training", State="Open", Cards=f"{CARD}: 0/8", Reclaimable=True)
+    await harness.apply("queues/training.yaml")
+    await harness.until_running(training_high=1, training_medium=1, training_low=1)
+    await harness.until_printed(
         "training", Priority=20000, CPU="300m/4", Memory="300Mi/4Gi", Cards=f"{CARD}: 8/8"
     )
 
     # The high one takes from the lowest; the low one from nobody, for all that run are higher.
-    await town.apply("queues/inference.yaml")
-    await town.until_running(inference_high=1, training_high=1, training_medium=1)
-    await town.until_told("training-low", "Preempted", ") of queue inference on node")
-    await town.until_told("inference-low", "FailedScheduling", "No preemption victims found")
-    await town.until_printed("inference", Cards=f"{CARD}: 4/8", Pending=1, Reclaimable=False)
-    await town.until_printed("training", Cards=f"{CARD}: 4/8", Pending=1)
-    shown = await town.queue_command()
+    await harness.apply("queues/inference.yaml")
+    await harness.until_running(inference_high=1, training_high=1, training_medium=1)
+    await harness.until_told("training-low", "Preempted", ") of queue inference on node")
+    await harness.until_told("inference-low", "FailedScheduling", "No preemption victims found")
+    await harness.until_printed("inference", Cards=f"{CARD}: 4/8", Pending=1, Reclaimable=False)
+    await harness.until_printed("training", Cards=f"{CARD}: 4/8", Pending=1)
+    shown = await harness.queue_command()
     assert f"{CARD} {'█' * 10}{'░' * 10} 4/8" in shown
     assert "default/inference-low-" in shown
     assert "default/training-low-" in shown
 
     # More of it is beyond the quota: what runs of inference stays, and of training too.
-    await town.scale("inference-high", 3)
-    await town.until_running(inference_high=1, training_high=1, training_medium=1)
-    assert await town.told("training-medium", "Preempted") == []
-    await town.scale("inference-high", 1)
+    await harness.scale("inference-high", 3)
+    await harness.until_running(inference_high=1, training_high=1, training_medium=1)
+    assert await harness.told("training-medium", "Preempted") == []
+    await harness.scale("inference-high", 1)
 
     # By night the cards are free again, inference first and then by priority.
-    await town.scale("inference-high", 0)
-    await town.until_running(inference_low=1, training_high=1, training_medium=1)
-    await town.scale("inference-low", 0)
-    await town.until_running(training_high=1, training_medium=1, training_low=1)
-    await town.until_printed("inference", Cards=f"{CARD}: 0/8", Pending=0)
-    assert await town.told("training-high", "Preempted") == []
+    await harness.scale("inference-high", 0)
+    await harness.until_running(inference_low=1, training_high=1, training_medium=1)
+    await harness.scale("inference-low", 0)
+    await harness.until_running(training_high=1, training_medium=1, training_low=1)
+    await harness.until_printed("inference", Cards=f"{CARD}: 0/8", Pending=0)
+    assert await harness.told("training-high", "Preempted") == []
 
 
 async def test_a_queue_that_is_closed_lets_its_work_end_and_takes_no_more(
-    town: QueueClusterHarness,
+    harness: QueueClusterHarness,
 ) -> None:
-    await town.apply("queues/training.yaml")
-    await town.until_running(training_high=1, training_medium=1, training_low=1)
+    await harness.apply("queues/training.yaml")
+    await harness.until_running(training_high=1, training_medium=1, training_low=1)
     closed = {"metadata": {"annotations": {"arranger.io/queue-state": "Closed"}}}
-    await town.patch(f"{QUEUES}/training", closed)
-    await town.until_printed("training", State="Closing")
-    await town.apply("queues/hierarchy.yaml")
-    await town.until_printed("production", State="Open", Parent="team", CPU="0/-")
+    await harness.patch(f"{QUEUES}/training", closed)
+    await harness.until_printed("training", State="Closing")
+    await harness.apply("queues/hierarchy.yaml")
+    await harness.until_printed("production", State="Open", Parent="team", CPU="0/-")
     for name in ("high", "medium", "low"):
         path = f"/apis/batch/v1/namespaces/default/jobs/training-{name}"
-        await town.plane.request("DELETE", path, {"propagationPolicy": "Background"})
-    await town.until_printed("training", State="Closed", Cards=f"{CARD}: 0/8")
+        await harness.plane.request("DELETE", path, {"propagationPolicy": "Background"})
+    await harness.until_printed("training", State="Closed", Cards=f"{CARD}: 0/8")
 
-    await town.apply("queues/training.yaml")
-    await town.until_told("training-low", "FailedScheduling", "Queue <training> is not open")
+    await harness.apply("queues/training.yaml")
+    await harness.until_told("training-low", "FailedScheduling", "Queue <training> is not open")
     opened = {"metadata": {"annotations": {"arranger.io/queue-state": "Open"}}}
-    await town.patch(f"{QUEUES}/training", opened)
-    await town.until_running(training_high=1, training_medium=1, training_low=1)
-    await town.until_printed("training", State="Open")
+    await harness.patch(f"{QUEUES}/training", opened)
+    await harness.until_running(training_high=1, training_medium=1, training_low=1)
+    await harness.until_printed("training", State="Open")
 
 
 @pytest.mark.parametrize(
     ("action", "left"), [("AbortJob", {}), ("RestartJob", {"training-low": 2})]
 )
 async def test_a_job_of_two_that_gives_way_does_so_whole(
-    town: QueueClusterHarness, action: str, left: dict[str, int]
+    harness: QueueClusterHarness, action: str, left: dict[str, int]
 ) -> None:
     objects = list(manifests("examples/jobs/training.yaml"))
     job = objects[-1]
     (policy,) = [p for p in job["spec"]["policies"] if p["event"] == "PodEvicted"]
     policy["action"] = action
     job["spec"] |= {"queue": "training", "priorityClassName": "tide-low"}
-    await town.plane.apply([job])
-    await town.until_running(training_low=2)
-    await town.apply("queues/inference.yaml")
-    await town.scale("inference-low", 0)
-    await town.until_running(inference_high=1)
-    await town.scale("inference-high", 0)
-    await town.until_running(**{name.replace("-", "_"): n for name, n in left.items()})
+    await harness.plane.apply([job])
+    await harness.until_running(training_low=2)
+    await harness.apply("queues/inference.yaml")
+    await harness.scale("inference-low", 0)
+    await harness.until_running(inference_high=1)
+    await harness.scale("inference-high", 0)
+    await harness.until_running(**{name.replace("-", "_"): n for name, n in left.items()})
 
 
 def _node() -> Object:

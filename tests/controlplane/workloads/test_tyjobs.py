@@ -28,7 +28,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 class TYJobClusterHarness(ClusterHarness):
-    """A town of TYJobs."""
+    """A cluster whose TYJobs a test looks at."""
 
     async def jobs(self) -> dict[str, Object]:
         """TYJobs by name."""
@@ -58,15 +58,15 @@ class TYJobClusterHarness(ClusterHarness):
 
 
 @pytest_asyncio.fixture
-async def town() -> AsyncIterator[TYJobClusterHarness]:
+async def harness() -> AsyncIterator[TYJobClusterHarness]:
     """Four nodes of eight CPU."""
     nodes = [a_node(f"n{n}", cpu="8") for n in range(4)]
-    async with TYJobClusterHarness.start(nodes, served=[JOBS]) as town:
-        yield town
+    async with TYJobClusterHarness.start(nodes, served=[JOBS]) as harness:
+        yield harness
 
 
 async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and_a_deployment(
-    town: TYJobClusterHarness,
+    harness: TYJobClusterHarness,
 ) -> None:
     brief = a_template(run_seconds="5")
     files = sorted((REPO / "examples/tyjobs").iterdir())
@@ -77,68 +77,68 @@ async def test_ten_jobs_of_different_policies_run_to_their_end_beside_a_gang_and
         a_tyjob("keeps", leader=brief, cleanPodPolicy="None", workers=1),
     ]
     assert len(jobs) == 10
-    await town.plane.apply([_deployment()])
-    await town.plane.post_all(PODS, _gang())
-    await town.plane.post_all(JOBS, jobs)
+    await harness.plane.apply([_deployment()])
+    await harness.plane.post_all(PODS, _gang())
+    await harness.plane.post_all(JOBS, jobs)
     names = [job["metadata"]["name"] for job in jobs]
 
-    await town.until_stages(dict.fromkeys(names, "Succeeded"))
+    await harness.until_stages(dict.fromkeys(names, "Succeeded"))
 
     async def cleaned() -> bool:
-        return not [n for n in names if n != "keeps" and await town.pods_of(n)]
+        return not [n for n in names if n != "keeps" and await harness.pods_of(n)]
 
     await until(cleaned, what="the end of their pods")
-    assert (await town.pods_of("keeps")).keys() == {"keeps-learner-0", "keeps-actor-0"}
-    for name, job in (await town.jobs()).items():
+    assert (await harness.pods_of("keeps")).keys() == {"keeps-learner-0", "keeps-actor-0"}
+    for name, job in (await harness.jobs()).items():
         status = job["status"]
         assert (status["reason"], status["restarts"]) == ("LeaderSucceeded", 0), name
         assert "finalizers" not in job["metadata"]
         assert not set(job["metadata"].get("annotations", {})), "nothing is kept on the job"
     others = [
         pod["status"]["phase"]
-        for pod in (await town.plane.get(PODS))["items"]
+        for pod in (await harness.plane.get(PODS))["items"]
         if "arranger.io/tyjob" not in pod["metadata"].get("labels", {})
     ]
     assert others == ["Running"] * 7
 
 
 async def test_a_job_loses_its_leader_while_its_controllers_are_dead(
-    town: TYJobClusterHarness,
+    harness: TYJobClusterHarness,
 ) -> None:
-    await town.plane.post(JOBS, a_tyjob(workers=2, least=2, restartLimit=0))
-    await town.until_stages({"job": "Running"})
-    before = await town.pods_of("job")
-    address = (await town.jobs())["job"]["status"]["leaderAddress"]
+    await harness.plane.post(JOBS, a_tyjob(workers=2, least=2, restartLimit=0))
+    await harness.until_stages({"job": "Running"})
+    before = await harness.pods_of("job")
+    address = (await harness.jobs())["job"]["status"]["leaderAddress"]
     assert address == before["job-learner-0"]["status"]["podIP"]
 
-    await town.controllers.kill()
-    await town.plane.request("DELETE", f"{PODS}/job-learner-0")
-    town.controllers = await Daemon.controllers(town.plane, "again")
+    await harness.controllers.kill()
+    await harness.plane.request("DELETE", f"{PODS}/job-learner-0")
+    harness.controllers = await Daemon.controllers(harness.plane, "again")
 
     async def replaced() -> bool:
-        pods = await town.pods_of("job")
+        pods = await harness.pods_of("job")
         uids = {pod["metadata"]["uid"] for pod in pods.values()}
         return len(pods) == 3 and not uids & {p["metadata"]["uid"] for p in before.values()}
 
     await until(replaced, what="another round of pods")
-    await town.until_stages({"job": "Running"})
-    status = (await town.jobs())["job"]["status"]
+    await harness.until_stages({"job": "Running"})
+    status = (await harness.jobs())["job"]["status"]
     assert status["restarts"] == 0
     assert status["leaderAddress"] != address
     told = {
         event["reason"]
-        for event in (await town.plane.get(EVENTS))["items"]
+        for event in (await harness.plane.get(EVENTS))["items"]
         if event["regarding"].get("kind") == "TYJob"
     }
     assert {"Starting", "Running", "Rescheduling"} <= told
 
     # So that the garbage collector takes all of it along, without a finalizer on the job.
-    job = (await town.jobs())["job"]["metadata"]
+    job = (await harness.jobs())["job"]["metadata"]
     assert "finalizers" not in job
-    owned = {name: pod["metadata"] for name, pod in (await town.pods_of("job")).items()}
+    owned = {name: pod["metadata"] for name, pod in (await harness.pods_of("job")).items()}
     for kind, name in (("services", "job"), ("configmaps", "job-leader")):
         path = f"/api/v1/namespaces/default/{kind}/{name}"
-        owned[name] = (await town.plane.get(path))["metadata"]
+        owned[name] = (await harness.plane.get(path))["metadata"]
     assert {meta["ownerReferences"][0]["uid"] for meta in owned.values()} == {job["uid"]}
     assert len(owned) == 5
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-REPO = Path(__file__).parents[3]
+from tests.paths import REPO
 
 
 def test_the_demo_ends_by_itself_and_shows_what_happened() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from arranger.cli.main import main
+from tests.paths import REPO
 
-DEMO = Path(__file__).parents[3] / "examples" / "demo"
+DEMO = REPO / "examples" / "demo"
 
 
 def run(*args: str) -> tuple[int, str]:

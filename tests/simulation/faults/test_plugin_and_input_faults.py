@@ -58,49 +58,49 @@ GARBAGE = {
 
 @pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE.keys())
 async def test_f14_a_plugin_gone_mad_harms_only_the_pods_it_is_mad_about(
-    stage: SimulationHarness, tmp_path: Path, body: str
+    sim: SimulationHarness, tmp_path: Path, body: str
 ) -> None:
     config = plugged(tmp_path, f"if pod.pod.metadata.labels.get('mad'):\n    {body}\nreturn None")
-    stage.create_nodes_and_pods(nodes=1)
-    stage.create(a_pod("bad").labelled(mad="yes").needs(cpu=1))
-    async with stage.scheduler(config=config):
-        stage.create_nodes_and_pods(pods=2)
-        await stage.until(lambda: stage.bound() == 2, within=5)
-        await stage.until(lambda: bool(stage.message("bad")))
-        (condition,) = stage.pod("bad")["status"]["conditions"]
+    sim.create_nodes_and_pods(nodes=1)
+    sim.create(a_pod("bad").labelled(mad="yes").needs(cpu=1))
+    async with sim.scheduler(config=config):
+        sim.create_nodes_and_pods(pods=2)
+        await sim.until(lambda: sim.bound() == 2, within=5)
+        await sim.until(lambda: bool(sim.message("bad")))
+        (condition,) = sim.pod("bad")["status"]["conditions"]
         assert condition["reason"] == "SchedulerError"
         assert "Odd" in condition["message"]
         await asyncio.sleep(600)
-        stage.patch("pod", "bad", {"metadata": {"labels": {"mad": None}}})
-        await stage.until(lambda: stage.node_of("bad") == "n0", within=11)  # its back-off
+        sim.patch("pod", "bad", {"metadata": {"labels": {"mad": None}}})
+        await sim.until(lambda: sim.node_of("bad") == "n0", within=11)  # its back-off
     # Ten minutes of failing again and again were told in a few writes.
     assert (
-        len(stage.faults.received((EVENTS | STATUSES) & ~for_object("p1") & ~for_object("p2"))) < 20
+        len(sim.faults.received((EVENTS | STATUSES) & ~for_object("p1") & ~for_object("p2"))) < 20
     )
 
 
 async def test_f14_a_plugin_that_stalls_everything_has_the_lease_renewed_before_a_binding(
-    stage: SimulationHarness, tmp_path: Path
+    sim: SimulationHarness, tmp_path: Path
 ) -> None:
     loop: Any = asyncio.get_running_loop()
     takes = iter([4.0, 0.0, 5.0])
     loop.slow = lambda: block_event_loop(next(takes, 0.0))
     config = plugged(tmp_path, "asyncio.get_running_loop().slow()\nreturn None")
-    async with stage.scheduler(config=config):
+    async with sim.scheduler(config=config):
         for _ in range(3):
-            stage.create_nodes_and_pods(nodes=1, pods=4)
+            sim.create_nodes_and_pods(nodes=1, pods=4)
             await asyncio.sleep(20)
-        await stage.until_settled(12)
+        await sim.until_settled(12)
     assert next(takes, "all used") == "all used"
-    for binding in stage.faults.applied(BINDINGS):
-        renewed = max(w.call.at for w in stage.faults.applied(LEASES) if w.at <= binding.call.at)
+    for binding in sim.faults.applied(BINDINGS):
+        renewed = max(w.call.at for w in sim.faults.applied(LEASES) if w.at <= binding.call.at)
         assert binding.call.at - renewed < 10 / 3
 
 
 # --- F15: odd input ----------------------------------------------------------------------------
 
 
-def put(stage: SimulationHarness, resource: str, obj: dict[str, Any], **changes: Any) -> None:
+def put(sim: SimulationHarness, resource: str, obj: dict[str, Any], **changes: Any) -> None:
     """Into the store, past all validation; ``metadata__name=…`` sets a field deep down."""
     for path, value in changes.items():
         *way, last = path.split("__")
@@ -108,26 +108,26 @@ def put(stage: SimulationHarness, resource: str, obj: dict[str, Any], **changes:
         for step in way:
             place = place[step]
         place[last] = value
-    stage.cluster.store.put(resource, json.loads(json.dumps(obj)))
+    sim.cluster.store.put(resource, json.loads(json.dumps(obj)))
 
 
 ODD: dict[str, Callable[[SimulationHarness], None]] = {
-    "a node whose CPU is no quantity": lambda stage: put(
-        stage, "/nodes", a_node("odd").manifest(), status__allocatable={"cpu": "lots"}
+    "a node whose CPU is no quantity": lambda sim: put(
+        sim, "/nodes", a_node("odd").manifest(), status__allocatable={"cpu": "lots"}
     ),
-    "a node without anything": lambda stage: put(
-        stage, "/nodes", a_node("odd").manifest(), spec={}, status={}
+    "a node without anything": lambda sim: put(
+        sim, "/nodes", a_node("odd").manifest(), spec={}, status={}
     ),
-    "a pod that asks for no quantity": lambda stage: put(
-        stage, "/pods", a_pod("odd").manifest(), spec__containers=[
+    "a pod that asks for no quantity": lambda sim: put(
+        sim, "/pods", a_pod("odd").manifest(), spec__containers=[
             {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1/2"}}}
         ],
     ),
-    "a pod of wrong types": lambda stage: put(
-        stage, "/pods", a_pod("odd").manifest(), spec__containers="none"
+    "a pod of wrong types": lambda sim: put(
+        sim, "/pods", a_pod("odd").manifest(), spec__containers="none"
     ),
-    "a time that is none": lambda stage: put(
-        stage, "/pods", a_pod("odd").manifest(), metadata__creationTimestamp="yesterday"
+    "a time that is none": lambda sim: put(
+        sim, "/pods", a_pod("odd").manifest(), metadata__creationTimestamp="yesterday"
     ),
 }  # fmt: skip
 
@@ -135,70 +135,68 @@ ODD: dict[str, Callable[[SimulationHarness], None]] = {
 @pytest.mark.parametrize("make", ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize("early", [True, False], ids=["in the list", "in the watch"])
 async def test_f15_what_cannot_be_understood_is_left_alone(
-    stage: SimulationHarness, make: Callable[[SimulationHarness], None], early: bool
+    sim: SimulationHarness, make: Callable[[SimulationHarness], None], early: bool
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=2)
+    sim.create_nodes_and_pods(nodes=1, pods=2)
     if early:
-        make(stage)
-    async with stage.scheduler():
+        make(sim)
+    async with sim.scheduler():
         await asyncio.sleep(5)
         if not early:
-            make(stage)
-        stage.create_nodes_and_pods(pods=2)
-        await stage.until(lambda: stage.bound() == 4, within=10)
-    assert not stage.faults.received(for_object("odd"))
+            make(sim)
+        sim.create_nodes_and_pods(pods=2)
+        await sim.until(lambda: sim.bound() == 4, within=10)
+    assert not sim.faults.received(for_object("odd"))
 
 
 async def test_f15_letters_labels_and_sizes_of_all_kinds_arrive_whole(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
     giant = "ß€🐍" * 20_000  # 180 kB in one line of the watch
-    stage.create(
+    sim.create(
         a_node("n0").annotated({"example.com/text": giant}).labelled(zone="z" * 63),
         a_pod("p").annotated({"example.com/text": giant}).selects(zone="z" * 63),
     )
-    async with stage.scheduler():
-        await stage.until_settled(1)
-        stage.create(a_pod("no").selects({f"key-{'x' * 50}{n}": "v" * 63 for n in range(300)}))
-        await stage.until(lambda: bool(stage.message("no")))
+    async with sim.scheduler():
+        await sim.until_settled(1)
+        sim.create(a_pod("no").selects({f"key-{'x' * 50}{n}": "v" * 63 for n in range(300)}))
+        await sim.until(lambda: bool(sim.message("no")))
 
 
 @pytest.mark.parametrize("year", [1970, 2999])
 async def test_f15_pods_created_in_another_century_are_scheduled(
-    stage: SimulationHarness, year: int
+    sim: SimulationHarness, year: int
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1)
+    sim.create_nodes_and_pods(nodes=1)
     put(
-        stage,
+        sim,
         "/pods",
         a_pod("odd").manifest(),
         metadata__creationTimestamp=f"{year}-01-01T00:00:00Z",
     )
-    async with stage.scheduler():
-        stage.create_nodes_and_pods(pods=2)
-        await stage.until_settled(3)
+    async with sim.scheduler():
+        sim.create_nodes_and_pods(pods=2)
+        await sim.until_settled(3)
 
 
-async def test_f15_a_thousand_pods_at_once_are_bound_in_seconds(stage: SimulationHarness) -> None:
-    stage.create(*(a_node(f"n{n}").offers(cpu=100) for n in range(10)))
-    async with stage.scheduler():
+async def test_f15_a_thousand_pods_at_once_are_bound_in_seconds(sim: SimulationHarness) -> None:
+    sim.create(*(a_node(f"n{n}").offers(cpu=100) for n in range(10)))
+    async with sim.scheduler():
         await asyncio.sleep(1)
-        stage.faults.inject(
-            BINDINGS, Delay(0.02, after=True)
-        )  # as long as a server under load takes
-        stage.create_nodes_and_pods(pods=1000)
-        await stage.until_settled(1000, within=2)
+        sim.faults.inject(BINDINGS, Delay(0.02, after=True))  # as long as a server under load takes
+        sim.create_nodes_and_pods(pods=1000)
+        await sim.until_settled(1000, within=2)
 
 
 async def test_f15_more_hopeless_pods_than_the_backlog_holds_do_not_hide_one_that_fits(
-    stage: SimulationHarness, monkeypatch: pytest.MonkeyPatch
+    sim: SimulationHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arranger.daemon.scheduler.MAX_BACKLOG", 64)
-    stage.create_nodes_and_pods(nodes=1)
+    sim.create_nodes_and_pods(nodes=1)
     # Their conditions stay in the backlog until they are given up, and no watch tells of them.
-    stage.faults.inject(STATUSES, Reply(500, "InternalError"))
-    stage.create(*(a_pod(f"huge{n:03}").needs(cpu=64) for n in range(150)))
-    stage.create(a_pod("last").needs(cpu=1))
-    async with stage.scheduler():
-        await stage.until(lambda: stage.node_of("last") == "n0", within=120)
-        stage.faults.clear()
+    sim.faults.inject(STATUSES, Reply(500, "InternalError"))
+    sim.create(*(a_pod(f"huge{n:03}").needs(cpu=64) for n in range(150)))
+    sim.create(a_pod("last").needs(cpu=1))
+    async with sim.scheduler():
+        await sim.until(lambda: sim.node_of("last") == "n0", within=120)
+        sim.faults.clear()

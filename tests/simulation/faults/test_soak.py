@@ -58,15 +58,15 @@ SEEDS = int(os.environ.get("SOAK_SEEDS", "8"))
 
 
 class Chaos:
-    """Does something random to a stage, again and again, and keeps two schedulers alive.
+    """Does something random to a simulation, again and again, and keeps two schedulers alive.
 
     Nodes keep their sizes and pods theirs, so that all that is not hopeless fits in the end.
     """
 
     def __init__(
-        self, stage: SimulationHarness, rng: random.Random, schedulers: AsyncExitStack
+        self, sim: SimulationHarness, rng: random.Random, schedulers: AsyncExitStack
     ) -> None:
-        self._stage = stage
+        self._sim = sim
         self._rng = rng
         self._schedulers = schedulers
         self._started = 0
@@ -81,81 +81,81 @@ class Chaos:
             await self.restart_ended_schedulers()
             self._rng.choice(steps)()
             await asyncio.sleep(self._rng.uniform(0.1, 4.0))
-        self._stage.faults.clear()
+        self._sim.faults.clear()
         for n in range(NODES):
-            self._stage.patch("node", f"n{n}", {"spec": {"unschedulable": False}})
+            self._sim.patch("node", f"n{n}", {"spec": {"unschedulable": False}})
 
     async def restart_ended_schedulers(self) -> None:
         """Start what has died anew, as a Deployment would."""
-        for name in self._stage.ended_by_themselves():
-            assert isinstance(await self._stage.wait_until_ended(name), LeadershipLostError)
-        while len(self._stage.alive()) < 2:
+        for name in self._sim.ended_by_themselves():
+            assert isinstance(await self._sim.wait_until_ended(name), LeadershipLostError)
+        while len(self._sim.alive()) < 2:
             self._started += 1
-            scheduler = self._stage.scheduler(f"s{self._started}")
+            scheduler = self._sim.scheduler(f"s{self._started}")
             await self._schedulers.enter_async_context(scheduler)
 
     def _strike(self) -> None:
         matcher, fault, chance = self._rng.choice(FAULTS)
-        self._stage.faults.inject(matcher, fault, probability=self._rng.uniform(0.0, chance))
+        self._sim.faults.inject(matcher, fault, probability=self._rng.uniform(0.0, chance))
 
     def _calm(self) -> None:
-        self._stage.faults.clear()
+        self._sim.faults.clear()
 
     def _renew(self) -> None:
         """A pod goes and another comes."""
-        names = [pod["metadata"]["name"] for pod in self._stage.cluster.objects("pods")]
-        self._stage.delete("pod", self._rng.choice([n for n in names if n not in HOPELESS]))
-        self._stage.create(a_pod(f"born{self._born}").needs(cpu=1))
+        names = [pod["metadata"]["name"] for pod in self._sim.cluster.objects("pods")]
+        self._sim.delete("pod", self._rng.choice([n for n in names if n not in HOPELESS]))
+        self._sim.create(a_pod(f"born{self._born}").needs(cpu=1))
         self._born += 1
 
     def _cordon(self) -> None:
         change = {"spec": {"unschedulable": self._rng.random() < 0.5}}
-        self._stage.patch("node", f"n{self._rng.randrange(NODES)}", change)
+        self._sim.patch("node", f"n{self._rng.randrange(NODES)}", change)
 
     def _replace(self) -> None:
         """A node goes and comes back; its pods stay where they are."""
         name = f"n{self._rng.randrange(NODES)}"
-        self._stage.delete("node", name)
-        self._stage.create(a_node(name).offers(cpu=4))
+        self._sim.delete("node", name)
+        self._sim.create(a_node(name).offers(cpu=4))
 
     def _compact(self) -> None:
-        self._stage.cluster.store.compact()
+        self._sim.cluster.store.compact()
 
     def _crash(self) -> None:
-        self._stage.kill(self._rng.choice(self._stage.alive()))
+        self._sim.kill(self._rng.choice(self._sim.alive()))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) -> None:
-    stage = SimulationHarness(seed)
-    stage.writes_per_pod = 200
-    stage.create_nodes_and_pods(nodes=NODES, pods=PODS)
-    stage.create(*(a_pod(name).needs(cpu=64) for name in HOPELESS))
+    sim = SimulationHarness(seed)
+    sim.writes_per_pod = 200
+    sim.create_nodes_and_pods(nodes=NODES, pods=PODS)
+    sim.create(*(a_pod(name).needs(cpu=64) for name in HOPELESS))
     async with AsyncExitStack() as schedulers:
-        chaos = Chaos(stage, random.Random(seed), schedulers)
+        chaos = Chaos(sim, random.Random(seed), schedulers)
         await chaos.run()
 
         def leader() -> Scheduler | None:
-            leading = [stage.schedulers[name] for name in stage.alive()]
+            leading = [sim.schedulers[name] for name in sim.alive()]
             return next((each for each in leading if each.may_write()), None)
 
         def at_rest() -> bool:
             leads = leader()
-            if leads is None or stage.bound() != PODS:
+            if leads is None or sim.bound() != PODS:
                 return False
             waiting = {member.pod.pod.metadata.name for member in leads.engine.pods()}
             return waiting == HOPELESS and all(
                 leads.engine.cluster.node_of(pod["metadata"]["uid"]) == pod["spec"].get("nodeName")
-                for pod in stage.cluster.objects("pods")
+                for pod in sim.cluster.objects("pods")
             )
 
         await settle(chaos, at_rest)
         for name in HOPELESS:
-            assert "Insufficient cpu" in stage.message(name)
-        for pod in stage.cluster.objects("pods"):
-            stage.delete("pod", pod["metadata"]["name"])
+            assert "Insufficient cpu" in sim.message(name)
+        for pod in sim.cluster.objects("pods"):
+            sim.delete("pod", pod["metadata"]["name"])
         for n in range(NODES):
-            stage.delete("node", f"n{n}")
+            sim.delete("node", f"n{n}")
 
         def empty() -> bool:
             leads = leader()
@@ -166,7 +166,7 @@ async def test_when_the_faults_are_over_everything_is_in_its_place(seed: int) ->
             return not any(known) and not engine.pods()
 
         await settle(chaos, empty)
-    stage.check()
+    sim.check()
 
 
 async def settle(chaos: Chaos, reached: Callable[[], bool]) -> None:

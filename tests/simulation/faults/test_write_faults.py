@@ -30,11 +30,11 @@ from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarnes
 pytestmark = VIRTUAL_TIME
 
 
-def events(stage: SimulationHarness, reason: str) -> list[str]:
+def events(sim: SimulationHarness, reason: str) -> list[str]:
     """Names of the pods that have an event of that reason, once per Event object."""
     return [
         e["regarding"]["name"]
-        for e in stage.cluster.objects("events", "events.k8s.io")
+        for e in sim.cluster.objects("events", "events.k8s.io")
         if e["reason"] == reason
     ]
 
@@ -57,125 +57,125 @@ DOUBTS = {
 @pytest.mark.parametrize("fault", DOUBTS.values(), ids=DOUBTS.keys())
 @pytest.mark.parametrize("times", [1, 30])
 async def test_f3_a_binding_in_doubt_is_repeated_to_the_same_node_until_it_is_known(
-    stage: SimulationHarness, fault: Any, times: int
+    sim: SimulationHarness, fault: Any, times: int
 ) -> None:
-    stage.create_nodes_and_pods(nodes=6, pods=24)  # full: nobody may be counted twice or forgotten
-    sent = stage.faults.inject(BINDINGS)
-    doubt = stage.faults.inject(BINDINGS, fault, times=times)
-    async with stage.scheduler():
-        await stage.until_settled(24, within=300)
+    sim.create_nodes_and_pods(nodes=6, pods=24)  # full: nobody may be counted twice or forgotten
+    sent = sim.faults.inject(BINDINGS)
+    doubt = sim.faults.inject(BINDINGS, fault, times=times)
+    async with sim.scheduler():
+        await sim.until_settled(24, within=300)
         await asyncio.sleep(60)  # for what is still under way
     assert len(doubt.matched) == times
     places = {(call.json["metadata"]["uid"], call.json["target"]["name"]) for call in sent.matched}
     assert len(places) == 24
-    assert sorted(events(stage, "Scheduled")) == sorted(f"p{n}" for n in range(24))
+    assert sorted(events(sim, "Scheduled")) == sorted(f"p{n}" for n in range(24))
 
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_f3_no_pod_is_lost_or_bound_twice_when_answers_get_lost(seed: int) -> None:
-    stage = SimulationHarness(seed)
-    stage.create_nodes_and_pods(nodes=6, pods=24)
-    lost = stage.faults.inject(BINDINGS, DropConnection.BEFORE, probability=0.1)
-    unheard = stage.faults.inject(BINDINGS, DropConnection.AFTER, probability=0.3)
-    async with stage.scheduler():
-        await stage.until_settled(24, within=600)
+    sim = SimulationHarness(seed)
+    sim.create_nodes_and_pods(nodes=6, pods=24)
+    lost = sim.faults.inject(BINDINGS, DropConnection.BEFORE, probability=0.1)
+    unheard = sim.faults.inject(BINDINGS, DropConnection.AFTER, probability=0.3)
+    async with sim.scheduler():
+        await sim.until_settled(24, within=600)
     assert lost.matched
     assert unheard.matched
-    stage.check()
+    sim.check()
 
 
 async def test_f3_a_late_binding_that_lands_after_all_is_recognised_as_ours(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=1)
-    stage.faults.inject(BINDINGS, Delay(20), times=1)
-    stage.faults.inject(BINDINGS, DropConnection.BEFORE, skip=1)  # no repetition gets through
-    async with stage.scheduler() as scheduler:
-        await stage.until(lambda: stage.bound() == 1)
+    sim.create_nodes_and_pods(nodes=1, pods=1)
+    sim.faults.inject(BINDINGS, Delay(20), times=1)
+    sim.faults.inject(BINDINGS, DropConnection.BEFORE, skip=1)  # no repetition gets through
+    async with sim.scheduler() as scheduler:
+        await sim.until(lambda: sim.bound() == 1)
         # The watch shows the pod where it was being bound; doubt keeps it counted, once.
-        stage.faults.clear()
-        await stage.until(lambda: not scheduler.engine.pods())
+        sim.faults.clear()
+        await sim.until(lambda: not scheduler.engine.pods())
 
 
 # --- F4: the server says no --------------------------------------------------------------------
 
 
 async def test_f4_a_pod_that_somebody_else_has_just_bound_stays_there(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=2, pods=1)
-    stage.patch("node", "n1", {"spec": {"unschedulable": True}})
+    sim.create_nodes_and_pods(nodes=2, pods=1)
+    sim.patch("node", "n1", {"spec": {"unschedulable": True}})
     path = "/api/v1/namespaces/default/pods/p0/binding"
     theirs = {"metadata": {"name": "p0"}, "target": {"name": "n1"}}
-    stage.faults.inject(
-        BINDINGS, ConcurrentAction(lambda: stage.request("POST", path, theirs)), times=1
+    sim.faults.inject(
+        BINDINGS, ConcurrentAction(lambda: sim.request("POST", path, theirs)), times=1
     )
-    async with stage.scheduler() as scheduler:
-        await stage.until_settled(1)
-        assert stage.node_of("p0") == "n1"
+    async with sim.scheduler() as scheduler:
+        await sim.until_settled(1)
+        assert sim.node_of("p0") == "n1"
         await asyncio.sleep(60)
         # What was reserved for it on n0 is free again.
-        stage.create(*(a_pod(f"q{n}").needs(cpu=1) for n in range(4)))
-        await stage.until_settled(5)
+        sim.create(*(a_pod(f"q{n}").needs(cpu=1) for n in range(4)))
+        await sim.until_settled(5)
         assert scheduler.engine.cluster.table.count == 2
-    assert [w.status for w in stage.faults.received(BINDINGS & for_object("p0"))] == [409]
-    assert not stage.faults.received(STATUSES)
+    assert [w.status for w in sim.faults.received(BINDINGS & for_object("p0"))] == [409]
+    assert not sim.faults.received(STATUSES)
 
 
 async def test_f4_a_pod_recreated_under_its_name_is_bound_as_the_new_one(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=1)
+    sim.create_nodes_and_pods(nodes=1, pods=1)
 
     def recreate() -> None:
-        stage.delete("pod", "p0")
-        stage.create(a_pod("p0").needs(cpu=4))
+        sim.delete("pod", "p0")
+        sim.create(a_pod("p0").needs(cpu=4))
 
-    stage.faults.inject(BINDINGS, ConcurrentAction(recreate), times=1)
-    async with stage.scheduler():
-        await stage.until_settled(1)
-    refused, taken = stage.faults.received(BINDINGS)
+    sim.faults.inject(BINDINGS, ConcurrentAction(recreate), times=1)
+    async with sim.scheduler():
+        await sim.until_settled(1)
+    refused, taken = sim.faults.received(BINDINGS)
     assert (refused.status, taken.status) == (409, 201)
     assert refused.call.json["metadata"]["uid"] != taken.call.json["metadata"]["uid"]
 
 
-async def test_f4_a_pod_recreated_with_a_gate_waits_for_it(stage: SimulationHarness) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=1)
+async def test_f4_a_pod_recreated_with_a_gate_waits_for_it(sim: SimulationHarness) -> None:
+    sim.create_nodes_and_pods(nodes=1, pods=1)
 
     def recreate() -> None:
-        stage.delete("pod", "p0")
-        stage.create(a_pod("p0").needs(cpu=1).gated("later"))
+        sim.delete("pod", "p0")
+        sim.create(a_pod("p0").needs(cpu=1).gated("later"))
 
-    stage.faults.inject(BINDINGS, ConcurrentAction(recreate), times=1)
-    async with stage.scheduler():
+    sim.faults.inject(BINDINGS, ConcurrentAction(recreate), times=1)
+    async with sim.scheduler():
         await asyncio.sleep(30)
-        assert stage.bound() == 0
-        stage.patch("pod", "p0", {"spec": {"schedulingGates": None}})
-        await stage.until_settled(1, within=5)
+        assert sim.bound() == 0
+        sim.patch("pod", "p0", {"spec": {"schedulingGates": None}})
+        await sim.until_settled(1, within=5)
 
 
 async def test_f4_a_pod_that_is_being_deleted_gives_its_room_to_the_next(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=0)
+    sim.create_nodes_and_pods(nodes=1, pods=0)
     # A finalizer keeps it there, terminating.
-    stage.create(a_pod("old").needs(cpu=4))
-    stage.patch("pod", "old", {"metadata": {"finalizers": ["example.com/hold"]}})
-    stage.faults.inject(BINDINGS, ConcurrentAction(lambda: stage.delete("pod", "old")), times=1)
-    async with stage.scheduler():
+    sim.create(a_pod("old").needs(cpu=4))
+    sim.patch("pod", "old", {"metadata": {"finalizers": ["example.com/hold"]}})
+    sim.faults.inject(BINDINGS, ConcurrentAction(lambda: sim.delete("pod", "old")), times=1)
+    async with sim.scheduler():
         await asyncio.sleep(5)
-        assert stage.bound() == 0
-        stage.create(a_pod("new").needs(cpu=4))
-        await stage.until_settled(1, within=15)
-        assert stage.node_of("new") == "n0"
-        stage.patch("pod", "old", {"metadata": {"finalizers": None}})
+        assert sim.bound() == 0
+        sim.create(a_pod("new").needs(cpu=4))
+        await sim.until_settled(1, within=15)
+        assert sim.node_of("new") == "n0"
+        sim.patch("pod", "old", {"metadata": {"finalizers": None}})
         await asyncio.sleep(5)
 
 
-async def test_f4_a_pod_that_is_gone_leaves_nothing_behind(stage: SimulationHarness) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=1)
-    stage.faults.inject(BINDINGS, ConcurrentAction(lambda: stage.delete("pod", "p0")), times=1)
-    async with stage.scheduler() as scheduler:
+async def test_f4_a_pod_that_is_gone_leaves_nothing_behind(sim: SimulationHarness) -> None:
+    sim.create_nodes_and_pods(nodes=1, pods=1)
+    sim.faults.inject(BINDINGS, ConcurrentAction(lambda: sim.delete("pod", "p0")), times=1)
+    async with sim.scheduler() as scheduler:
         await asyncio.sleep(5)
         assert not scheduler.engine.pods()
         assert not len(scheduler.engine.cluster)
@@ -196,44 +196,44 @@ STORMS: dict[str, tuple[RequestMatcher, Any]] = {
 
 @pytest.mark.parametrize(("where", "fault"), STORMS.values(), ids=STORMS.keys())
 async def test_f8_after_a_storm_of_five_minutes_everything_is_bound(
-    stage: SimulationHarness, where: RequestMatcher, fault: Any
+    sim: SimulationHarness, where: RequestMatcher, fault: Any
 ) -> None:
-    stage.create_nodes_and_pods(nodes=3, pods=12)
-    with stage.faults.inject(where, fault) as storm:
-        async with asyncio.timeout(400), stage.scheduler():
+    sim.create_nodes_and_pods(nodes=3, pods=12)
+    with sim.faults.inject(where, fault) as storm:
+        async with asyncio.timeout(400), sim.scheduler():
             await asyncio.sleep(300)
             storm.stop()
-            await stage.until_settled(12, within=90)
+            await sim.until_settled(12, within=90)
     # It was not flooded while it laboured: a few tries a second are all that is in flight.
     assert 0 < len(storm.matched) < 5 * 300
 
 
-async def test_f8_retry_after_is_heeded(stage: SimulationHarness) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=1)
-    refused = stage.faults.inject(BINDINGS, Reply(429, "TooManyRequests", retry_after=9), times=2)
-    async with stage.scheduler():
-        await stage.until_settled(1)
+async def test_f8_retry_after_is_heeded(sim: SimulationHarness) -> None:
+    sim.create_nodes_and_pods(nodes=1, pods=1)
+    refused = sim.faults.inject(BINDINGS, Reply(429, "TooManyRequests", retry_after=9), times=2)
+    async with sim.scheduler():
+        await sim.until_settled(1)
     first, second = (call.at for call in refused.matched)
-    (taken,) = stage.faults.applied(BINDINGS)
+    (taken,) = sim.faults.applied(BINDINGS)
     assert second - first >= 9
     assert taken.at - second >= 9
 
 
 async def test_f8_a_pod_that_cannot_be_bound_lets_its_node_go_and_is_tried_again(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=0)
-    stage.create(a_pod("stuck").needs(cpu=4))
-    stage.faults.inject(
+    sim.create_nodes_and_pods(nodes=1, pods=0)
+    sim.create(a_pod("stuck").needs(cpu=4))
+    sim.faults.inject(
         BINDINGS & for_object("stuck"), DropConnection.REFUSED
     )  # known not to have happened
-    async with stage.scheduler():
+    async with sim.scheduler():
         await asyncio.sleep(20)
-        stage.create(a_pod("other").needs(cpu=4))
-        await stage.until(lambda: stage.node_of("other") == "n0", within=60)
-        stage.delete("pod", "other")
-        stage.faults.clear()
-        await stage.until(lambda: stage.node_of("stuck") == "n0", within=60)
+        sim.create(a_pod("other").needs(cpu=4))
+        await sim.until(lambda: sim.node_of("other") == "n0", within=60)
+        sim.delete("pod", "other")
+        sim.faults.clear()
+        await sim.until(lambda: sim.node_of("stuck") == "n0", within=60)
 
 
 # --- F2: it dies between any two of its writes -------------------------------------------------
@@ -250,51 +250,51 @@ BOUNDARIES = {
 @pytest.mark.parametrize("nth", [0, 1, 3])
 @pytest.mark.parametrize("acted", [False, True], ids=["before the write", "after the write"])
 async def test_f2_killed_at_a_write_its_successor_finishes_the_work(
-    stage: SimulationHarness, where: RequestMatcher, nth: int, acted: bool
+    sim: SimulationHarness, where: RequestMatcher, nth: int, acted: bool
 ) -> None:
-    stage.create_nodes_and_pods(nodes=2, pods=8)
-    stage.create(*(a_pod(f"huge{n}").needs(cpu=64) for n in range(4)))  # for the conditions
+    sim.create_nodes_and_pods(nodes=2, pods=8)
+    sim.create(*(a_pod(f"huge{n}").needs(cpu=64) for n in range(4)))  # for the conditions
     died = asyncio.Event()
 
     def die() -> None:
-        stage.kill("one")
+        sim.kill("one")
         died.set()
 
-    stage.faults.inject(
+    sim.faults.inject(
         where & from_user("one"), ConcurrentAction(die, after=acted), skip=nth, times=1
     )
     if not acted:
-        stage.faults.inject(where & from_user("one"), DropConnection.BEFORE, skip=nth)
-    async with stage.scheduler("one"), stage.scheduler("two"):
+        sim.faults.inject(where & from_user("one"), DropConnection.BEFORE, skip=nth)
+    async with sim.scheduler("one"), sim.scheduler("two"):
         async with asyncio.timeout(60):
             await died.wait()
-        await stage.until(lambda: stage.bound() == 8, within=60)
+        await sim.until(lambda: sim.bound() == 8, within=60)
         huge = [f"huge{n}" for n in range(4)]
-        await stage.until(lambda: all("conditions" in stage.pod(p)["status"] for p in huge))
+        await sim.until(lambda: all("conditions" in sim.pod(p)["status"] for p in huge))
 
 
-async def test_f2_a_restart_without_any_fault_writes_nothing_anew(stage: SimulationHarness) -> None:
-    stage.create_nodes_and_pods(nodes=1, pods=6)
-    async with stage.scheduler("one"):
-        await stage.until(lambda: len(stage.faults.applied(STATUSES)) == 2)
+async def test_f2_a_restart_without_any_fault_writes_nothing_anew(sim: SimulationHarness) -> None:
+    sim.create_nodes_and_pods(nodes=1, pods=6)
+    async with sim.scheduler("one"):
+        await sim.until(lambda: len(sim.faults.applied(STATUSES)) == 2)
         await asyncio.sleep(5)
-    before = stage.faults.applied(~LEASES & ~EVENTS)
-    async with stage.scheduler("two"):
+    before = sim.faults.applied(~LEASES & ~EVENTS)
+    async with sim.scheduler("two"):
         await asyncio.sleep(120)
-    assert stage.faults.applied(~LEASES & ~EVENTS) == before
-    assert stage.bound() == 4
+    assert sim.faults.applied(~LEASES & ~EVENTS) == before
+    assert sim.bound() == 4
 
 
 async def test_f2_a_graceful_stop_waits_for_the_bindings_it_has_sent(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create_nodes_and_pods(nodes=2, pods=8)
-    sent = stage.faults.inject(BINDINGS, Delay(4))
-    async with stage.scheduler() as scheduler:
-        await stage.until(lambda: len(sent.matched) == 8)
+    sim.create_nodes_and_pods(nodes=2, pods=8)
+    sent = sim.faults.inject(BINDINGS, Delay(4))
+    async with sim.scheduler() as scheduler:
+        await sim.until(lambda: len(sent.matched) == 8)
         scheduler.stop()
-    assert stage.bound() == 8
+    assert sim.bound() == 8
     assert not scheduler.engine.pods()
-    released = stage.faults.log[-1]
+    released = sim.faults.log[-1]
     assert LEASES(released.call)
     assert released.call.json["spec"]["holderIdentity"] == ""

@@ -11,7 +11,6 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,11 +23,12 @@ from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from tests.builders import a_pod
+from tests.paths import REPO
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
 
-CRDS = Path(__file__).parents[3] / "crds"
+CRDS = REPO / "crds"
 SIGS = "scheduling.sigs.k8s.io"
 WHY = "gang default/g: 3/3 members have arrived, 2 placeable"
 
@@ -113,7 +113,7 @@ class GangControllerHarness:
 
 
 @pytest.fixture
-def town() -> GangControllerHarness:
+def harness() -> GangControllerHarness:
     return GangControllerHarness()
 
 
@@ -126,16 +126,16 @@ async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None
     raise AssertionError(what())
 
 
-async def until_phase(town: GangControllerHarness, phase: str) -> None:
+async def until_phase(harness: GangControllerHarness, phase: str) -> None:
     def reached() -> bool:
-        return town.gang().get("phase") == town.group().get("phase") == phase
+        return harness.gang().get("phase") == harness.group().get("phase") == phase
 
-    await until(reached, lambda: (phase, town.gang(), town.group()))
+    await until(reached, lambda: (phase, harness.gang(), harness.group()))
 
 
-async def test_the_life_of_a_gang(town: GangControllerHarness) -> None:
-    town.install("gangs.arranger.io", "podgroups.scheduling.sigs.k8s.io")
-    town.cluster.create(
+async def test_the_life_of_a_gang(harness: GangControllerHarness) -> None:
+    harness.install("gangs.arranger.io", "podgroups.scheduling.sigs.k8s.io")
+    harness.cluster.create(
         {
             "apiVersion": f"{SIGS}/v1alpha1",
             "kind": "PodGroup",
@@ -145,36 +145,36 @@ async def test_the_life_of_a_gang(town: GangControllerHarness) -> None:
     )
     labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
     pods = ("a", "b", "c")
-    async with town.controllers():
-        town.create_pods("a", "b", labels=labels)
-        await until_phase(town, "Pending")
-        assert town.gang()["message"] == "2/3 members have arrived"
-        town.create_pods("c", labels=labels)
-        await until_phase(town, "PreScheduling")
-        town.write_condition(*pods)
-        await until_phase(town, "Scheduling")
-        assert town.gang()["message"] == town.group()["message"] == WHY
-        assert town.group()["scheduleStartTime"] == "2026-01-01T00:00:00Z"
-        town.bind(*pods)
-        await until_phase(town, "Scheduled")
-        assert town.gang()["resourceSatisfied"] is True
-        assert "message" not in town.gang()
-        town.set_phase("Running", *pods)
-        await until_phase(town, "Running")
-        assert (town.gang()["running"], town.group()["running"]) == (3, 3)
-        town.set_phase("Succeeded", *pods)
-        await until_phase(town, "Finished")
-        town.delete_pods(*pods)
-        await until(lambda: not town.gang(), town.gang)
-        assert (town.group()["phase"], town.group()["succeeded"]) == ("Finished", 3)
-    _assert_that_only_status_was_written(town)
+    async with harness.controllers():
+        harness.create_pods("a", "b", labels=labels)
+        await until_phase(harness, "Pending")
+        assert harness.gang()["message"] == "2/3 members have arrived"
+        harness.create_pods("c", labels=labels)
+        await until_phase(harness, "PreScheduling")
+        harness.write_condition(*pods)
+        await until_phase(harness, "Scheduling")
+        assert harness.gang()["message"] == harness.group()["message"] == WHY
+        assert harness.group()["scheduleStartTime"] == "2026-01-01T00:00:00Z"
+        harness.bind(*pods)
+        await until_phase(harness, "Scheduled")
+        assert harness.gang()["resourceSatisfied"] is True
+        assert "message" not in harness.gang()
+        harness.set_phase("Running", *pods)
+        await until_phase(harness, "Running")
+        assert (harness.gang()["running"], harness.group()["running"]) == (3, 3)
+        harness.set_phase("Succeeded", *pods)
+        await until_phase(harness, "Finished")
+        harness.delete_pods(*pods)
+        await until(lambda: not harness.gang(), harness.gang)
+        assert (harness.group()["phase"], harness.group()["succeeded"]) == ("Finished", 3)
+    _assert_that_only_status_was_written(harness)
 
 
-async def test_definitions_that_are_installed_later(town: GangControllerHarness) -> None:
-    async with town.controllers():
-        town.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
-        town.install("podgroups.scheduling.x-k8s.io")
-        town.cluster.create(
+async def test_definitions_that_are_installed_later(harness: GangControllerHarness) -> None:
+    async with harness.controllers():
+        harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+        harness.install("podgroups.scheduling.x-k8s.io")
+        harness.cluster.create(
             {
                 "apiVersion": "scheduling.x-k8s.io/v1alpha1",
                 "kind": "PodGroup",
@@ -182,17 +182,17 @@ async def test_definitions_that_are_installed_later(town: GangControllerHarness)
                 "spec": {"minMember": 1},
             }
         )
-        await until(lambda: "phase" in town.group("scheduling.x-k8s.io"), lambda: "no phase")
-        assert town.group("scheduling.x-k8s.io")["phase"] == "Scheduling"
-        town.install("gangs.arranger.io")
-        await until(lambda: town.gang().get("phase") == "PreScheduling", town.gang)
-    _assert_that_only_status_was_written(town)
+        await until(lambda: "phase" in harness.group("scheduling.x-k8s.io"), lambda: "no phase")
+        assert harness.group("scheduling.x-k8s.io")["phase"] == "Scheduling"
+        harness.install("gangs.arranger.io")
+        await until(lambda: harness.gang().get("phase") == "PreScheduling", harness.gang)
+    _assert_that_only_status_was_written(harness)
 
 
-async def test_the_pod_group_of_kubernetes_itself(town: GangControllerHarness) -> None:
-    town.install("gangs.arranger.io")
-    town.cluster.create(_served_by_kubernetes())
-    town.cluster.create(
+async def test_the_pod_group_of_kubernetes_itself(harness: GangControllerHarness) -> None:
+    harness.install("gangs.arranger.io")
+    harness.cluster.create(_served_by_kubernetes())
+    harness.cluster.create(
         {
             "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
@@ -203,79 +203,79 @@ async def test_the_pod_group_of_kubernetes_itself(town: GangControllerHarness) -
     for name in ("a", "b"):
         manifest = a_pod(name).with_spec(schedulingGroup={"podGroupName": "g"}).manifest()
         del manifest["metadata"]["uid"]
-        town.cluster.create(manifest)
+        harness.cluster.create(manifest)
 
     def condition() -> tuple[str, str, str]:
-        (said,) = town.group("scheduling.k8s.io").get("conditions") or [{}]
+        (said,) = harness.group("scheduling.k8s.io").get("conditions") or [{}]
         return said.get("type", ""), said.get("status", ""), said.get("message", "")
 
     kind = "PodGroupInitiallyScheduled"
-    async with town.controllers():
-        town.write_condition("a", "b")
+    async with harness.controllers():
+        harness.write_condition("a", "b")
         await until(lambda: condition() == (kind, "False", WHY), condition)
         # The two objects are written one after the other.
-        await until(lambda: town.gang().get("minMember") == 2, town.gang)
-        town.bind("a", "b")
+        await until(lambda: harness.gang().get("minMember") == 2, harness.gang)
+        harness.bind("a", "b")
         await until(lambda: condition() == (kind, "True", ""), condition)
 
 
-async def test_what_happened_while_nobody_looked(town: GangControllerHarness) -> None:
-    town.install("gangs.arranger.io")
+async def test_what_happened_while_nobody_looked(harness: GangControllerHarness) -> None:
+    harness.install("gangs.arranger.io")
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
-    town.create_pods("a", "b", labels=labels)
-    async with town.controllers():
-        await until(lambda: town.gang().get("members") == 2, town.gang)
-    town.delete_pods("a")
-    async with town.controllers():
-        await until(lambda: town.gang().get("members") == 1, town.gang)
-    town.delete_pods("b")
-    async with town.controllers():
-        await until(lambda: not town.gang(), town.gang)
+    harness.create_pods("a", "b", labels=labels)
+    async with harness.controllers():
+        await until(lambda: harness.gang().get("members") == 2, harness.gang)
+    harness.delete_pods("a")
+    async with harness.controllers():
+        await until(lambda: harness.gang().get("members") == 1, harness.gang)
+    harness.delete_pods("b")
+    async with harness.controllers():
+        await until(lambda: not harness.gang(), harness.gang)
 
 
-async def test_only_the_namespaces_that_were_named(town: GangControllerHarness) -> None:
-    town.install("gangs.arranger.io")
+async def test_only_the_namespaces_that_were_named(harness: GangControllerHarness) -> None:
+    harness.install("gangs.arranger.io")
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     for namespace in ("near", "far"):
         head = {"apiVersion": "v1", "kind": "Namespace"}
-        town.cluster.create({**head, "metadata": {"name": namespace}})
-        town.create_pods("a", labels=labels, namespace=namespace)
-    town.create_pods("a", labels=labels)
-    async with town.controllers(namespaces=["near", "default"]):
-        await until(lambda: _homes(town) >= {"near", "default"}, lambda: _homes(town))
-        town.create_pods("b", labels=labels, namespace="far")
-        town.create_pods("b", labels={"scheduling.x-k8s.io/pod-group": "h"}, namespace="near")
-        await until(lambda: len(_gangs(town)) == 3, lambda: _gangs(town))
-        assert _homes(town) == {"near", "default"}
+        harness.cluster.create({**head, "metadata": {"name": namespace}})
+        harness.create_pods("a", labels=labels, namespace=namespace)
+    harness.create_pods("a", labels=labels)
+    async with harness.controllers(namespaces=["near", "default"]):
+        await until(lambda: _homes(harness) >= {"near", "default"}, lambda: _homes(harness))
+        harness.create_pods("b", labels=labels, namespace="far")
+        harness.create_pods("b", labels={"scheduling.x-k8s.io/pod-group": "h"}, namespace="near")
+        await until(lambda: len(_gangs(harness)) == 3, lambda: _gangs(harness))
+        assert _homes(harness) == {"near", "default"}
 
 
-async def test_a_tyjob_is_run_and_nothing_is_kept_on_it(town: GangControllerHarness) -> None:
-    town.install("tyjobs.arranger.io")
-    town.cluster.create(a_tyjob(workers=2))
+async def test_a_tyjob_is_run_and_nothing_is_kept_on_it(harness: GangControllerHarness) -> None:
+    harness.install("tyjobs.arranger.io")
+    harness.cluster.create(a_tyjob(workers=2))
     path = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs/job"
 
     def job() -> Object:
-        (found,) = town.cluster.objects("tyjobs", "arranger.io")
+        (found,) = harness.cluster.objects("tyjobs", "arranger.io")
         return dict(found)
 
     def pods() -> set[str]:
-        return {pod["metadata"]["name"] for pod in town.cluster.objects("pods")}
+        return {pod["metadata"]["name"] for pod in harness.cluster.objects("pods")}
 
-    async with town.controllers():
+    async with harness.controllers():
         await until(lambda: pods() == {"job-learner-0", "job-actor-0", "job-actor-1"}, pods)
-        town.request("PATCH", path, {"spec": {"terminating": True}})
+        harness.request("PATCH", path, {"spec": {"terminating": True}})
         await until(lambda: job()["status"]["stage"] == "Succeeded" and not pods(), job)
         assert job()["metadata"].keys().isdisjoint({"finalizers", "annotations"})
-        town.request("DELETE", path)
-    for write in town.taps.log:
+        harness.request("DELETE", path)
+    for write in harness.taps.log:
         assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
 
 
 async def test_kopf_logs_in_again_when_its_token_has_been_rejected(
-    town: GangControllerHarness,
+    harness: GangControllerHarness,
 ) -> None:
-    town.install("gangs.arranger.io")
-    rejected = town.taps.inject(
+    harness.install("gangs.arranger.io")
+    rejected = harness.taps.inject(
         RequestMatcher(lambda call: call.user.startswith("arranger-controllers")),
         Reply(401, "Unauthorized"),
         times=1,
@@ -287,22 +287,22 @@ async def test_kopf_logs_in_again_when_its_token_has_been_rejected(
 
     # A clock by which the token is old at each look.
     credentials = CredentialSource(await load(False), load, now=itertools.count(0, 10).__next__)
-    town.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
-    async with town.controllers(credentials=credentials):
-        await until(lambda: town.gang().get("members") == 1, town.gang)
+    harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+    async with harness.controllers(credentials=credentials):
+        await until(lambda: harness.gang().get("members") == 1, harness.gang)
     assert rejected.matched
 
 
 async def test_a_defect_ends_it_all_rather_than_leave_half_of_it_at_work(
-    town: GangControllerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: GangControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(GangCache, "changes", fail)
-    town.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+    harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
     with pytest.raises(ExceptionGroup) as raised:
-        async with town.controllers():
+        async with harness.controllers():
             await until(_has_ended, lambda: "it is still running")
     assert raised.group_contains(RuntimeError, match="a defect")
 
@@ -311,20 +311,20 @@ def _has_ended() -> bool:
     return not any(thread.name == "controllers" for thread in threading.enumerate())
 
 
-def _gangs(town: GangControllerHarness) -> list[Object]:
-    return town.cluster.objects("gangs", "arranger.io")
+def _gangs(harness: GangControllerHarness) -> list[Object]:
+    return harness.cluster.objects("gangs", "arranger.io")
 
 
-def _homes(town: GangControllerHarness) -> set[str]:
-    return {gang["metadata"]["namespace"] for gang in _gangs(town)}
+def _homes(harness: GangControllerHarness) -> set[str]:
+    return {gang["metadata"]["namespace"] for gang in _gangs(harness)}
 
 
-def _assert_that_only_status_was_written(town: GangControllerHarness) -> None:
+def _assert_that_only_status_was_written(harness: GangControllerHarness) -> None:
     """kopf has kept nothing on anybody's object, and nobody got an event."""
-    for write in town.taps.log:
+    for write in harness.taps.log:
         assert write.call.path.endswith("/status") or write.call.plural == "gangs", write
         assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
-    assert all(write.applied for write in town.taps.log), town.taps.log
+    assert all(write.applied for write in harness.taps.log), harness.taps.log
 
 
 def _served_by_kubernetes() -> Object:

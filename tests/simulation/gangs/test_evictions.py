@@ -1,6 +1,6 @@
 """Gangs evicted as a whole whose owner replaces each pod as soon as it terminates, as Jobs do.
 
-After every test the invariants of :mod:`.preemption_stage` and :mod:`.gang_stage` hold.
+After every test the invariants of evictions and of gangs hold (:mod:`tests.simulation.harnesses`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SIZE = 4
 
 
 @pytest.fixture
-def stage() -> Iterator[PreemptionHarness]:
-    """A stage on which everything must be in order in the end."""
-    stage = PreemptionHarness()
-    yield stage
-    stage.check()
+def sim() -> Iterator[PreemptionHarness]:
+    """A simulation whose invariants are checked in the end."""
+    sim = PreemptionHarness()
+    yield sim
+    sim.check()
 
 
 def gang(first: int = 0) -> list[PodBuilder]:
@@ -43,7 +43,7 @@ def gang(first: int = 0) -> list[PodBuilder]:
     ]
 
 
-def owner(stage: PreemptionHarness) -> None:
+def owner(sim: PreemptionHarness) -> None:
     """As a Job does, create another pod, of another name, as soon as one begins to terminate."""
     to_come, replaced = iter(gang(first=SIZE)), set[str]()
 
@@ -54,45 +54,45 @@ def owner(stage: PreemptionHarness) -> None:
         if meta.get("deletionTimestamp") and meta["uid"] not in replaced:
             replaced.add(meta["uid"])
             again = next(to_come)
-            asyncio.get_running_loop().call_soon(stage.create, again)
+            asyncio.get_running_loop().call_soon(sim.create, again)
 
-    stage.cluster.store.subscribe(replace)
+    sim.cluster.store.subscribe(replace)
 
 
-def successors(stage: PreemptionHarness) -> set[str]:
+def successors(sim: PreemptionHarness) -> set[str]:
     """Names of those that are bound."""
-    return stage.placed("g") - {f"g-{n}" for n in range(SIZE)}
+    return sim.placed("g") - {f"g-{n}" for n in range(SIZE)}
 
 
 @pytest.mark.parametrize("another", [False, True], ids=["by one scheduler", "by its successor"])
 async def test_its_pods_come_back_together_however_long_each_old_one_takes(
-    stage: PreemptionHarness, another: bool
+    sim: PreemptionHarness, another: bool
 ) -> None:
-    stage.create(a_node("n0").offers(cpu=SIZE), *gang())
-    async with AsyncExitStack() as stack, stage.kubelets():
-        await stack.enter_async_context(stage.scheduler())
-        await stage.until_settled(SIZE)
-        owner(stage)
-        stage.create(pod("vip", 9, SIZE))
-        await stage.until(lambda: len(stage.evicted()) == SIZE)
-        stage.create(a_node("n1").offers(cpu=SIZE - 1))
+    sim.create(a_node("n0").offers(cpu=SIZE), *gang())
+    async with AsyncExitStack() as stack, sim.kubelets():
+        await stack.enter_async_context(sim.scheduler())
+        await sim.until_settled(SIZE)
+        owner(sim)
+        sim.create(pod("vip", 9, SIZE))
+        await sim.until(lambda: len(sim.evicted()) == SIZE)
+        sim.create(a_node("n1").offers(cpu=SIZE - 1))
         if another:
-            stage.kill()
-            await stack.enter_async_context(stage.scheduler("two"))
-        await stage.until(lambda: stage.node_of("vip") == "n0", within=90)
+            sim.kill()
+            await stack.enter_async_context(sim.scheduler("two"))
+        await sim.until(lambda: sim.node_of("vip") == "n0", within=90)
         await asyncio.sleep(120)
-        assert not successors(stage), "there is room for all but one"
-        stage.create(a_node("n2").offers(cpu=1))
-        await stage.until(lambda: len(successors(stage)) == SIZE)
+        assert not successors(sim), "there is room for all but one"
+        sim.create(a_node("n2").offers(cpu=1))
+        await sim.until(lambda: len(successors(sim)) == SIZE)
 
 
 async def test_while_one_of_its_pods_stays_another_is_replaced_at_once(
-    stage: PreemptionHarness,
+    sim: PreemptionHarness,
 ) -> None:
-    stage.create(*(a_node(f"n{n}").offers(cpu=SIZE) for n in range(2)), *gang())
-    async with stage.scheduler(), stage.kubelets():
-        await stage.until_settled(SIZE)
-        owner(stage)
-        stage.delete("pod", "g-3", grace=20)
-        await stage.until(lambda: len(successors(stage)) == 1, within=10)
-        assert len(stage.placed("g")) == SIZE + 1, "the old one still terminates"
+    sim.create(*(a_node(f"n{n}").offers(cpu=SIZE) for n in range(2)), *gang())
+    async with sim.scheduler(), sim.kubelets():
+        await sim.until_settled(SIZE)
+        owner(sim)
+        sim.delete("pod", "g-3", grace=20)
+        await sim.until(lambda: len(successors(sim)) == 1, within=10)
+        assert len(sim.placed("g")) == SIZE + 1, "the old one still terminates"

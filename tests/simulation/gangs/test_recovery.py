@@ -43,15 +43,15 @@ TOGETHER = json.dumps(["default/at", "default/by"])
 class FaultScenario:
     """One run: gangs of all kinds, of which not all fit, and something that happens on the way."""
 
-    stage: GangHarness = field(default_factory=lambda: GangHarness(patience=RECOVERY))
+    sim: GangHarness = field(default_factory=lambda: GangHarness(patience=RECOVERY))
     died: asyncio.Event = field(default_factory=asyncio.Event)
     dead: FaultRule | None = None
 
     def begin(self) -> None:
         """14 CPUs, 6 of which come later; gangs need 15, and rivals 3 once it has died."""
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
-        self.stage.cluster.create({**head, "metadata": {"name": "important"}})
-        self.stage.create(
+        self.sim.cluster.create({**head, "metadata": {"name": "important"}})
+        self.sim.create(
             *(a_node(f"n{n}").offers(cpu=4) for n in range(2)),
             *members("at", 2, groups=TOGETHER),
             *members("by", 2, groups=TOGETHER),
@@ -62,28 +62,28 @@ class FaultScenario:
             *members("spare", 2),
         )
         later = asyncio.get_running_loop().call_later
-        later(3, self.stage.create, a_node("n2").offers(cpu=6))
+        later(3, self.sim.create, a_node("n2").offers(cpu=6))
 
     def die(self) -> None:
         """As by ``kill -9``; meanwhile somebody more important wants the room."""
         if not self.died.is_set():
-            self.dead = self.stage.crash()
+            self.dead = self.sim.crash()
             rivals = (a_pod(f"rival-{n}").needs(cpu=1) for n in range(3))
-            self.stage.create(*(r.with_spec(priorityClassName="important") for r in rivals))
+            self.sim.create(*(r.with_spec(priorityClassName="important") for r in rivals))
             self.died.set()
 
     def replace(self, uid: str) -> None:
         """A pod is deleted, and a second later its owner creates another."""
-        pods = self.stage.cluster.objects("pods")
+        pods = self.sim.cluster.objects("pods")
         meta = next(p["metadata"] for p in pods if p["metadata"]["uid"] == uid)
-        self.stage.delete("pod", meta["name"])
+        self.sim.delete("pod", meta["name"])
         again = a_pod(f"{meta['name']}-again").needs(cpu=1).annotated(meta["annotations"])
-        asyncio.get_running_loop().call_later(1, self.stage.create, again)
+        asyncio.get_running_loop().call_later(1, self.sim.create, again)
 
     async def run(self, successor: str) -> None:
         """Until it dies (or has done all it can); then its successor, until all is done."""
         self.begin()
-        async with self.stage.scheduler("one"):
+        async with self.sim.scheduler("one"):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.died.wait(), 15)
             if not self.died.is_set():
@@ -91,14 +91,14 @@ class FaultScenario:
         if self.dead is not None:
             await asyncio.sleep(2)  # no process starts at once
             self.dead.stop()
-            async with self.stage.scheduler(successor):
+            async with self.sim.scheduler(successor):
                 await asyncio.sleep(RECOVERY)
                 self.check()
 
     def check(self) -> None:
         """At rest: what must hold, and nothing waits that would fit."""
-        self.stage.check()
-        pods = self.stage.cluster.objects("pods")
+        self.sim.check()
+        pods = self.sim.cluster.objects("pods")
         free = 14 - sum("nodeName" in pod["spec"] for pod in pods)
         waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
         needs = {"at": 4, "by": 4, "crew": 3, "gathers": 3, "roles": 3, "spare": 2}
@@ -112,18 +112,18 @@ class FaultScenario:
 
 
 def it_dies_after_it(story: FaultScenario, nth: int) -> FaultRule:
-    return story.stage.faults.inject(
+    return story.sim.faults.inject(
         ITS_WRITES, ConcurrentAction(story.die, after=True), skip=nth, times=1
     )
 
 
 def its_answer_is_lost(story: FaultScenario, nth: int) -> FaultRule:
-    return story.stage.faults.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
+    return story.sim.faults.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
 
 
 def its_answer_is_lost_and_it_dies_soon(story: FaultScenario, nth: int) -> FaultRule:
     soon = ConcurrentAction(lambda: asyncio.get_running_loop().call_later(0.5, story.die))
-    story.stage.faults.inject(ITS_WRITES, soon, skip=nth, times=1)
+    story.sim.faults.inject(ITS_WRITES, soon, skip=nth, times=1)
     return its_answer_is_lost(story, nth)
 
 
@@ -133,14 +133,14 @@ def its_pod_is_replaced(story: FaultScenario, nth: int) -> FaultRule:
     def replace() -> None:
         story.replace(rule.matched[0].json["metadata"]["uid"])
 
-    rule = story.stage.faults.inject(
+    rule = story.sim.faults.inject(
         ITS_WRITES & BINDINGS, ConcurrentAction(replace), skip=nth, times=1
     )
     return rule
 
 
 def its_pod_is_replaced_and_it_dies(story: FaultScenario, nth: int) -> FaultRule:
-    story.stage.faults.inject(
+    story.sim.faults.inject(
         ITS_WRITES & BINDINGS, ConcurrentAction(story.die, after=True), skip=nth, times=1
     )
     return its_pod_is_replaced(story, nth)
@@ -181,26 +181,26 @@ async def test_whichever_write_goes_wrong_it_leaves_no_gang_in_pieces(
 # --- what the configuration says about a gang that is bound in part -----------------------------
 
 
-def bind(stage: GangHarness, name: str) -> None:
+def bind(sim: GangHarness, name: str) -> None:
     """As an earlier scheduler did, just before it died."""
     path = f"/api/v1/namespaces/default/pods/{name}/binding"
-    stage.request("POST", path, {"metadata": {"name": name}, "target": {"name": "n1"}})
+    sim.request("POST", path, {"metadata": {"name": name}, "target": {"name": "n1"}})
 
 
 def partly_bound() -> GangHarness:
     """Three CPUs, a gang of three of which one is bound, and two rivals that go first."""
-    stage = GangHarness()
-    stage.torn.add("default/g")  # by whoever it was
+    sim = GangHarness()
+    sim.torn.add("default/g")  # by whoever it was
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
-    stage.cluster.create({**head, "metadata": {"name": "important"}})
+    sim.cluster.create({**head, "metadata": {"name": "important"}})
     rivals = (a_pod(f"rival-{n}").needs(cpu=1) for n in range(2))
-    stage.create(
+    sim.create(
         a_node("n1").offers(cpu=3),
         *members("g", 3),
         *(rival.with_spec(priorityClassName="important") for rival in rivals),
     )
-    bind(stage, "g-0")
-    return stage
+    bind(sim, "g-0")
+    return sim
 
 
 def configured(choice: str) -> Config:
@@ -218,12 +218,12 @@ def configured(choice: str) -> Config:
 async def test_a_gang_bound_in_part_goes_before_all_others_unless_it_is_to_hold(
     choice: str, bound: set[str]
 ) -> None:
-    stage = partly_bound()
-    async with stage.scheduler(config=configured(choice)):
+    sim = partly_bound()
+    async with sim.scheduler(config=configured(choice)):
         await asyncio.sleep(120)
-    pods = stage.cluster.objects("pods")
+    pods = sim.cluster.objects("pods")
     assert {p["metadata"]["name"] for p in pods if "nodeName" in p["spec"]} == bound
-    stage.check()
+    sim.check()
 
 
 @pytest.mark.parametrize(
@@ -232,18 +232,18 @@ async def test_a_gang_bound_in_part_goes_before_all_others_unless_it_is_to_hold(
 async def test_a_gang_bound_in_part_that_cannot_be_completed_stays_or_is_deleted(
     choice: str, left: set[str]
 ) -> None:
-    stage = partly_bound()
+    sim = partly_bound()
     for name in ("rival-0", "rival-1"):
-        bind(stage, name)
-    async with stage.scheduler(config=configured(choice)), stage.kubelets():
+        bind(sim, name)
+    async with sim.scheduler(config=configured(choice)), sim.kubelets():
         await asyncio.sleep(590)
-        assert stage.placed("g") == {"g-0"}
+        assert sim.placed("g") == {"g-0"}
         await asyncio.sleep(30)
-        assert stage.placed("g") == left
-        assert not stage.timed_out_pods("g"), "it is tried again"
+        assert sim.placed("g") == left
+        assert not sim.timed_out_pods("g"), "it is tried again"
         if not left:
-            stage.create(*members("g", 1, 3, first=3))
+            sim.create(*members("g", 1, 3, first=3))
         for name in ("rival-0", "rival-1"):
-            stage.delete("pod", name)
-        await stage.until(lambda: len(stage.placed("g")) == 3)
-    stage.check()
+            sim.delete("pod", name)
+        await sim.until(lambda: len(sim.placed("g")) == 3)
+    sim.check()

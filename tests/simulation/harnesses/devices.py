@@ -1,4 +1,4 @@
-"""Devices on the stage: who makes claims from templates, and takes back what nobody uses.
+"""Simulates what makes claims from templates, and takes back what nobody uses.
 
 One small controller stands for kube-controller-manager's resourceclaim controller, as far as a
 scheduler can see it.
@@ -26,12 +26,12 @@ class DeviceHarness:
         takes: seconds from what it sees to what it does.
     """
 
-    def __init__(self, stage: SimulationHarness, spec: Object) -> None:
+    def __init__(self, sim: SimulationHarness, spec: Object) -> None:
         self.spec = spec
         self.takes = 0.5
-        self._stage = stage
+        self._sim = sim
         self._changed = asyncio.Event()
-        stage.cluster.store.subscribe(self._on_change)
+        sim.cluster.store.subscribe(self._on_change)
 
     def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
         """Create objects; the server gives uids and versions."""
@@ -39,7 +39,7 @@ class DeviceHarness:
             manifest = builder.manifest()
             manifest["metadata"].pop("resourceVersion", None)
             del manifest["metadata"]["uid"]
-            self._stage.cluster.create(manifest)
+            self._sim.cluster.create(manifest)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -55,7 +55,7 @@ class DeviceHarness:
 
     def claims(self) -> dict[str, Object]:
         """The claims by name."""
-        found = self._stage.cluster.objects("resourceclaims", "resource.k8s.io")
+        found = self._sim.cluster.objects("resourceclaims", "resource.k8s.io")
         return {claim["metadata"]["name"]: claim for claim in found}
 
     def allocated_devices(self) -> dict[str, list[str]]:
@@ -66,7 +66,7 @@ class DeviceHarness:
         """No device was ever two claims', and no pod was bound before its claims were its own."""
         holders: dict[str, str] = {}
         claims: dict[str, Object] = {}
-        for change in self._stage.history:
+        for change in self._sim.history:
             name = change.after["metadata"]["name"]
             if change.resource == _CLAIMS:
                 gone = change.type == "DELETED"
@@ -97,7 +97,7 @@ class DeviceHarness:
             self._reconcile()
 
     def _reconcile(self) -> None:
-        pods = self._stage.cluster.objects("pods")
+        pods = self._sim.cluster.objects("pods")
         for pod in pods:
             self._create_claims(pod)
         living = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
@@ -108,7 +108,7 @@ class DeviceHarness:
                 change: Object = {"reservedFor": left or None}
                 if not left:
                     change["allocation"] = None
-                self._stage.request("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
+                self._sim.request("PATCH", f"{CLAIMS}/{name}/status", {"status": change}, MERGE)
 
     def _create_claims(self, pod: Object) -> None:
         meta, claims = pod["metadata"], self.claims()
@@ -121,7 +121,7 @@ class DeviceHarness:
             if name not in claims:
                 owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
                 owner |= {key: meta[key] for key in ("name", "uid")}
-                self._stage.cluster.create(
+                self._sim.cluster.create(
                     {
                         "apiVersion": "resource.k8s.io/v1",
                         "kind": "ResourceClaim",
@@ -135,7 +135,7 @@ class DeviceHarness:
                 )
         if made and pod["status"].get("resourceClaimStatuses") != made:
             change = {"status": {"resourceClaimStatuses": made}}
-            self._stage.patch("pod", meta["name"], change, sub="/status")
+            self._sim.patch("pod", meta["name"], change, sub="/status")
 
 
 def _devices(claim: Object) -> list[str]:

@@ -1,4 +1,4 @@
-"""A stage for gangs: our definitions are installed, and every gang is whole or nothing."""
+"""Simulates gangs: our definitions are installed, and every gang is whole or nothing."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class GangHarness(SimulationHarness):
     # --- what must hold ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """The invariants of every stage, and those of gangs."""
+        """The invariants of every simulation, and those of gangs."""
         super().check()
         self.check_all_or_nothing()
 

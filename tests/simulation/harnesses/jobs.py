@@ -1,4 +1,4 @@
-"""A stage for Jobs: controllers that can be killed, in virtual time, with kopf's part by hand."""
+"""Simulates Jobs: controllers that can be killed, in virtual time, with kopf's part by hand."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class JobHarness(GangHarness):
     # --- what must hold ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """The invariants of every stage, and those of jobs."""
+        """The invariants of every simulation, and those of jobs."""
         super().check()
         self._check_jobs()
 

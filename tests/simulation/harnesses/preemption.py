@@ -1,4 +1,4 @@
-"""A stage for evictions: nobody leaves for nothing, and no nomination is an empty promise."""
+"""Simulates evictions: nobody leaves for nothing, and no nomination is an empty promise."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PreemptionHarness(GangHarness):
     # --- what must hold ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """The invariants of every stage, and those of evictions."""
+        """The invariants of every simulation, and those of evictions."""
         super().check()
         assert not self.empty_promises, self.empty_promises
         self._check_victims()

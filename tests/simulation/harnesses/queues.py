@@ -1,4 +1,4 @@
-"""A stage for queues: nothing beyond a quota, no gang in pieces, nobody evicted against the rules.
+"""Simulates queues: nothing beyond a quota, no gang in pieces, nobody evicted against the rules.
 
 It plays the owners of pods as well: a Deployment keeps so many, a training job that loses a pod
 starts again as a whole.

@@ -1,6 +1,6 @@
-"""A stage for schedulers in virtual time: a cluster behind taps, and what must hold in the end.
+"""Simulates schedulers in virtual time on a cluster with injected faults, and checks invariants.
 
-Every test of this tier takes the fixture ``stage``; :meth:`SimulationHarness.check` runs when it is
+Every test of this tier takes the fixture ``sim``; :meth:`SimulationHarness.check` runs when it is
 over.
 """
 

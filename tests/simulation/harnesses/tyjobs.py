@@ -1,4 +1,4 @@
-"""A stage for TYJobs: their controller at work, in virtual time, beside scheduler and kubelets."""
+"""Simulates TYJobs: their controller at work, in virtual time, beside scheduler and kubelets."""
 
 from __future__ import annotations
 

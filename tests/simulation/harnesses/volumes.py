@@ -1,4 +1,4 @@
-"""Storage on the stage: who binds volumes to claims, makes them, and claims them for pods.
+"""Simulates the controllers of storage: they bind volumes, make them, and make pods' claims.
 
 One small controller stands for kube-controller-manager's volume and ephemeral volume controllers
 and for a CSI provisioner, as far as a scheduler can tell them apart.
@@ -33,14 +33,14 @@ class VolumeHarness:
         order: what happened to claims and pods, as it happened.
     """
 
-    def __init__(self, stage: SimulationHarness) -> None:
+    def __init__(self, sim: SimulationHarness) -> None:
         self.at_work = True
         self.takes = 1.0
         self.failing: Counter[str] = Counter()
         self.order: list[str] = []
-        self._stage = stage
+        self._sim = sim
         self._changed = asyncio.Event()
-        stage.cluster.store.subscribe(self._on_change)
+        sim.cluster.store.subscribe(self._on_change)
 
     def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
         """Create objects; the server gives uids and versions."""
@@ -48,7 +48,7 @@ class VolumeHarness:
             manifest = builder.manifest()
             manifest["metadata"].pop("resourceVersion", None)
             del manifest["metadata"]["uid"]
-            self._stage.cluster.create(manifest)
+            self._sim.cluster.create(manifest)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -83,7 +83,7 @@ class VolumeHarness:
 
     def check(self) -> None:
         """No pod was bound before its claims, and none where its volumes cannot be used."""
-        for pod in self._stage.cluster.objects("pods"):
+        for pod in self._sim.cluster.objects("pods"):
             node = pod["spec"].get("nodeName")
             for claim in _claims_of(pod) if node else ():
                 name = pod["metadata"]["name"]
@@ -93,7 +93,7 @@ class VolumeHarness:
                 assert zones is None or labels.get(ZONE) in zones, f"{name} cannot use {claim}"
         held = Counter(
             claim["spec"]["volumeName"]
-            for claim in self._stage.cluster.objects("persistentvolumeclaims")
+            for claim in self._sim.cluster.objects("persistentvolumeclaims")
             if claim["spec"].get("volumeName")
         )
         assert all(times == 1 for times in held.values()), f"bound twice: {held}"
@@ -119,27 +119,25 @@ class VolumeHarness:
                 self._reconcile()
 
     def _reconcile(self) -> None:
-        for pod in self._stage.cluster.objects("pods"):
+        for pod in self._sim.cluster.objects("pods"):
             self._claim_for(pod)
-        for volume in self._stage.cluster.objects("persistentvolumes"):
+        for volume in self._sim.cluster.objects("persistentvolumes"):
             free = "claimRef" not in volume["spec"]
             if free and volume.get("status", {}).get("phase") != "Available":
                 self._patch(f"{VOLUMES}/{volume['metadata']['name']}", status="Available")
-        for claim in self._stage.cluster.objects("persistentvolumeclaims"):
+        for claim in self._sim.cluster.objects("persistentvolumeclaims"):
             if not _bound(claim):
                 self._serve(claim)
 
     def _claim_for(self, pod: Object) -> None:
         meta = pod["metadata"]
-        have = {
-            c["metadata"]["name"] for c in self._stage.cluster.objects("persistentvolumeclaims")
-        }
+        have = {c["metadata"]["name"] for c in self._sim.cluster.objects("persistentvolumeclaims")}
         for volume in pod["spec"].get("volumes", []):
             name = f"{meta['name']}-{volume['name']}"
             if "ephemeral" in volume and name not in have:
                 owner = {"kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
                 owner |= {"apiVersion": "v1", "controller": True}
-                self._stage.cluster.create(
+                self._sim.cluster.create(
                     {
                         "apiVersion": "v1",
                         "kind": "PersistentVolumeClaim",
@@ -156,7 +154,7 @@ class VolumeHarness:
     def _serve(self, claim: Object) -> None:
         """Bind a claim to the volume kept for it, or make one for the selected node."""
         meta, spec = claim["metadata"], claim["spec"]
-        volumes = self._stage.cluster.objects("persistentvolumes")
+        volumes = self._sim.cluster.objects("persistentvolumes")
         kept = [v for v in volumes if v["spec"].get("claimRef", {}).get("uid") == meta["uid"]]
         node = (meta.get("annotations") or {}).get(SELECTED_NODE)
         late = self._class(spec["storageClassName"])["volumeBindingMode"] != "Immediate"
@@ -168,7 +166,7 @@ class VolumeHarness:
         elif node is not None and self.failing[node]:
             self.failing[node] -= 1
             gone = {"metadata": {"annotations": {SELECTED_NODE: None}}}
-            self._stage.request("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
+            self._sim.request("PATCH", f"{CLAIMS}/{meta['name']}", gone, MERGE)
         elif node is not None:
             self._bind(claim, self._make(claim, node))
 
@@ -176,7 +174,7 @@ class VolumeHarness:
         zone = self._named("nodes", node)["metadata"]["labels"][ZONE]
         term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
         name = f"made-for-{claim['metadata']['name']}"
-        self._stage.cluster.create(
+        self._sim.cluster.create(
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
@@ -209,15 +207,15 @@ class VolumeHarness:
         annotations: dict[str, str] | None = None,
     ) -> None:
         change: Object = {"metadata": {"annotations": annotations or {}}, "spec": spec or {}}
-        self._stage.request("PATCH", path, change, MERGE)
-        self._stage.request("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
+        self._sim.request("PATCH", path, change, MERGE)
+        self._sim.request("PATCH", f"{path}/status", {"status": {"phase": status}}, MERGE)
 
     def _class(self, name: str) -> Object:
         return self._named("storageclasses", name)
 
     def _named(self, plural: str, name: str) -> Object:
         group = "storage.k8s.io" if plural == "storageclasses" else ""
-        objects = self._stage.cluster.objects(plural, group)
+        objects = self._sim.cluster.objects(plural, group)
         return next(o for o in objects if o["metadata"]["name"] == name)
 
 

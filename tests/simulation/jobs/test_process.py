@@ -23,21 +23,21 @@ async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None
 
 
 async def test_a_job_that_gives_way() -> None:
-    stage = JobHarness()
-    stage.job("j", on={"PodEvicted": "AbortJob"}, plugins={"svc": []})
+    sim = JobHarness()
+    sim.job("j", on={"PodEvicted": "AbortJob"}, plugins={"svc": []})
     both = {"j-w-0": "-", "j-w-1": "-"}
-    async with serve(stage.cluster) as url:
+    async with serve(sim.cluster) as url:
         async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
-            await until(lambda: stage.groups() == ["j-0"], lambda: stage.status("j"))
-            assert stage.pods_of_job("j") == both
-            stage.delete("pod", "j-w-0")
-            await until(lambda: stage.phase("j") == "Aborted", lambda: stage.status("j"))
-            assert stage.pods_of_job("j") == {}
-            await until(lambda: stage.groups() == [], stage.groups)
+            await until(lambda: sim.groups() == ["j-0"], lambda: sim.status("j"))
+            assert sim.pods_of_job("j") == both
+            sim.delete("pod", "j-w-0")
+            await until(lambda: sim.phase("j") == "Aborted", lambda: sim.status("j"))
+            assert sim.pods_of_job("j") == {}
+            await until(lambda: sim.groups() == [], sim.groups)
         # Nobody looks while its owner asks for it.
-        stage.annotate("j", "ResumeJob")
+        sim.annotate("j", "ResumeJob")
         async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
-            await until(lambda: stage.groups() == ["j-2"], lambda: stage.status("j"))
-            assert stage.pods_of_job("j") == both
-            stage.delete_job("j")
-            await until(lambda: stage.pods_of_job("j") == {}, lambda: stage.pods_of_job("j"))
+            await until(lambda: sim.groups() == ["j-2"], lambda: sim.status("j"))
+            assert sim.pods_of_job("j") == both
+            sim.delete_job("j")
+            await until(lambda: sim.pods_of_job("j") == {}, lambda: sim.pods_of_job("j"))

@@ -36,78 +36,78 @@ ITS_WRITES = WRITES & ~EVENTS & from_user("one")
 class JobFaultScenario:
     """Two jobs: one restarts when it loses a pod, the other aborts until its owner resumes it."""
 
-    stage: JobHarness = field(default_factory=JobHarness)
+    sim: JobHarness = field(default_factory=JobHarness)
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self) -> None:
-        self.stage.create(a_node("n1").offers(cpu=8))
+        self.sim.create(a_node("n1").offers(cpu=8))
         plugins: dict[str, list[str]] = {"svc": [], "env": []}
-        self.stage.job(
+        self.sim.job(
             "restarts", task(runs=20), on={"PodEvicted": "RestartJob"}, plugins=plugins, maxRetry=1
         )
-        self.stage.job("aborts", task("m", 1), task(runs=20), on={"PodEvicted": "AbortJob"})
+        self.sim.job("aborts", task("m", 1), task(runs=20), on={"PodEvicted": "AbortJob"})
 
     async def evictions(self) -> None:
         """Once they run; whether or not anybody is there to see it."""
-        await self.stage.until(lambda: self._running("restarts") and self._running("aborts"))
+        await self.sim.until(lambda: self._running("restarts") and self._running("aborts"))
         await asyncio.sleep(2)
-        self.stage.evict("restarts-w-0", grace=0)
-        self.stage.evict("aborts-w-1")
-        await self.stage.until_phase("aborts", "Aborted")
-        assert self.stage.pods_of_job("aborts") == {}
-        self.stage.edit(
+        self.sim.evict("restarts-w-0", grace=0)
+        self.sim.evict("aborts-w-1")
+        await self.sim.until_phase("aborts", "Aborted")
+        assert self.sim.pods_of_job("aborts") == {}
+        self.sim.edit(
             "aborts",
             {
                 "metadata": {"annotations": {"arranger.io/action": "ResumeJob"}},
                 "spec": {"policies": [{"event": "TaskCompleted", "action": "CompleteJob"}]},
             },
         )
-        await self.stage.until_phase("restarts", "Completed", within=120)
-        await self.stage.until_phase("aborts", "Completed", within=120)
+        await self.sim.until_phase("restarts", "Completed", within=120)
+        await self.sim.until_phase("aborts", "Completed", within=120)
 
     def _running(self, job: str) -> bool:
-        phases = self.stage.pods_of_job(job).values()
+        phases = self.sim.pods_of_job(job).values()
         return len(phases) == {"restarts": 2, "aborts": 3}[job] and set(phases) == {"Running"}
 
     def die(self) -> None:
         if not self.died.is_set():
-            self.stage.kill("one")
+            self.sim.kill("one")
             self.died.set()
 
     async def run(self) -> None:
         """Until they die (or all is done); then others in their place, until all is done."""
         self.begin()
-        async with self.stage.kubelets(), self.stage.scheduler():
+        async with self.sim.kubelets(), self.sim.scheduler():
             owner = asyncio.create_task(self.evictions())
-            async with self.stage.controllers("one"):
+            async with self.sim.controllers("one"):
                 died = asyncio.create_task(self.died.wait())
                 await asyncio.wait({owner, died}, return_when=asyncio.FIRST_COMPLETED)
                 died.cancel()
             if self.died.is_set():
                 await asyncio.sleep(4)  # no process starts at once
-                async with self.stage.controllers("two"):
+                async with self.sim.controllers("two"):
                     await owner
                     await asyncio.sleep(2)
             await owner
         self.check()
 
     def check(self) -> None:
-        self.stage.check()
-        restarts, aborts = self.stage.status("restarts"), self.stage.status("aborts")
+        self.sim.check()
+        restarts, aborts = self.sim.status("restarts"), self.sim.status("aborts")
         assert (restarts["version"], restarts["retryCount"], restarts["succeeded"]) == (1, 0, 2)
         assert (aborts["version"], aborts["retryCount"], aborts["succeeded"]) == (3, 0, 2)
         if self.died.is_set():
-            assert self.stage.groups() == []
+            assert self.sim.groups() == []
 
 
 def they_die_after_it(story: JobFaultScenario, nth: int) -> FaultRule:
-    return story.stage.job_taps.inject(
+    return story.sim.job_taps.inject(
         ITS_WRITES, ConcurrentAction(story.die, after=True), skip=nth, times=1
     )
 
 
 def its_answer_is_lost(story: JobFaultScenario, nth: int) -> FaultRule:
-    return story.stage.job_taps.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
+    return story.sim.job_taps.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
 
 
 @pytest.mark.parametrize("fate", [they_die_after_it, its_answer_is_lost])

@@ -33,9 +33,9 @@ PER_NODE = 2
 
 
 @pytest.fixture
-def cards(stage: SimulationHarness) -> Iterator[DeviceHarness]:
+def cards(sim: SimulationHarness) -> Iterator[DeviceHarness]:
     """Three nodes of two cards each, and the controller that looks after claims."""
-    cards = DeviceHarness(stage, ONE_CARD)
+    cards = DeviceHarness(sim, ONE_CARD)
     cards.create(a_device_class())
     for n in range(NODES):
         cards.create(a_node(f"n{n}").offers(cpu=8), a_slice(f"n{n}", "a", "b"))
@@ -49,35 +49,35 @@ def worker(number: int) -> PodBuilder:
 
 
 async def test_pods_get_cards_of_their_own_and_one_too_many_waits(
-    stage: SimulationHarness, cards: DeviceHarness
+    sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(*(worker(n) for n in range(7)))
-    async with cards.working(), stage.scheduler():
-        await stage.until(lambda: stage.bound() == 6)
-        waiting = next(n for n in range(7) if not stage.node_of(f"w{n}"))
-        await stage.until(lambda: bool(stage.message(f"w{waiting}")))
-        assert stage.message(f"w{waiting}").startswith(
+    async with cards.working(), sim.scheduler():
+        await sim.until(lambda: sim.bound() == 6)
+        waiting = next(n for n in range(7) if not sim.node_of(f"w{n}"))
+        await sim.until(lambda: bool(sim.message(f"w{waiting}")))
+        assert sim.message(f"w{waiting}").startswith(
             "0/3 nodes are available: 3 cannot allocate all claims."
         )
-        stage.delete("pod", f"w{(waiting + 1) % 7}")
-        await stage.until_settled(6)
-        assert stage.node_of(f"w{waiting}")
+        sim.delete("pod", f"w{(waiting + 1) % 7}")
+        await sim.until_settled(6)
+        assert sim.node_of(f"w{waiting}")
     assert len({d for devices in cards.allocated_devices().values() for d in devices}) == 6
     for claim in cards.claims().values():
         assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
 
 async def test_a_claim_that_is_deleted_with_its_pod_leaves_its_card_free(
-    stage: SimulationHarness, cards: DeviceHarness
+    sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(*(worker(n) for n in range(6)))
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(6)
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(6)
         for n in range(6):
-            stage.delete("pod", f"w{n}")
-        await stage.until(lambda: not cards.allocated_devices())
+            sim.delete("pod", f"w{n}")
+        await sim.until(lambda: not cards.allocated_devices())
         cards.create(*(worker(n) for n in range(10, 16)))
-        await stage.until_settled(6)
+        await sim.until_settled(6)
 
 
 FAULTS: dict[str, Any] = {
@@ -95,23 +95,23 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_claims_are_written_whatever_becomes_of_the_requests(
-    stage: SimulationHarness, cards: DeviceHarness, fault: Any
+    sim: SimulationHarness, cards: DeviceHarness, fault: Any
 ) -> None:
     cards.create(*(worker(n) for n in range(6)))
-    stage.faults.inject(CLAIM_WRITES, fault, probability=0.5, times=8)
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(6, within=400)
+    sim.faults.inject(CLAIM_WRITES, fault, probability=0.5, times=8)
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(6, within=400)
     assert len(cards.allocated_devices()) == 6
 
 
 async def test_a_claim_that_is_refused_is_tried_again(
-    stage: SimulationHarness, cards: DeviceHarness
+    sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(worker(0))
     refused = Reply(403, "Forbidden", message="not yet")
-    stage.faults.inject(CLAIM_WRITES, refused, times=2)
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(1)
+    sim.faults.inject(CLAIM_WRITES, refused, times=2)
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(1)
 
 
 CRASHES: dict[str, tuple[Any, int, bool]] = {
@@ -125,7 +125,7 @@ CRASHES: dict[str, tuple[Any, int, bool]] = {
 
 @pytest.mark.parametrize("crash", CRASHES.values(), ids=CRASHES.keys())
 async def test_after_a_crash_no_card_is_given_twice(
-    stage: SimulationHarness, cards: DeviceHarness, crash: tuple[Any, int, bool]
+    sim: SimulationHarness, cards: DeviceHarness, crash: tuple[Any, int, bool]
 ) -> None:
     where, skip, after = crash
     cards.create(*(worker(n) for n in range(6)))
@@ -133,93 +133,91 @@ async def test_after_a_crash_no_card_is_given_twice(
 
     def kill() -> None:
         if not killed.is_set():
-            stage.kill("one")
+            sim.kill("one")
             killed.set()
 
-    stage.faults.inject(where, ConcurrentAction(kill, after=after), skip=skip, times=1)
+    sim.faults.inject(where, ConcurrentAction(kill, after=after), skip=skip, times=1)
     async with cards.working():
-        async with stage.scheduler("one"):
+        async with sim.scheduler("one"):
             await asyncio.wait_for(killed.wait(), 120)
-        async with stage.scheduler("two"):
-            await stage.until_settled(6, within=200)
+        async with sim.scheduler("two"):
+            await sim.until_settled(6, within=200)
     assert len({d for devices in cards.allocated_devices().values() for d in devices}) == 6
 
 
 async def test_a_refused_binding_gives_the_card_back(
-    stage: SimulationHarness, cards: DeviceHarness
+    sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(worker(0), worker(1))
     gone: list[dict[str, list[str]]] = []
-    stage.faults.inject(BINDINGS, Reply(403, "Forbidden"), times=2)
-    stage.cluster.store.subscribe(lambda _: gone.append(cards.allocated_devices()))
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(2, within=120)
+    sim.faults.inject(BINDINGS, Reply(403, "Forbidden"), times=2)
+    sim.cluster.store.subscribe(lambda _: gone.append(cards.allocated_devices()))
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(2, within=120)
     most = next(n for n, given in enumerate(gone) if len(given) == 2)
     assert any(len(given) < 2 for given in gone[most:]), "taken back in between"
     assert len(cards.allocated_devices()) == 2
 
 
-async def test_pods_share_a_claim(stage: SimulationHarness, cards: DeviceHarness) -> None:
+async def test_pods_share_a_claim(sim: SimulationHarness, cards: DeviceHarness) -> None:
     cards.create(a_claim("shared").asks())
     cards.create(*(claiming(a_pod(f"p{n}").needs(cpu=1), "shared") for n in range(5)))
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(5)
-        assert len({stage.node_of(f"p{n}") for n in range(5)}) == 1
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(5)
+        assert len({sim.node_of(f"p{n}") for n in range(5)}) == 1
         for n in range(5):
-            stage.delete("pod", f"p{n}")
-        await stage.until(lambda: not cards.allocated_devices())
+            sim.delete("pod", f"p{n}")
+        await sim.until(lambda: not cards.allocated_devices())
 
 
-async def test_somebody_else_is_faster(stage: SimulationHarness, cards: DeviceHarness) -> None:
+async def test_somebody_else_is_faster(sim: SimulationHarness, cards: DeviceHarness) -> None:
     """Another scheduler has allocated the claim; ours follows it."""
     theirs = a_claim("shared").asks().given("b", pool="n2", on="n2").manifest()["status"]
 
     def allocate() -> None:
-        stage.request("PATCH", f"{CLAIMS}/shared/status", {"status": theirs}, MERGE)
+        sim.request("PATCH", f"{CLAIMS}/shared/status", {"status": theirs}, MERGE)
 
     cards.create(a_claim("shared").asks(), claiming(a_pod("p").needs(cpu=1), "shared"))
-    stage.faults.inject(CLAIM_WRITES, ConcurrentAction(allocate), times=1)
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(1)
-    assert stage.node_of("p") == "n2"
+    sim.faults.inject(CLAIM_WRITES, ConcurrentAction(allocate), times=1)
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(1)
+    assert sim.node_of("p") == "n2"
     assert cards.allocated_devices() == {"shared": ["n2/b"]}
 
 
 async def test_a_gang_gets_all_its_cards_or_none(
-    stage: SimulationHarness, cards: DeviceHarness
+    sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
     cards.create(*(worker(n) for n in range(10, 13)))
-    async with cards.working(), stage.scheduler():
-        await stage.until_settled(3)
+    async with cards.working(), sim.scheduler():
+        await sim.until_settled(3)
         cards.create(*(worker(n).in_gang("g", 4) for n in range(4)))
         await asyncio.sleep(30)
-        assert stage.bound() == 3
+        assert sim.bound() == 3
         assert len(cards.allocated_devices()) == 3, "none of the gang has a card"
-        stage.delete("pod", "w10")
-        await stage.until_settled(6)
-    assert all(stage.node_of(f"w{n}") for n in range(4))
+        sim.delete("pod", "w10")
+        await sim.until_settled(6)
+    assert all(sim.node_of(f"w{n}") for n in range(4))
     assert len(cards.allocated_devices()) == 6
 
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_happens_no_card_is_given_twice(
-    stage: SimulationHarness, cards: DeviceHarness, seed: int
+    sim: SimulationHarness, cards: DeviceHarness, seed: int
 ) -> None:
     rng = random.Random(seed)
-    rules = [
-        stage.faults.inject(CLAIM_WRITES, fault, probability=0.08) for fault in FAULTS.values()
-    ]
+    rules = [sim.faults.inject(CLAIM_WRITES, fault, probability=0.08) for fault in FAULTS.values()]
     rules += [
-        stage.faults.inject(BINDINGS, fault, probability=0.08)
+        sim.faults.inject(BINDINGS, fault, probability=0.08)
         for name, fault in FAULTS.items()
         if not name.startswith("409")  # which says that a Binding on its way will fail, too
     ]
-    stage.writes_per_pod = 60
+    sim.writes_per_pod = 60
     pods: list[str] = []
 
     async def live(steps: int) -> None:
         for _ in range(steps):
-            number = len(stage.history)
+            number = len(sim.history)
             if rng.random() < 0.3:
                 made = [worker(number * 10 + n).in_gang(f"g{number}", 2) for n in range(2)]
             else:
@@ -228,29 +226,29 @@ async def test_whatever_happens_no_card_is_given_twice(
             pods.extend(pod.build().metadata.name for pod in made)
             for _ in range(rng.randrange(3)):
                 if pods:
-                    stage.delete("pod", pods.pop(rng.randrange(len(pods))))
+                    sim.delete("pod", pods.pop(rng.randrange(len(pods))))
             await asyncio.sleep(rng.random() * 20)
 
     async with cards.working():
-        async with stage.scheduler("one"):
+        async with sim.scheduler("one"):
             await live(12)
-            stage.kill("one")
-        async with stage.scheduler("two"):
+            sim.kill("one")
+        async with sim.scheduler("two"):
             await live(12)
             for rule in rules:
                 rule.stop()
             while len(pods) > NODES * PER_NODE:
-                stage.delete("pod", pods.pop())
-            await stage.until(lambda: not _lonely(stage), within=900)
-            await stage.until(
+                sim.delete("pod", pods.pop())
+            await sim.until(lambda: not _lonely(sim), within=900)
+            await sim.until(
                 lambda: set(cards.allocated_devices()) <= {f"{name}-card" for name in pods}
             )
 
 
-def _lonely(stage: SimulationHarness) -> list[str]:
+def _lonely(sim: SimulationHarness) -> list[str]:
     """Pods without a node, but for those whose gang has lost a member for good."""
-    waiting = [p for p in stage.cluster.objects("pods") if "nodeName" not in p["spec"]]
-    gangs = Counter(_gang(pod) for pod in stage.cluster.objects("pods"))
+    waiting = [p for p in sim.cluster.objects("pods") if "nodeName" not in p["spec"]]
+    gangs = Counter(_gang(pod) for pod in sim.cluster.objects("pods"))
     return [p["metadata"]["name"] for p in waiting if not _gang(p) or gangs[_gang(p)] == 2]
 
 

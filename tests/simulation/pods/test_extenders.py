@@ -66,57 +66,57 @@ def last_first(args: Object) -> list[Object]:
     return [{"Host": name, "Score": 10 if name == max(names) else 0} for name in names]
 
 
-async def test_an_extender_filters_and_prioritises(stage: SimulationHarness) -> None:
-    stage.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(3)))
-    stage.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=4) for n in range(3)))
-    stage.create(*(a_pod(f"p{n}").needs(cpu=1) for n in range(8)))
-    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
-    async with stage.scheduler(config=config(FILTERS), port=town):
-        await stage.until_settled(8)
-    nodes = Counter(stage.node_of(f"p{n}") for n in range(8))
+async def test_an_extender_filters_and_prioritises(sim: SimulationHarness) -> None:
+    sim.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(3)))
+    sim.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=4) for n in range(3)))
+    sim.create(*(a_pod(f"p{n}").needs(cpu=1) for n in range(8)))
+    extender_servers = ExtenderServers(filter=only_ssd, prioritize=last_first)
+    async with sim.scheduler(config=config(FILTERS), port=extender_servers):
+        await sim.until_settled(8)
+    nodes = Counter(sim.node_of(f"p{n}") for n in range(8))
     assert nodes == {"ssd2": 4, "ssd1": 4}
-    assert town.calls == {"filter": 8, "prioritize": 8}
+    assert extender_servers.calls == {"filter": 8, "prioritize": 8}
 
 
 async def test_a_pod_waits_with_the_extenders_reason_until_a_node_suits_it(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create(a_node("hdd").offers(cpu=8), a_pod("p").needs(cpu=1))
-    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
-    async with stage.scheduler(config=config(FILTERS), port=town):
+    sim.create(a_node("hdd").offers(cpu=8), a_pod("p").needs(cpu=1))
+    extender_servers = ExtenderServers(filter=only_ssd, prioritize=last_first)
+    async with sim.scheduler(config=config(FILTERS), port=extender_servers):
         text = "0/1 nodes are available: 1 no ssd."
-        await stage.until(lambda: stage.message("p").startswith(text))
-        stage.create(a_node("ssd").labelled(disk="ssd").offers(cpu=8))
-        await stage.until_settled(1)
-    assert stage.node_of("p") == "ssd"
+        await sim.until(lambda: sim.message("p").startswith(text))
+        sim.create(a_node("ssd").labelled(disk="ssd").offers(cpu=8))
+        await sim.until_settled(1)
+    assert sim.node_of("p") == "ssd"
 
 
 async def test_pods_wait_while_an_extender_is_down_and_are_placed_when_it_is_back(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create(a_node("ssd").labelled(disk="ssd").offers(cpu=8), a_pod("p").needs(cpu=1))
-    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
-    town.down = True
-    async with stage.scheduler(config=config(FILTERS), port=town):
-        await stage.until(lambda: "connection reset" in stage.message("p"))
-        town.down = False
-        await stage.until_settled(1)
+    sim.create(a_node("ssd").labelled(disk="ssd").offers(cpu=8), a_pod("p").needs(cpu=1))
+    extender_servers = ExtenderServers(filter=only_ssd, prioritize=last_first)
+    extender_servers.down = True
+    async with sim.scheduler(config=config(FILTERS), port=extender_servers):
+        await sim.until(lambda: "connection reset" in sim.message("p"))
+        extender_servers.down = False
+        await sim.until_settled(1)
 
 
-async def test_an_ignorable_extender_that_is_down_holds_nobody_up(stage: SimulationHarness) -> None:
-    stage.create_nodes_and_pods(nodes=2, pods=4)
-    town = ExtenderServers()
-    town.down = True
+async def test_an_ignorable_extender_that_is_down_holds_nobody_up(sim: SimulationHarness) -> None:
+    sim.create_nodes_and_pods(nodes=2, pods=4)
+    extender_servers = ExtenderServers()
+    extender_servers.down = True
     ignorable = extender(filterVerb="filter", bindVerb="bind", ignorable=True)
-    async with stage.scheduler(config=config(ignorable), port=town):
-        await stage.until_settled(4)
+    async with sim.scheduler(config=config(ignorable), port=extender_servers):
+        await sim.until_settled(4)
 
 
 class GpuBinder:
     """Keeps count of a resource that the scheduler ignores: what fits is bound, on its own."""
 
-    def __init__(self, stage: SimulationHarness, room: int) -> None:
-        self._stage = stage
+    def __init__(self, sim: SimulationHarness, room: int) -> None:
+        self._sim = sim
         self._room = room
         self.used: Counter[str] = Counter()
         self.lose_next = False
@@ -131,7 +131,7 @@ class GpuBinder:
         if self.used[node] >= self._room:
             return {"Error": f"no gpu memory left on {node}"}
         self.used[node] += 1
-        self._stage.request(
+        self._sim.request(
             "POST",
             f"/api/v1/namespaces/{args['PodNamespace']}/pods/{name}/binding",
             {
@@ -155,57 +155,57 @@ BINDS = extender(
 )
 
 
-async def test_an_extender_binds_what_it_keeps_count_of(stage: SimulationHarness) -> None:
-    binder = GpuBinder(stage, room=3)
+async def test_an_extender_binds_what_it_keeps_count_of(sim: SimulationHarness) -> None:
+    binder = GpuBinder(sim, room=3)
     binder.lose_next = True  # bound, and nobody says so
-    stage.create_nodes_and_pods(nodes=3)
-    stage.create(*(a_pod(f"gpu{n}").needs({GPU: 1}, cpu="100m") for n in range(10)))
-    stage.create(*(a_pod(f"other{n}").needs(cpu="100m") for n in range(3)))
-    town = ExtenderServers(filter=binder.filter, bind=binder.bind)
-    async with stage.scheduler(config=config(BINDS), port=town):
-        await stage.until(lambda: stage.bound() == 12)
-        (left,) = [n for n in range(10) if not stage.node_of(f"gpu{n}")]
+    sim.create_nodes_and_pods(nodes=3)
+    sim.create(*(a_pod(f"gpu{n}").needs({GPU: 1}, cpu="100m") for n in range(10)))
+    sim.create(*(a_pod(f"other{n}").needs(cpu="100m") for n in range(3)))
+    extender_servers = ExtenderServers(filter=binder.filter, bind=binder.bind)
+    async with sim.scheduler(config=config(BINDS), port=extender_servers):
+        await sim.until(lambda: sim.bound() == 12)
+        (left,) = [n for n in range(10) if not sim.node_of(f"gpu{n}")]
         text = "0/3 nodes are available: 3 no gpu memory."
-        await stage.until(lambda: stage.message(f"gpu{left}").startswith(text))
+        await sim.until(lambda: sim.message(f"gpu{left}").startswith(text))
     assert set(binder.used.values()) == {3}
-    assert town.calls["bind"] == 9
+    assert extender_servers.calls["bind"] == 9
 
 
 async def test_gangs_are_placed_where_extenders_allow_it_or_not_at_all(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
 ) -> None:
-    stage.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(2)))
-    stage.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=2) for n in range(2)))
+    sim.create(*(a_node(f"hdd{n}").offers(cpu=8) for n in range(2)))
+    sim.create(*(a_node(f"ssd{n}").labelled(disk="ssd").offers(cpu=2) for n in range(2)))
     for gang, size in (("fits", 4), ("large", 6)):
-        stage.create(*(a_pod(f"{gang}{n}").needs(cpu=1).in_gang(gang, size) for n in range(size)))
-    town = ExtenderServers(filter=only_ssd, prioritize=last_first)
-    async with stage.scheduler(config=config(FILTERS), port=town):
-        await stage.until(lambda: stage.bound() == 4)
-        await stage.until(lambda: "gang" in stage.message("large0"))
-    assert Counter(stage.node_of(f"fits{n}") for n in range(4)) == {"ssd0": 2, "ssd1": 2}
-    assert town.calls["filter"] < 10
+        sim.create(*(a_pod(f"{gang}{n}").needs(cpu=1).in_gang(gang, size) for n in range(size)))
+    extender_servers = ExtenderServers(filter=only_ssd, prioritize=last_first)
+    async with sim.scheduler(config=config(FILTERS), port=extender_servers):
+        await sim.until(lambda: sim.bound() == 4)
+        await sim.until(lambda: "gang" in sim.message("large0"))
+    assert Counter(sim.node_of(f"fits{n}") for n in range(4)) == {"ssd0": 2, "ssd1": 2}
+    assert extender_servers.calls["filter"] < 10
 
 
-async def test_an_extender_chooses_the_victims(stage: SimulationHarness) -> None:
+async def test_an_extender_chooses_the_victims(sim: SimulationHarness) -> None:
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    stage.cluster.create({**head, "metadata": {"name": "high"}, "value": 10})
-    stage.create(*(a_node(f"n{n}").offers(cpu=4) for n in range(3)))
-    stage.create(*(a_pod(f"low{n}").needs(cpu=4) for n in range(3)))
+    sim.cluster.create({**head, "metadata": {"name": "high"}, "value": 10})
+    sim.create(*(a_node(f"n{n}").offers(cpu=4) for n in range(3)))
+    sim.create(*(a_pod(f"low{n}").needs(cpu=4) for n in range(3)))
 
     def spare_all_but_one(args: Object) -> Object:
         return {"NodeNameToMetaVictims": {"n2": args["NodeNameToMetaVictims"]["n2"]}}
 
     def leaving() -> list[str]:
-        pods = stage.cluster.objects("pods")
+        pods = sim.cluster.objects("pods")
         return [p["spec"]["nodeName"] for p in pods if "deletionTimestamp" in p["metadata"]]
 
     vetoes = extender(preemptVerb="preempt", nodeCacheCapable=True)
-    town = ExtenderServers(preempt=spare_all_but_one)
-    async with stage.scheduler(config=config(vetoes), port=town):
-        await stage.until_settled(3)
-        (victim,) = [f"low{n}" for n in range(3) if stage.node_of(f"low{n}") == "n2"]
-        stage.create(a_pod("high").needs(cpu=4).with_spec(priorityClassName="high"))
-        await stage.until(lambda: leaving() == ["n2"])
-        stage.delete("pods", victim)
-        await stage.until(lambda: stage.node_of("high") == "n2")
-    assert town.calls["preempt"] == 1
+    extender_servers = ExtenderServers(preempt=spare_all_but_one)
+    async with sim.scheduler(config=config(vetoes), port=extender_servers):
+        await sim.until_settled(3)
+        (victim,) = [f"low{n}" for n in range(3) if sim.node_of(f"low{n}") == "n2"]
+        sim.create(a_pod("high").needs(cpu=4).with_spec(priorityClassName="high"))
+        await sim.until(lambda: leaving() == ["n2"])
+        sim.delete("pods", victim)
+        await sim.until(lambda: sim.node_of("high") == "n2")
+    assert extender_servers.calls["preempt"] == 1

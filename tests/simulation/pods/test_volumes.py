@@ -31,9 +31,9 @@ CLAIM_WRITES = WRITES & for_resource("persistentvolumeclaims")
 
 
 @pytest.fixture
-def storage(stage: SimulationHarness) -> Iterator[VolumeHarness]:
+def storage(sim: SimulationHarness) -> Iterator[VolumeHarness]:
     """Three nodes in zones of their own, two classes, and a controller that looks after volumes."""
-    storage = VolumeHarness(stage)
+    storage = VolumeHarness(sim)
     storage.create(HAND, LATE, *(a_node(f"n{n}").in_zone(f"z{n}").offers(cpu=4) for n in range(3)))
     yield storage
     storage.check()
@@ -45,66 +45,66 @@ def web(number: int = 0) -> PodBuilder:
 
 
 async def test_pods_get_volumes_of_their_own_where_these_are(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     for number in range(6):
         storage.create(a_volume(f"disk-{number}", of="hand").usable_in(f"z{number % 3}"))
         storage.create(a_claim(f"data-{number}", of="hand"), web(number))
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(6)
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(6)
     assert {storage.volume_of(f"data-{n}") for n in range(6)} == {f"disk-{n}" for n in range(6)}
 
 
 async def test_a_pod_waits_for_a_volume_and_is_placed_when_there_is_one(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0", of="hand"), web())
     text = "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind."
-    async with storage.working(), stage.scheduler():
-        await stage.until(lambda: stage.message("web-0").startswith(text))
+    async with storage.working(), sim.scheduler():
+        await sim.until(lambda: sim.message("web-0").startswith(text))
         storage.create(a_volume(of="hand").usable_in("z2"))
-        await stage.until_settled(1)
-    assert stage.node_of("web-0") == "n2"
+        await sim.until_settled(1)
+    assert sim.node_of("web-0") == "n2"
 
 
 async def test_volumes_are_made_where_the_pods_are(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     for number in range(9):
         storage.create(a_claim(f"data-{number}"), web(number))
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(9)
-    nodes = {stage.node_of(f"web-{n}") for n in range(9)}
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(9)
+    nodes = {sim.node_of(f"web-{n}") for n in range(9)}
     assert nodes == {"n0", "n1", "n2"}, "nobody was kept from spreading"
 
 
 async def test_ephemeral_volumes_are_claimed_then_made(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     spec = HAND_CLAIM.manifest()["spec"] | {"storageClassName": "late"}
     for number in range(6):
         storage.create(a_pod(f"job-{number}").needs(cpu=1).with_scratch("tmp", **spec))
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(6)
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(6)
     assert storage.volume_of("job-0-tmp") == "made-for-job-0-tmp"
 
 
 async def test_an_immediate_claim_is_waited_for(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.at_work = False
     storage.create(a_class("now", by="kubernetes.io/no-provisioner").immediate())
     storage.create(a_claim("data-0", of="now"), web(), a_volume(of="now").usable_in("z1"))
-    async with storage.working(), stage.scheduler():
-        await stage.until(lambda: "unbound immediate" in stage.message("web-0"))
+    async with storage.working(), sim.scheduler():
+        await sim.until(lambda: "unbound immediate" in sim.message("web-0"))
         storage.at_work = True
         storage.wake()
-        await stage.until_settled(1)
-    assert stage.node_of("web-0") == "n1"
+        await sim.until_settled(1)
+    assert sim.node_of("web-0") == "n1"
 
 
 async def test_where_no_volume_can_be_made_the_pod_goes_elsewhere(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0"), web())
     storage.failing["n0"] = 1
@@ -112,30 +112,30 @@ async def test_where_no_volume_can_be_made_the_pod_goes_elsewhere(
         'running PreBind plugin "VolumeBinding": binding volumes: '
         'selectedNode annotation reset for PVC "data-0"'
     )
-    async with storage.working(), stage.scheduler():
-        await stage.until(lambda: stage.message("web-0") == text)
-        await stage.until_settled(1)
+    async with storage.working(), sim.scheduler():
+        await sim.until(lambda: sim.message("web-0") == text)
+        await sim.until_settled(1)
 
 
 async def test_a_volume_that_is_never_made_gives_the_node_back(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.at_work = False
     storage.create(a_claim("data-0"), web())
     text = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
-    async with storage.working(), stage.scheduler() as scheduler:
-        await stage.until(lambda: storage.selected("data-0") != "")
+    async with storage.working(), sim.scheduler() as scheduler:
+        await sim.until(lambda: storage.selected("data-0") != "")
         await asyncio.sleep(590)
         assert scheduler.engine.cluster.assumed
-        assert stage.message("web-0") == ""
-        await stage.until(lambda: stage.message("web-0") == text)
+        assert sim.message("web-0") == ""
+        await sim.until(lambda: sim.message("web-0") == text)
         storage.at_work = True
         storage.wake()
-        await stage.until_settled(1)
+        await sim.until_settled(1)
 
 
 async def test_a_volume_that_somebody_else_takes_is_not_taken_from_him(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(
         a_volume("mine", of="hand").usable_in("z0"), HAND_CLAIM, a_claim("data-0", of="hand")
@@ -143,13 +143,13 @@ async def test_a_volume_that_somebody_else_takes_is_not_taken_from_him(
     storage.create(web(), a_volume("other", of="hand", size="20Gi").usable_in("z1"))
     uid = storage.claim("data")["metadata"]["uid"]
     taken = {"spec": {"claimRef": {"namespace": "default", "name": "data", "uid": uid}}}
-    hit = stage.faults.inject(
+    hit = sim.faults.inject(
         VOLUME_WRITES,
-        ConcurrentAction(lambda: stage.request("PATCH", f"{VOLUMES}/mine", taken, MERGE)),
+        ConcurrentAction(lambda: sim.request("PATCH", f"{VOLUMES}/mine", taken, MERGE)),
         times=1,
     )
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(1)
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(1)
     assert len(hit.matched) == 1
     assert storage.volume_of("data") == "mine"
     assert storage.volume_of("data-0") == "other"
@@ -160,7 +160,7 @@ async def test_a_volume_that_somebody_else_takes_is_not_taken_from_him(
 )
 @pytest.mark.parametrize("made", [False, True], ids=["found", "made"])
 async def test_a_write_that_goes_wrong_is_made_good(
-    stage: SimulationHarness,
+    sim: SimulationHarness,
     storage: VolumeHarness,
     fault: DropConnection | Reply | Delay,
     made: bool,
@@ -169,87 +169,85 @@ async def test_a_write_that_goes_wrong_is_made_good(
     if not made:
         storage.create(a_volume(of="hand").usable_in("z1"))
     writes = CLAIM_WRITES if made else VOLUME_WRITES
-    stage.faults.inject(writes, fault, times=2)
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(1)
+    sim.faults.inject(writes, fault, times=2)
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(1)
 
 
 async def test_without_the_right_to_write_volumes_the_pod_is_told(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0"), web())
-    rule = stage.faults.inject(CLAIM_WRITES, Reply(403, "Forbidden", "claims are not yours"))
-    async with storage.working(), stage.scheduler():
-        await stage.until(lambda: "claims are not yours" in stage.message("web-0"))
+    rule = sim.faults.inject(CLAIM_WRITES, Reply(403, "Forbidden", "claims are not yours"))
+    async with storage.working(), sim.scheduler():
+        await sim.until(lambda: "claims are not yours" in sim.message("web-0"))
         rule.stop()
-        await stage.until_settled(1)
+        await sim.until_settled(1)
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["found", "made"])
 @pytest.mark.parametrize("after", [0, 1], ids=["after the write", "before the binding"])
 async def test_a_new_leader_goes_on_with_the_volumes_of_the_old(
-    stage: SimulationHarness, storage: VolumeHarness, made: bool, after: int
+    sim: SimulationHarness, storage: VolumeHarness, made: bool, after: int
 ) -> None:
     storage.create(a_claim("data-0", of="late" if made else "hand"), web())
     if not made:
         storage.create(a_volume(of="hand").usable_in("z1"))
     moment = BINDINGS if after else (CLAIM_WRITES if made else VOLUME_WRITES)
-    hit = stage.faults.inject(
-        moment, ConcurrentAction(lambda: stage.kill("one"), after=not after), times=1
+    hit = sim.faults.inject(
+        moment, ConcurrentAction(lambda: sim.kill("one"), after=not after), times=1
     )
-    async with storage.working(), stage.scheduler("one"):
-        await stage.until(lambda: len(hit.matched) == 1)
-        async with stage.scheduler("two"):
-            await stage.until_settled(1)
-    assert len(stage.cluster.objects("persistentvolumes")) == 1
+    async with storage.working(), sim.scheduler("one"):
+        await sim.until(lambda: len(hit.matched) == 1)
+        async with sim.scheduler("two"):
+            await sim.until_settled(1)
+    assert len(sim.cluster.objects("persistentvolumes")) == 1
 
 
 async def test_a_pod_deleted_while_it_waits_leaves_the_volume_to_the_next(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.at_work = False
     storage.create(a_claim("data-0"), web())
-    async with storage.working(), stage.scheduler() as scheduler:
-        await stage.until(lambda: storage.selected("data-0") != "")
+    async with storage.working(), sim.scheduler() as scheduler:
+        await sim.until(lambda: storage.selected("data-0") != "")
         selected = storage.selected("data-0")
-        stage.delete("pod", "web-0")
-        await stage.until(lambda: not scheduler.engine.cluster.assumed)
+        sim.delete("pod", "web-0")
+        await sim.until(lambda: not scheduler.engine.cluster.assumed)
         storage.create(web())
         storage.at_work = True
-        await stage.until_settled(1)
-    assert stage.node_of("web-0") == selected, "the claim had been handed to the provisioner"
+        await sim.until_settled(1)
+    assert sim.node_of("web-0") == selected, "the claim had been handed to the provisioner"
 
 
 async def test_two_pods_share_a_claim_that_is_made_for_the_first(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(
         a_claim("data-0"), *(a_pod(f"p{n}").needs(cpu=1).with_claim("data-0") for n in "ab")
     )
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(2)
-    assert stage.node_of("pa") == stage.node_of("pb")
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(2)
+    assert sim.node_of("pa") == sim.node_of("pb")
 
 
 async def test_a_claim_for_one_pod_goes_from_one_to_the_next(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     storage.create(a_claim("data-0").with_spec(accessModes=["ReadWriteOncePod"]))
     storage.create(web(), a_pod("next").needs(cpu=1).with_claim("data-0"))
-    async with storage.working(), stage.scheduler():
-        await stage.until(lambda: stage.bound() == 1)
-        await stage.until(
-            lambda: "ReadWriteOncePod" in stage.message("next") + stage.message("web-0")
-        )
-        first = "web-0" if stage.node_of("web-0") else "next"
-        stage.delete("pod", first)
-        await stage.until_settled(1)
+    async with storage.working(), sim.scheduler():
+        await sim.until(lambda: sim.bound() == 1)
+        await sim.until(lambda: "ReadWriteOncePod" in sim.message("next") + sim.message("web-0"))
+        first = "web-0" if sim.node_of("web-0") else "next"
+        sim.delete("pod", first)
+        await sim.until_settled(1)
 
 
 async def test_a_gang_binds_when_the_volumes_of_its_members_are(
-    stage: SimulationHarness, storage: VolumeHarness
+    sim: SimulationHarness, storage: VolumeHarness
 ) -> None:
     for number, pod in enumerate(members("g", 6)):
         storage.create(a_claim(f"data-{number}"), pod.with_claim(f"data-{number}"))
-    async with storage.working(), stage.scheduler():
-        await stage.until_settled(6)
+    async with storage.working(), sim.scheduler():
+        await sim.until_settled(6)

@@ -22,7 +22,7 @@ from arranger.embedded.fault_injection import (
 )
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.http import serve
-from tests.benchmarks import comparison as contest
+from tests.benchmarks import comparison
 from tests.benchmarks.comparison import _bindings
 from tests.builders import a_pod
 from tests.controlplane.harness import ControlPlane
@@ -72,7 +72,7 @@ async def test_each_pod_is_seen_once(
     troubles: list[tuple[RequestMatcher, RequestFault | WatchFault]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(contest, "WATCH_INTERVAL", 0.0)
+    monkeypatch.setattr(comparison, "WATCH_INTERVAL", 0.0)
     taps = FaultInjector()
     rules = [taps.inject(where, fault, times=2) for where, fault in troubles]
     cluster = EmbeddedCluster()

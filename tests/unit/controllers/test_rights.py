@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import yaml
 
 from arranger.controllers.gang.cache import POD_GROUP_KINDS
+from tests.paths import REPO
 
-MANIFESTS = Path(__file__).parents[3] / "manifests"
+MANIFESTS = REPO / "manifests"
 
 
 def _rights(file: str, role: str) -> set[tuple[str, str, str]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from tests.paths import REPO
+
 Object = dict[str, Any]
 
-CRDS: Final = Path(__file__).parents[3] / "crds"
+CRDS: Final = REPO / "crds"
 STAMP: Final = "2026-01-01T00:00:00Z"
 
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from arranger.daemon.config.schema import Config, ConfigError, build_profiles, load_config
+from tests.paths import REPO
 
-REPO = Path(__file__).parents[3]
 HEAD = {"apiVersion": "arranger.io/v1alpha1", "kind": "SchedulerConfiguration"}
 
 WRONG = {

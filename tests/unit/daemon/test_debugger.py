@@ -11,23 +11,23 @@ from tests.unit.engine.harness import EngineHarness
 
 
 def test_a_core_in_order_says_what_it_holds() -> None:
-    core = EngineHarness(default_profile())
-    core.observe(a_node("n").offers(cpu=1), a_pod("a").needs(cpu=1), a_pod("b").needs(cpu=1))
-    core.run()
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n").offers(cpu=1), a_pod("a").needs(cpu=1), a_pod("b").needs(cpu=1))
+    harness.run()
     with capture_logs() as logs:
-        assert dump(core.engine)
+        assert dump(harness.engine)
     (entry,) = logs
     assert entry["event"] == "engine.consistent"
     assert (entry["nodes"], entry["placed"], entry["unschedulable"]) == (1, 1, 1)
 
 
 def test_a_broken_invariant_is_named() -> None:
-    core = EngineHarness(default_profile())
-    core.observe(a_node("n"), a_pod("a").needs(cpu=1))
-    core.run()
-    core.engine.cluster.assumed.add("nobody")
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n"), a_pod("a").needs(cpu=1))
+    harness.run()
+    harness.engine.cluster.assumed.add("nobody")
     with capture_logs() as logs:
-        assert not dump(core.engine)
+        assert not dump(harness.engine)
     (entry,) = logs
     assert (entry["log_level"], entry["event"]) == ("error", "engine.inconsistent")
     assert entry["broken"] == "an assumed pod has no place"

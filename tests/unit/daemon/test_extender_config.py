@@ -129,9 +129,9 @@ def test_resources_that_the_scheduler_is_to_ignore_do_not_keep_pods_from_nodes()
         {"name": "example.com/ours"},
     ]
     profiles = build_profiles(config({"urlPrefix": URL, "managedResources": resources}))
-    core = EngineHarness(*profiles)
-    core.observe(a_node("n").offers(cpu=4))
-    core.observe(
+    harness = EngineHarness(*profiles)
+    harness.observe(a_node("n").offers(cpu=4))
+    harness.observe(
         a_pod("mine").needs({"example.com/mine": 1}), a_pod("ours").needs({"example.com/ours": 1})
     )
-    assert placements(core.run()) == [("mine", "n")]
+    assert placements(harness.run()) == [("mine", "n")]

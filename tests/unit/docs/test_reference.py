@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from arranger.api import event_reasons
 from arranger.daemon.metrics import CLIENT_METRICS
 from docs.generator.constants import constants
 from docs.generator.pages import PAGES, REFERENCE
+from tests.paths import REPO
 
-PACKAGE = Path(__file__).parents[3] / "arranger"
+PACKAGE = REPO / "arranger"
 #: What makes an Event, and where its reason stands among the arguments.
 MAKERS = {"PublishEvent": 1, "EventNote": 0}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).parents[3]
+from tests.paths import REPO
 
 
 def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:

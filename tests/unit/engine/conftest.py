@@ -12,7 +12,7 @@ MakeHarness = Callable[..., EngineHarness]
 
 
 @pytest.fixture
-def make_core() -> Iterator[MakeHarness]:
+def make_harness() -> Iterator[MakeHarness]:
     """Makes cores of the given profiles; checks them when the test has ended."""
     made: list[EngineHarness] = []
 
@@ -21,11 +21,11 @@ def make_core() -> Iterator[MakeHarness]:
         return made[-1]
 
     yield make
-    for core in made:
-        core.engine.check_consistent()
+    for harness in made:
+        harness.engine.check_consistent()
 
 
 @pytest.fixture
-def core(make_core: MakeHarness) -> EngineHarness:
+def harness(make_harness: MakeHarness) -> EngineHarness:
     """A core with the default plugins."""
-    return make_core(default_profile())
+    return make_harness(default_profile())

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from arranger.engine.entity import QueueState
-from arranger.framework.interface import Plugin, QueueSortInput, Wait
-from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
+from arranger.framework.interface import Plugin, QueueSortInput, SpecOnlyPlugin, Wait
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     BindAll,
@@ -64,25 +64,25 @@ def passing(point: str, args: tuple[Any, ...]) -> Any:
     }.items(),
 )
 def test_a_plugin_that_raises_is_a_scheduler_error_and_others_go_on(
-    make_core: MakeCore, point: str, text: str
+    make_harness: MakeCore, point: str, text: str
 ) -> None:
-    core = make_core(small_profile(breaking(point)()))
-    core.observe(a_node("n1"), BAD, GOOD)
-    said = core.run()
+    harness = make_harness(small_profile(breaking(point)()))
+    harness.observe(a_node("n1"), BAD, GOOD)
+    said = harness.run()
 
     assert placements(said) == [("good", "n1")]
     assert event_notes(said) == [("FailedScheduling", text)]
     assert conditions(said) == [("SchedulerError", text)]
-    assert core.queue_state("bad") is QueueState.BACKOFF
-    assert core.node_of(BAD) is None
-    assert event_notes(core.advance_to(1)) == [("FailedScheduling", text)]
-    assert core.engine.next_timer() == 3
+    assert harness.queue_state("bad") is QueueState.BACKOFF
+    assert harness.node_of(BAD) is None
+    assert event_notes(harness.advance_to(1)) == [("FailedScheduling", text)]
+    assert harness.engine.next_timer() == 3
 
 
-def test_post_filter_that_raises(make_core: MakeCore) -> None:
-    core = make_core(small_profile(breaking("post_filter")()))
-    core.observe(a_node("n1"), BAD.needs(cpu=9), GOOD)
-    said = core.run()
+def test_post_filter_that_raises(make_harness: MakeCore) -> None:
+    harness = make_harness(small_profile(breaking("post_filter")()))
+    harness.observe(a_node("n1"), BAD.needs(cpu=9), GOOD)
+    said = harness.run()
 
     assert placements(said) == [("good", "n1")]
     assert conditions(said) == [
@@ -90,25 +90,25 @@ def test_post_filter_that_raises(make_core: MakeCore) -> None:
     ]
 
 
-def test_a_sort_that_raises_puts_the_pod_last(make_core: MakeCore) -> None:
+def test_a_sort_that_raises_puts_the_pod_last(make_harness: MakeCore) -> None:
     class Breaks(FirstCome):
         def sort_key(self, queued: QueueSortInput) -> float:
             if trips(queued.pod):
                 raise ValueError("boom")
             return queued.queued_at
 
-    core = make_core(Profile("arranger", [PluginWeight(Breaks()), PluginWeight(BindAll())]))
-    core.observe(a_node("n1"), BAD, GOOD)
-    said = core.run()
+    harness = make_harness(Profile("arranger", [PluginWeight(Breaks()), PluginWeight(BindAll())]))
+    harness.observe(a_node("n1"), BAD, GOOD)
+    said = harness.run()
 
     assert placements(said) == [("good", "n1")]
     assert event_notes(said) == [
         ("FailedScheduling", 'running QueueSort plugin "Breaks": ValueError: boom')
     ]
-    assert core.queue_state("bad") is QueueState.BACKOFF
+    assert harness.queue_state("bad") is QueueState.BACKOFF
 
 
-def test_a_signature_that_raises_has_the_pod_judged_alone(make_core: MakeCore) -> None:
+def test_a_signature_that_raises_has_the_pod_judged_alone(make_harness: MakeCore) -> None:
     class Breaks(Plugin):
         def sign_pod(self, pod: Any) -> Any:
             raise ValueError("boom")
@@ -116,13 +116,13 @@ def test_a_signature_that_raises_has_the_pod_judged_alone(make_core: MakeCore) -
         def filter_node(self, state: Any, pod: Any, node: Any) -> None:
             return None
 
-    core = make_core(small_profile(Breaks()))
-    core.observe(a_node("n1"), BAD, GOOD)
+    harness = make_harness(small_profile(Breaks()))
+    harness.observe(a_node("n1"), BAD, GOOD)
 
-    assert placements(core.run()) == [("bad", "n1"), ("good", "n1")]
+    assert placements(harness.run()) == [("bad", "n1"), ("good", "n1")]
 
 
-def test_unreserve_that_raises_frees_the_node_all_the_same(make_core: MakeCore) -> None:
+def test_unreserve_that_raises_frees_the_node_all_the_same(make_harness: MakeCore) -> None:
     class Breaks(SpecOnlyPlugin):
         def reserve(self, state: Any, pod: Any, node: str) -> Any:
             return self.reject("no")
@@ -130,25 +130,25 @@ def test_unreserve_that_raises_frees_the_node_all_the_same(make_core: MakeCore) 
         def unreserve(self, state: Any, pod: Any, node: str) -> None:
             raise ValueError("boom")
 
-    core = make_core(small_profile(Breaks()))
-    core.observe(a_node("n1"), BAD)
-    core.run()
+    harness = make_harness(small_profile(Breaks()))
+    harness.observe(a_node("n1"), BAD)
+    harness.run()
 
-    assert core.node_of(BAD) is None
-    assert core.queue_state("bad") is QueueState.UNSCHEDULABLE
+    assert harness.node_of(BAD) is None
+    assert harness.queue_state("bad") is QueueState.UNSCHEDULABLE
 
 
-def test_post_bind_that_raises_changes_nothing(make_core: MakeCore) -> None:
-    core = make_core(small_profile(breaking("post_bind")()))
-    core.observe(a_node("n1"), BAD)
-    core.run()
+def test_post_bind_that_raises_changes_nothing(make_harness: MakeCore) -> None:
+    harness = make_harness(small_profile(breaking("post_bind")()))
+    harness.observe(a_node("n1"), BAD)
+    harness.run()
 
-    assert event_notes(core.settle(core.binding("bad"))) == [
+    assert event_notes(harness.settle(harness.binding("bad"))) == [
         ("Scheduled", "Successfully assigned default/bad to n1")
     ]
 
 
-def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
+def test_permit_that_raises_while_a_pod_waits(make_harness: MakeCore) -> None:
     class Breaks(SpecOnlyPlugin):
         broken = False
 
@@ -158,21 +158,21 @@ def test_permit_that_raises_while_a_pod_waits(make_core: MakeCore) -> None:
             return Wait(60)
 
     plugin = Breaks()
-    core = make_core(small_profile(plugin))
-    core.observe(a_node("n1"), BAD)
-    core.run()
+    harness = make_harness(small_profile(plugin))
+    harness.observe(a_node("n1"), BAD)
+    harness.run()
     plugin.broken = True
-    core.now = 20
-    core.observe(a_node("n2"))
+    harness.now = 20
+    harness.observe(a_node("n2"))
 
-    assert event_notes(core.run()) == [
+    assert event_notes(harness.run()) == [
         ("FailedScheduling", 'running Permit plugin "Breaks": ValueError: boom')
     ]
-    assert core.node_of(BAD) is None
-    assert core.engine.next_timer() == 21
+    assert harness.node_of(BAD) is None
+    assert harness.engine.next_timer() == 21
 
 
-def test_a_hint_that_raises_counts_as_yes(make_core: MakeCore) -> None:
+def test_a_hint_that_raises_counts_as_yes(make_harness: MakeCore) -> None:
     from arranger.framework.cluster_event import ActionType, QueueingHint
 
     def boom(pod: Any, event: Any) -> bool:
@@ -184,13 +184,13 @@ def test_a_hint_that_raises_counts_as_yes(make_core: MakeCore) -> None:
         def filter_node(self, state: Any, pod: Any, node: Any) -> Any:
             return self.reject("never")
 
-    core = make_core(small_profile(Breaks()))
-    core.observe(a_node("n1"), BAD)
-    core.run()
-    core.now = 20
-    core.observe(a_node("n2"))
+    harness = make_harness(small_profile(Breaks()))
+    harness.observe(a_node("n1"), BAD)
+    harness.run()
+    harness.now = 20
+    harness.observe(a_node("n2"))
 
-    assert len(event_notes(core.run())) == 1
+    assert len(event_notes(harness.run())) == 1
 
 
 GARBAGE: dict[str, tuple[str, Any]] = {
@@ -206,22 +206,22 @@ GARBAGE: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize(("point", "garbage"), GARBAGE.values(), ids=GARBAGE.keys())
 def test_a_plugin_that_answers_garbage_is_a_scheduler_error(
-    make_core: MakeCore, point: str, garbage: Any
+    make_harness: MakeCore, point: str, garbage: Any
 ) -> None:
     def answer(self: Plugin, *args: Any) -> Any:
         return garbage
 
-    core = make_core(small_profile(type("Garbage", (SpecOnlyPlugin,), {point: answer})()))
-    core.observe(a_node("n1"), GOOD)
-    said = core.run()
+    harness = make_harness(small_profile(type("Garbage", (SpecOnlyPlugin,), {point: answer})()))
+    harness.observe(a_node("n1"), GOOD)
+    said = harness.run()
 
     assert [reason for reason, _ in conditions(said)] == ["SchedulerError"]
     assert placements(said) == []
-    assert core.queue_state("good") is QueueState.BACKOFF
-    assert core.node_of(GOOD) is None
+    assert harness.queue_state("good") is QueueState.BACKOFF
+    assert harness.node_of(GOOD) is None
 
 
-def test_a_plugin_that_recovers_lets_the_pod_go(make_core: MakeCore) -> None:
+def test_a_plugin_that_recovers_lets_the_pod_go(make_harness: MakeCore) -> None:
     class Breaks(SpecOnlyPlugin):
         broken = True
 
@@ -230,25 +230,25 @@ def test_a_plugin_that_recovers_lets_the_pod_go(make_core: MakeCore) -> None:
                 raise ValueError("boom")
 
     plugin = Breaks()
-    core = make_core(small_profile(plugin))
-    core.observe(a_node("n1"), BAD)
-    core.run()
+    harness = make_harness(small_profile(plugin))
+    harness.observe(a_node("n1"), BAD)
+    harness.run()
     plugin.broken = False
 
-    assert event_notes(core.advance_to(1)) != [], (
+    assert event_notes(harness.advance_to(1)) != [], (
         "what it said at the time of queueing still counts"
     )
-    assert placements(core.advance_to(3)) == [("bad", "n1")]
+    assert placements(harness.advance_to(3)) == [("bad", "n1")]
 
 
 def a_bad_pod(number: int) -> PodBuilder:
     return a_pod(f"bad{number}").labelled(bad="yes")
 
 
-def test_one_broken_class_does_not_spoil_the_answers_of_the_next(make_core: MakeCore) -> None:
-    core = make_core(small_profile(breaking("pre_score")()))
-    core.observe(
+def test_one_broken_class_does_not_spoil_the_answers_of_the_next(make_harness: MakeCore) -> None:
+    harness = make_harness(small_profile(breaking("pre_score")()))
+    harness.observe(
         a_node("n1"), *[a_bad_pod(n) for n in range(3)], *[a_pod(f"p{n}") for n in range(3)]
     )
 
-    assert placements(core.run()) == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]
+    assert placements(harness.run()) == [("p0", "n1"), ("p1", "n1"), ("p2", "n1")]

@@ -13,108 +13,114 @@ N1 = a_node("n1")
 RUNNING = a_pod("running").needs(cpu=3).on("n1")
 
 
-def room(core: EngineHarness, node: str) -> int:
-    table = core.engine.cluster.table
+def room(harness: EngineHarness, node: str) -> int:
+    table = harness.engine.cluster.table
     cpu, row = table.resource_column("cpu"), table.index[node]
     return int(table.allocatable[cpu, row] - table.requested[cpu, row])
 
 
-def test_a_node_that_comes_back_still_carries_its_pods(core: EngineHarness) -> None:
-    core.observe(N1, RUNNING)
-    core.observe_deleted(N1)
-    core.observe(a_pod("p").needs(cpu=3))
-    assert placements(core.run()) == []
-    core.observe(N1)
-    assert room(core, "n1") == 1000
-    assert placements(core.advance_to(10)) == []
+def test_a_node_that_comes_back_still_carries_its_pods(harness: EngineHarness) -> None:
+    harness.observe(N1, RUNNING)
+    harness.observe_deleted(N1)
+    harness.observe(a_pod("p").needs(cpu=3))
+    assert placements(harness.run()) == []
+    harness.observe(N1)
+    assert room(harness, "n1") == 1000
+    assert placements(harness.advance_to(10)) == []
 
-    core.observe_deleted(RUNNING)
-    assert placements(core.advance_to(20)) == [("p", "n1")]
+    harness.observe_deleted(RUNNING)
+    assert placements(harness.advance_to(20)) == [("p", "n1")]
 
 
 def test_a_pod_that_ends_while_its_node_is_away_is_not_on_it_when_it_comes_back(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.observe(N1, RUNNING)
-    core.observe_deleted(N1, RUNNING)
-    core.observe(N1)
+    harness.observe(N1, RUNNING)
+    harness.observe_deleted(N1, RUNNING)
+    harness.observe(N1)
 
-    assert room(core, "n1") == 4000
+    assert room(harness, "n1") == 4000
 
 
-def test_pods_seen_before_their_node_take_its_room(core: EngineHarness) -> None:
-    core.observe(RUNNING, a_pod("p").needs(cpu=3), N1)
+def test_pods_seen_before_their_node_take_its_room(harness: EngineHarness) -> None:
+    harness.observe(RUNNING, a_pod("p").needs(cpu=3), N1)
 
-    assert placements(core.run()) == []
-    assert room(core, "n1") == 1000
+    assert placements(harness.run()) == []
+    assert room(harness, "n1") == 1000
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["applied", "refused"])
-def test_a_node_deleted_while_a_binding_is_on_its_way(core: EngineHarness, refused: bool) -> None:
+def test_a_node_deleted_while_a_binding_is_on_its_way(
+    harness: EngineHarness, refused: bool
+) -> None:
     pod = a_pod("p").needs(cpu=3)
-    core.observe(N1, pod)
-    core.run()
-    core.observe_deleted(N1)
-    core.observe(N1)
-    assert room(core, "n1") == 1000
+    harness.observe(N1, pod)
+    harness.run()
+    harness.observe_deleted(N1)
+    harness.observe(N1)
+    assert room(harness, "n1") == 1000
 
-    core.settle(core.binding("p"), CONFLICT if refused else None)
-    assert room(core, "n1") == (4000 if refused else 1000)
-
-
-def test_a_cordoned_node_takes_nobody_and_keeps_those_it_has(core: EngineHarness) -> None:
-    core.observe(N1, RUNNING, N1.cordoned(), a_pod("p"))
-
-    assert placements(core.run()) == []
-    assert room(core, "n1") == 1000
-    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
+    harness.settle(harness.binding("p"), CONFLICT if refused else None)
+    assert room(harness, "n1") == (4000 if refused else 1000)
 
 
-def test_a_node_shrunk_below_its_use_takes_nobody_until_there_is_room(core: EngineHarness) -> None:
-    core.observe(N1, RUNNING, N1.offers(cpu=2), a_pod("p").needs(cpu=1))
-    assert placements(core.run()) == []
-    assert room(core, "n1") == -1000
-    core.observe_deleted(RUNNING)
+def test_a_cordoned_node_takes_nobody_and_keeps_those_it_has(harness: EngineHarness) -> None:
+    harness.observe(N1, RUNNING, N1.cordoned(), a_pod("p"))
 
-    assert placements(core.advance_to(10)) == [("p", "n1")]
+    assert placements(harness.run()) == []
+    assert room(harness, "n1") == 1000
+    assert harness.queue_state("p") is QueueState.UNSCHEDULABLE
 
 
-def test_a_row_taken_over_by_another_node_knows_nothing_of_the_first(core: EngineHarness) -> None:
+def test_a_node_shrunk_below_its_use_takes_nobody_until_there_is_room(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(N1, RUNNING, N1.offers(cpu=2), a_pod("p").needs(cpu=1))
+    assert placements(harness.run()) == []
+    assert room(harness, "n1") == -1000
+    harness.observe_deleted(RUNNING)
+
+    assert placements(harness.advance_to(10)) == [("p", "n1")]
+
+
+def test_a_row_taken_over_by_another_node_knows_nothing_of_the_first(
+    harness: EngineHarness,
+) -> None:
     pod = a_pod("p").selects(disk="ssd")
-    core.observe(N1.labelled(disk="ssd").tainted("team", "a"), RUNNING, pod)
-    core.run()
-    core.observe_deleted(N1)
-    core.observe(a_node("n2"))
+    harness.observe(N1.labelled(disk="ssd").tainted("team", "a"), RUNNING, pod)
+    harness.run()
+    harness.observe_deleted(N1)
+    harness.observe(a_node("n2"))
 
-    assert placements(core.advance_to(10)) == []
-    assert room(core, "n2") == 4000
-    core.observe(a_pod("q").needs(cpu=4))
-    assert placements(core.run()) == [("q", "n2")]
+    assert placements(harness.advance_to(10)) == []
+    assert room(harness, "n2") == 4000
+    harness.observe(a_pod("q").needs(cpu=4))
+    assert placements(harness.run()) == [("q", "n2")]
 
 
-def test_nothing_is_left_when_everything_is_gone(core: EngineHarness) -> None:
+def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None:
     """One pod for every way a life can go."""
     names = ["bound", "shown", "refused", "doubtful", "replaced", "elsewhere", "ended"]
     pods = {name: a_pod(name) for name in names}
     idle = [a_pod("unplaceable").needs(cpu=99), a_pod("gated").gated("g")]
     foreign = a_pod("foreign").for_scheduler("x")
     unreadable = a_pod("unreadable").needs(cpu="lots")
-    core.observe(N1, *pods.values(), *idle, foreign, foreign.on("away"), unreadable)
-    core.run()
-    core.settle(core.binding("bound"))
-    core.settle(core.binding("shown"))
-    core.observe(pods["shown"].on("n1"))
-    core.settle(core.binding("refused"), CONFLICT)
-    core.settle(core.binding("doubtful"), Ambiguous("time-out"))
-    core.observe(pods["replaced"].with_uid("uid-2"))
-    core.settle(core.binding("replaced"), Refused(409, "Replaced"))
-    core.observe(pods["elsewhere"].on("n2"), pods["ended"].on("n1").in_phase("Failed"))
-    core.advance_to(50)
+    harness.observe(N1, *pods.values(), *idle, foreign, foreign.on("away"), unreadable)
+    harness.run()
+    harness.settle(harness.binding("bound"))
+    harness.settle(harness.binding("shown"))
+    harness.observe(pods["shown"].on("n1"))
+    harness.settle(harness.binding("refused"), CONFLICT)
+    harness.settle(harness.binding("doubtful"), Ambiguous("time-out"))
+    harness.observe(pods["replaced"].with_uid("uid-2"))
+    harness.settle(harness.binding("replaced"), Refused(409, "Replaced"))
+    harness.observe(pods["elsewhere"].on("n2"), pods["ended"].on("n1").in_phase("Failed"))
+    harness.advance_to(50)
 
-    core.observe_deleted(*pods.values(), *idle, foreign, unreadable, N1)
-    core.advance_to(1000)
+    harness.observe_deleted(*pods.values(), *idle, foreign, unreadable, N1)
+    harness.advance_to(1000)
 
-    engine = core.engine
+    engine = harness.engine
     maps = {
         "entities": engine.pods(),
         "uids": engine._uid_of,
@@ -142,12 +148,12 @@ def test_nothing_is_left_when_everything_is_gone(core: EngineHarness) -> None:
     assert not engine.ready
 
 
-def test_timers_of_a_pod_tried_again_and_again_do_not_pile_up(core: EngineHarness) -> None:
-    core.observe(a_pod("p"))
+def test_timers_of_a_pod_tried_again_and_again_do_not_pile_up(harness: EngineHarness) -> None:
+    harness.observe(a_pod("p"))
     for minute in range(200):
-        core.advance_to(minute * 20.0)
-        core.observe(N1.cordoned().labelled(turn=str(minute)), N1.cordoned())
-        core.observe(a_pod("p").labelled(turn=str(minute)))
+        harness.advance_to(minute * 20.0)
+        harness.observe(N1.cordoned().labelled(turn=str(minute)), N1.cordoned())
+        harness.observe(a_pod("p").labelled(turn=str(minute)))
 
     # An entry lives at most the five minutes until it is due.
-    assert len(core.engine.queue._timers) <= 300 / 20 * 3
+    assert len(harness.engine.queue._timers) <= 300 / 20 * 3

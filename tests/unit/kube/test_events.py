@@ -66,12 +66,12 @@ class RecorderHarness:
 
 
 def test_the_first_occurrence_is_created_with_every_required_field() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     node = ObjectReference("v1", "Node", "", "n1")
-    desk.record(replace(FAILED, related=node, controller="batch"))
-    desk.send()
-    assert desk.sent[0].path == "/apis/events.k8s.io/v1/namespaces/team/events"
-    body = desk.body()
+    harness.record(replace(FAILED, related=node, controller="batch"))
+    harness.send()
+    assert harness.sent[0].path == "/apis/events.k8s.io/v1/namespaces/team/events"
+    body = harness.body()
     name = body["metadata"].pop("name")
     assert name.startswith("web-0.")
     assert len(name) == len("web-0.") + 16
@@ -98,71 +98,71 @@ def test_the_first_occurrence_is_created_with_every_required_field() -> None:
 
 
 def test_an_event_about_a_node_lives_in_default() -> None:
-    desk = RecorderHarness()
-    desk.record(replace(FAILED, regarding=ObjectReference("v1", "Node", "", "n1")))
-    desk.send()
-    assert desk.sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
-    assert desk.body()["metadata"]["namespace"] == "default"
+    harness = RecorderHarness()
+    harness.record(replace(FAILED, regarding=ObjectReference("v1", "Node", "", "n1")))
+    harness.send()
+    assert harness.sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert harness.body()["metadata"]["namespace"] == "default"
 
 
 def test_the_second_is_patched_in_and_later_ones_are_only_counted() -> None:
-    desk = RecorderHarness()
-    desk.record()
-    assert desk.send() == [("POST", 1)]
-    desk.now = 10.0
-    desk.record()
-    assert desk.send() == [("PATCH", 2)]
-    assert desk.body() == {
+    harness = RecorderHarness()
+    harness.record()
+    assert harness.send() == [("POST", 1)]
+    harness.now = 10.0
+    harness.record()
+    assert harness.send() == [("PATCH", 2)]
+    assert harness.body() == {
         "series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:15.000000Z"}
     }
-    assert desk.sent[1].path.endswith("/" + desk.body(0)["metadata"]["name"])
-    assert desk.sent[1].content_type == "application/strategic-merge-patch+json"
-    desk.record(times=50)
-    assert desk.send() == []
+    assert harness.sent[1].path.endswith("/" + harness.body(0)["metadata"]["name"])
+    assert harness.sent[1].content_type == "application/strategic-merge-patch+json"
+    harness.record(times=50)
+    assert harness.send() == []
 
 
 def test_a_series_that_ends_is_reported_and_forgotten() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for _ in range(5):
-        desk.record()
-        desk.send()
-    desk.wait(359)
-    assert desk.send() == []
-    desk.wait(61)
-    assert desk.send() == [("PATCH", 5)]
-    desk.wait(7200)
-    assert desk.send() == []
-    assert desk.recorder.next_due() == float("inf")
-    desk.record()
-    assert desk.send() == [("POST", 1)]
+        harness.record()
+        harness.send()
+    harness.wait(359)
+    assert harness.send() == []
+    harness.wait(61)
+    assert harness.send() == [("PATCH", 5)]
+    harness.wait(7200)
+    assert harness.send() == []
+    assert harness.recorder.next_due() == float("inf")
+    harness.record()
+    assert harness.send() == [("POST", 1)]
 
 
 def test_a_long_series_is_reported_every_half_hour() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     got = []
     for _ in range(70):
-        desk.record()
-        got += desk.send()
-        desk.wait(60)
+        harness.record()
+        got += harness.send()
+        harness.wait(60)
     assert got == [("POST", 1), ("PATCH", 2), ("PATCH", 32), ("PATCH", 62)]
 
 
 def test_occurrences_before_the_create_is_sent_travel_with_it() -> None:
-    desk = RecorderHarness()
-    desk.record(times=3)
-    assert desk.send() == [("POST", 3)]
-    assert desk.body()["series"]["count"] == 3
+    harness = RecorderHarness()
+    harness.record(times=3)
+    assert harness.send() == [("POST", 3)]
+    assert harness.body()["series"]["count"] == 3
 
 
 def test_an_occurrence_while_the_create_is_in_flight_is_patched_in_afterwards() -> None:
-    desk = RecorderHarness()
-    desk.record()
-    write = desk.recorder.next()
+    harness = RecorderHarness()
+    harness.record()
+    write = harness.recorder.next()
     assert write is not None
-    desk.record()
-    assert desk.recorder.next() is None
-    desk.recorder.on_answer(write, 201, desk.now)
-    assert desk.send() == [("PATCH", 2)]
+    harness.record()
+    assert harness.recorder.next() is None
+    harness.recorder.on_answer(write, 201, harness.now)
+    assert harness.send() == [("PATCH", 2)]
 
 
 DIFFERENT = {
@@ -177,11 +177,11 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("event", DIFFERENT.values(), ids=DIFFERENT.keys())
 def test_another_series_has_another(event: PublishEvent) -> None:
-    desk = RecorderHarness()
-    desk.record()
-    desk.record(event)
-    assert desk.send() == [("POST", 1), ("POST", 1)]
-    assert desk.body(0)["metadata"]["name"] != desk.body(1)["metadata"]["name"]
+    harness = RecorderHarness()
+    harness.record()
+    harness.record(event)
+    assert harness.send() == [("POST", 1), ("POST", 1)]
+    assert harness.body(0)["metadata"]["name"] != harness.body(1)["metadata"]["name"]
 
 
 # --- another note ----------------------------------------------------------------------------
@@ -192,62 +192,62 @@ def noted(text: str) -> PublishEvent:
 
 
 def test_another_reason_is_another_event_at_once() -> None:
-    desk = RecorderHarness()
-    desk.record(noted("waits for members"))
-    desk.send()
-    desk.record(noted("0/3 nodes are available"))
-    assert desk.send() == [("POST", 1)]
-    assert desk.body()["note"] == "0/3 nodes are available"
-    assert desk.body(0)["metadata"]["name"] != desk.body(1)["metadata"]["name"]
-    desk.record(noted("0/3 nodes are available"))
-    assert desk.send() == [("PATCH", 2)]
-    assert desk.sent[-1].path.endswith(desk.body(1)["metadata"]["name"])
+    harness = RecorderHarness()
+    harness.record(noted("waits for members"))
+    harness.send()
+    harness.record(noted("0/3 nodes are available"))
+    assert harness.send() == [("POST", 1)]
+    assert harness.body()["note"] == "0/3 nodes are available"
+    assert harness.body(0)["metadata"]["name"] != harness.body(1)["metadata"]["name"]
+    harness.record(noted("0/3 nodes are available"))
+    assert harness.send() == [("PATCH", 2)]
+    assert harness.sent[-1].path.endswith(harness.body(1)["metadata"]["name"])
 
 
 def test_what_was_counted_under_the_old_note_is_written_out() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for _ in range(5):
-        desk.record(noted("waits for members"))
-        desk.send()
-    desk.record(noted("0/3 nodes are available"))
-    assert desk.send() == [("PATCH", 5), ("POST", 1)]
+        harness.record(noted("waits for members"))
+        harness.send()
+    harness.record(noted("0/3 nodes are available"))
+    assert harness.send() == [("PATCH", 5), ("POST", 1)]
 
 
 def test_other_numbers_are_another_event_ten_seconds_later() -> None:
-    desk = RecorderHarness()
-    desk.record(noted("0/3 nodes are available"))
-    desk.send()
-    desk.now = 4.0
-    desk.record(noted("0/4 nodes are available"))
-    assert desk.send() == []
-    desk.now = 7.0
-    desk.record(noted("0/5 nodes are available"))
-    desk.record(noted("0/5 nodes are available"))
-    desk.wait(2.9)
-    assert desk.send() == []
-    desk.wait(0.1)
-    assert desk.send() == [("POST", 2)]
-    assert desk.body()["note"] == "0/5 nodes are available"
+    harness = RecorderHarness()
+    harness.record(noted("0/3 nodes are available"))
+    harness.send()
+    harness.now = 4.0
+    harness.record(noted("0/4 nodes are available"))
+    assert harness.send() == []
+    harness.now = 7.0
+    harness.record(noted("0/5 nodes are available"))
+    harness.record(noted("0/5 nodes are available"))
+    harness.wait(2.9)
+    assert harness.send() == []
+    harness.wait(0.1)
+    assert harness.send() == [("POST", 2)]
+    assert harness.body()["note"] == "0/5 nodes are available"
 
 
 def test_a_note_that_is_as_before_by_then_is_the_same_series() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for note in ("0/3 nodes", "0/4 nodes", "0/3 nodes"):
-        desk.record(noted(note))
-    assert desk.send() == [("POST", 2)]
-    desk.wait(60)
-    assert desk.send() == []
+        harness.record(noted(note))
+    assert harness.send() == [("POST", 2)]
+    harness.wait(60)
+    assert harness.send() == []
 
 
 def test_numbers_that_never_rest_do_not_hide_another_reason() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for second in range(100):
-        desk.record(noted(f"0/{second} nodes are available"))
-        desk.send()
-        desk.wait(1)
-    desk.record(noted("gang default/g waits for members"))
-    desk.send()
-    assert desk.body()["note"] == "gang default/g waits for members"
+        harness.record(noted(f"0/{second} nodes are available"))
+        harness.send()
+        harness.wait(1)
+    harness.record(noted("gang default/g waits for members"))
+    harness.send()
+    assert harness.body()["note"] == "gang default/g waits for members"
 
 
 ALWAYS_NEW = {
@@ -261,130 +261,130 @@ ALWAYS_NEW = {
 def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
     note: Callable[[int], str],
 ) -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     created = []
     for second in range(3600):
-        desk.record(noted(note(second)))
-        created += [desk.now for method, _ in desk.send() if method == "POST"]
-        desk.wait(1)
+        harness.record(noted(note(second)))
+        created += [harness.now for method, _ in harness.send() if method == "POST"]
+        harness.wait(1)
     gaps = [later - earlier for earlier, later in itertools.pairwise(created)]
     assert max(gaps[1:]) <= 301
     assert min(gaps[1:]) >= 10
     assert len(created) <= 18
-    desk.wait(301)
-    desk.send()
-    last = next(write for write in desk.sent[::-1] if write.method == "POST")
+    harness.wait(301)
+    harness.send()
+    last = next(write for write in harness.sent[::-1] if write.method == "POST")
     assert json.loads(last.body)["note"] == note(3599)
 
 
 def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for n in range(4):
-        desk.record(noted(f"reason {'x' * n}"))
-        desk.send()
+        harness.record(noted(f"reason {'x' * n}"))
+        harness.send()
     for _ in range(21):
-        desk.wait(30)
-        desk.record(noted("reason xxx"))
-        desk.send()
-    desk.record(noted("another"))
-    desk.send()
-    assert desk.body()["note"] == "another"
+        harness.wait(30)
+        harness.record(noted("reason xxx"))
+        harness.send()
+    harness.record(noted("another"))
+    harness.send()
+    assert harness.body()["note"] == "another"
 
 
 def test_a_note_that_waits_is_not_lost_when_the_series_is_forgotten() -> None:
-    desk = RecorderHarness(max_series=1)
-    desk.record(noted("0/3 nodes"))
-    desk.record(noted("0/4 nodes"))
-    desk.record(replace(FAILED, regarding=replace(POD, name="other")))
-    desk.send()
-    assert {json.loads(write.body)["note"] for write in desk.sent} >= {"0/3 nodes", "0/4 nodes"}
+    harness = RecorderHarness(max_series=1)
+    harness.record(noted("0/3 nodes"))
+    harness.record(noted("0/4 nodes"))
+    harness.record(replace(FAILED, regarding=replace(POD, name="other")))
+    harness.send()
+    assert {json.loads(write.body)["note"] for write in harness.sent} >= {"0/3 nodes", "0/4 nodes"}
 
 
 def test_an_old_note_is_not_told_again_because_its_event_expired() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for _ in range(3):
-        desk.record(noted("no members"))
-        desk.send()
-    desk.record(noted("no room"))
-    write = desk.recorder.next()
+        harness.record(noted("no members"))
+        harness.send()
+    harness.record(noted("no room"))
+    write = harness.recorder.next()
     assert write is not None
     assert write.method == "PATCH"
-    desk.recorder.on_answer(write, 404, desk.now)
-    assert desk.send() == [("POST", 1)]
-    assert desk.body()["note"] == "no room"
+    harness.recorder.on_answer(write, 404, harness.now)
+    assert harness.send() == [("POST", 1)]
+    assert harness.body()["note"] == "no room"
 
 
 def test_a_patch_of_an_event_that_expired_creates_it_anew() -> None:
-    desk = RecorderHarness()
-    desk.record()
-    desk.send()
-    desk.record()
-    write = desk.recorder.next()
+    harness = RecorderHarness()
+    harness.record()
+    harness.send()
+    harness.record()
+    write = harness.recorder.next()
     assert write is not None
-    desk.recorder.on_answer(write, 404, desk.now)
-    assert desk.send() == [("POST", 2)]
+    harness.recorder.on_answer(write, 404, harness.now)
+    assert harness.send() == [("POST", 2)]
 
 
 def test_a_create_whose_answer_was_lost_is_found_to_exist() -> None:
-    desk = RecorderHarness()
-    desk.record()
-    assert desk.send(0) == [("POST", 1)]
-    desk.record(times=2)
-    desk.wait(13)
-    write = desk.recorder.next()
+    harness = RecorderHarness()
+    harness.record()
+    assert harness.send(0) == [("POST", 1)]
+    harness.record(times=2)
+    harness.wait(13)
+    write = harness.recorder.next()
     assert write is not None
-    desk.recorder.on_answer(write, 409, desk.now)
-    assert desk.send() == [("PATCH", 3)]
+    harness.recorder.on_answer(write, 409, harness.now)
+    assert harness.send() == [("PATCH", 3)]
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
 def test_trouble_is_tried_twelve_times_ten_seconds_apart(status: int) -> None:
-    desk = RecorderHarness()
-    desk.record()
+    harness = RecorderHarness()
+    harness.record()
     tries = []
     for _ in range(300):
-        if desk.send(status):
-            tries.append(desk.now)
-        desk.wait(1)
+        if harness.send(status):
+            tries.append(harness.now)
+        harness.wait(1)
     gaps = [b - a for a, b in itertools.pairwise(tries)]
     assert len(tries) == 12
     assert all(10 <= gap <= 14 for gap in gaps)
-    assert desk.recorder.dropped == 1
-    desk.record()
-    assert desk.send() == [("POST", 1)]
+    assert harness.recorder.dropped == 1
+    harness.record()
+    assert harness.send() == [("POST", 1)]
 
 
 def test_a_refused_event_is_dropped() -> None:
-    desk = RecorderHarness()
-    desk.record()
-    assert desk.send(403) == [("POST", 1)]
-    assert desk.recorder.dropped == 1
-    desk.wait(3600)
-    assert desk.send() == []
+    harness = RecorderHarness()
+    harness.record()
+    assert harness.send(403) == [("POST", 1)]
+    assert harness.recorder.dropped == 1
+    harness.wait(3600)
+    assert harness.send() == []
 
 
 def test_the_queue_is_bounded_and_drops_the_oldest() -> None:
-    desk = RecorderHarness(capacity=3)
+    harness = RecorderHarness(capacity=3)
     for number in range(5):
-        desk.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
-    assert len(desk.recorder) == 3
-    assert desk.recorder.dropped == 2
-    desk.send()
-    assert [w.series.event.regarding.name for w in desk.sent] == ["p2", "p3", "p4"]
+        harness.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
+    assert len(harness.recorder) == 3
+    assert harness.recorder.dropped == 2
+    harness.send()
+    assert [w.series.event.regarding.name for w in harness.sent] == ["p2", "p3", "p4"]
 
 
 def test_memory_is_bounded_and_counts_are_written_out_before_forgetting() -> None:
-    desk = RecorderHarness(max_series=2)
-    desk.record()
-    desk.send()
-    desk.record()
-    desk.send()
-    desk.record()
+    harness = RecorderHarness(max_series=2)
+    harness.record()
+    harness.send()
+    harness.record()
+    harness.send()
+    harness.record()
     for number in range(3):
-        desk.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
-    assert ("PATCH", 3) in desk.send()
-    desk.record()
-    assert desk.send() == [("POST", 1)]
+        harness.record(replace(FAILED, regarding=replace(POD, name=f"p{number}")))
+    assert ("PATCH", 3) in harness.send()
+    harness.record()
+    assert harness.send() == [("POST", 1)]
 
 
 NOTES = {
@@ -404,12 +404,12 @@ def test_notes_fit_the_limit(case: tuple[str, str]) -> None:
 
 
 def test_names_are_unique_and_fit() -> None:
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for number in range(100):
         about = replace(POD, name="x" * 253, uid=f"uid-{number}")
-        desk.recorder.record(replace(FAILED, regarding=about), 0.0)
+        harness.recorder.record(replace(FAILED, regarding=about), 0.0)
     names = set()
-    while (write := desk.recorder.next()) is not None:
+    while (write := harness.recorder.next()) is not None:
         names.add(json.loads(write.body)["metadata"]["name"])
     assert len(names) == 100
     assert all(len(name) <= 253 for name in names)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from arranger.framework.runtime.registry import Registry
 from tests.builders import a_node, a_pod
+from tests.paths import REPO
 from tests.unit.plugins.evaluation import evaluate_with, rejected
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "plugins" / "avoid_spot.py"
+EXAMPLE = REPO / "examples" / "plugins" / "avoid_spot.py"
 SPOT, STEADY = a_node("spot").labelled(spot="true"), a_node("steady")
 
 

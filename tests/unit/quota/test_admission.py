@@ -151,10 +151,10 @@ def test_its_owner_is_told_once_why() -> None:
 
 
 @pytest.fixture
-def core() -> EngineHarness:
-    core = EngineHarness(default_profile(), queues=QuotaConfig())
-    core.observe(gpu_node(), a_queue("training", cards={CARD: 4}))
-    return core
+def harness() -> EngineHarness:
+    harness = EngineHarness(default_profile(), queues=QuotaConfig())
+    harness.observe(gpu_node(), a_queue("training", cards={CARD: 4}))
+    return harness
 
 
 def member(gang: str, cards: int = 4) -> PodBuilder:
@@ -162,65 +162,65 @@ def member(gang: str, cards: int = 4) -> PodBuilder:
     return pod.annotated({"scheduling.k8s.io/group-name": gang})
 
 
-def arrive(core: EngineHarness, *gangs: str, cards: int = 4) -> None:
+def arrive(harness: EngineHarness, *gangs: str, cards: int = 4) -> None:
     for gang in gangs:
-        core.engine.on_pod_group_updated(a_group(gang, {CARD: cards}), core.now)
-        core.observe(member(gang, cards))
+        harness.engine.on_pod_group_updated(a_group(gang, {CARD: cards}), harness.now)
+        harness.observe(member(gang, cards))
 
 
 def bound(effects: Sequence[Effect]) -> set[str]:
     return {name for name, _ in placements(effects)}
 
 
-def test_a_group_that_was_not_let_in_is_when_the_other_is_gone(core: EngineHarness) -> None:
-    arrive(core, "a", "b")
-    effects = core.run()
+def test_a_group_that_was_not_let_in_is_when_the_other_is_gone(harness: EngineHarness) -> None:
+    arrive(harness, "a", "b")
+    effects = harness.run()
     assert bound(effects) == {"a-0"}
-    core.settle_all(effects)
+    harness.settle_all(effects)
     told = [
         (e.regarding.kind, e.regarding.name)
-        for e in of_kind(PublishEvent, core.effects)
+        for e in of_kind(PublishEvent, harness.effects)
         if e.reason == "InsufficientScalarQuota"
     ]
     assert told == [("PodGroup", "b")]
-    core.observe_deleted(member("a"))
-    assert bound(core.advance_to(5)) == {"b-0"}
+    harness.observe_deleted(member("a"))
+    assert bound(harness.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_quota_is_raised(core: EngineHarness) -> None:
-    arrive(core, "a", "b")
-    core.settle_all(core.run())
-    core.observe(a_queue("training", cards={CARD: 8}))
-    assert bound(core.advance_to(5)) == {"b-0"}
+def test_or_when_the_quota_is_raised(harness: EngineHarness) -> None:
+    arrive(harness, "a", "b")
+    harness.settle_all(harness.run())
+    harness.observe(a_queue("training", cards={CARD: 8}))
+    assert bound(harness.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_other_gives_up_waiting(core: EngineHarness) -> None:
+def test_or_when_the_other_gives_up_waiting(harness: EngineHarness) -> None:
     # It will never fit, for no node has as many.
-    core.observe(a_queue("training", cards={CARD: 16}))
-    arrive(core, "a", cards=16)
-    arrive(core, "b", cards=4)
-    assert bound(core.run()) == set()
-    core.observe_deleted(member("a", 16))
-    assert bound(core.advance_to(5)) == {"b-0"}
+    harness.observe(a_queue("training", cards={CARD: 16}))
+    arrive(harness, "a", cards=16)
+    arrive(harness, "b", cards=4)
+    assert bound(harness.run()) == set()
+    harness.observe_deleted(member("a", 16))
+    assert bound(harness.advance_to(5)) == {"b-0"}
 
 
-def test_or_when_the_others_pods_have_not_been_there_for_long(core: EngineHarness) -> None:
-    core.observe(a_queue("training", cards={CARD: 16}))
+def test_or_when_the_others_pods_have_not_been_there_for_long(harness: EngineHarness) -> None:
+    harness.observe(a_queue("training", cards={CARD: 16}))
     pods = [training(f"a-{n}", 8).annotated(IN_A) for n in range(2)]
     pair = a_group("a", {CARD: 16})
     pair.spec.min_member = 2
-    core.engine.on_pod_group_updated(pair, core.now)
-    core.observe(*pods)
-    arrive(core, "b")
-    assert bound(core.run()) == set()
-    assert bound(core.advance_to(300)) == set(), "those that have their pods keep their claims"
-    core.now = 450
-    core.observe_deleted(pods[0])
-    core.run()
-    assert bound(core.advance_to(599)) == set()
-    assert core.engine.next_timer() == 600
-    assert bound(core.advance_to(600)) == {"b-0"}
-    told = [e for e in of_kind(PublishEvent, core.effects) if e.reason == "CardRequestTimedOut"]
+    harness.engine.on_pod_group_updated(pair, harness.now)
+    harness.observe(*pods)
+    arrive(harness, "b")
+    assert bound(harness.run()) == set()
+    assert bound(harness.advance_to(300)) == set(), "those that have their pods keep their claims"
+    harness.now = 450
+    harness.observe_deleted(pods[0])
+    harness.run()
+    assert bound(harness.advance_to(599)) == set()
+    assert harness.engine.next_timer() == 600
+    assert bound(harness.advance_to(600)) == {"b-0"}
+    told = [e for e in of_kind(PublishEvent, harness.effects) if e.reason == "CardRequestTimedOut"]
     assert [(e.regarding.kind, e.regarding.name, e.note) for e in told] == [
         (
             "PodGroup",
@@ -230,19 +230,19 @@ def test_or_when_the_others_pods_have_not_been_there_for_long(core: EngineHarnes
         )
     ]
     # When they come after all, it is asked again.
-    core.settle_all(core.effects)
-    core.now = 700
-    core.observe(training("a-2", 8).annotated(IN_A))
-    (refusal,) = [e for e in of_kind(PublishEvent, core.run()) if e.regarding.kind == "PodGroup"]
+    harness.settle_all(harness.effects)
+    harness.now = 700
+    harness.observe(training("a-2", 8).annotated(IN_A))
+    (refusal,) = [e for e in of_kind(PublishEvent, harness.run()) if e.regarding.kind == "PodGroup"]
     assert refusal.reason == "InsufficientScalarQuota"
 
 
 def test_a_group_that_has_run_is_not_asked_again_when_it_replaces_a_pod(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    arrive(core, "a")
-    core.settle_all(core.run())
+    arrive(harness, "a")
+    harness.settle_all(harness.run())
     again = training("a-1", 0).annotated({"scheduling.k8s.io/group-name": "a"})
-    core.observe(again)
-    assert bound(core.run()) == {"a-1"}
-    assert core.engine.ledger.queues["training"].used[GPU] == 4
+    harness.observe(again)
+    assert bound(harness.run()) == {"a-1"}
+    assert harness.engine.ledger.queues["training"].used[GPU] == 4

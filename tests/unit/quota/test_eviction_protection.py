@@ -29,20 +29,20 @@ def since(pod: PodBuilder, made: float, **status: Any) -> PodBuilder:
 
 
 def a_core(**rules: Any) -> EngineHarness:
-    core = EngineHarness(default_profile(), queues=QuotaConfig(**rules))
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(**rules))
     cards = {CARD: 8}
-    core.observe(gpu_node(), a_queue("inference", cards=cards), a_queue("training", cards=cards))
-    core.now = 10 * HOUR
-    core.run()
-    return core
+    harness.observe(gpu_node(), a_queue("inference", cards=cards), a_queue("training", cards=cards))
+    harness.now = 10 * HOUR
+    harness.run()
+    return harness
 
 
 def evicted(effects: list[Effect]) -> set[str]:
     return {delete.pod.name for delete in of_kind(DeletePod, effects)}
 
 
-def waits_because(core: EngineHarness, name: str) -> str:
-    notes = [e.note for e in of_kind(PublishEvent, core.effects) if e.regarding.name == name]
+def waits_because(harness: EngineHarness, name: str) -> str:
+    notes = [e.note for e in of_kind(PublishEvent, harness.effects) if e.regarding.name == name]
     return notes[-1]
 
 
@@ -125,77 +125,79 @@ TAKEN: dict[str, tuple[dict[str, float], float, PodBuilder, bool]] = {
 def test_who_is_evicted(
     rules: dict[str, float], ran: float, taker: PodBuilder, taken: bool
 ) -> None:
-    core = a_core(**rules)
-    core.observe(since(training("t", 8), core.now - ran))
-    core.observe(taker)
-    assert evicted(core.run()) == ({"t"} if taken else set())
+    harness = a_core(**rules)
+    harness.observe(since(training("t", 8), harness.now - ran))
+    harness.observe(taker)
+    assert evicted(harness.run()) == ({"t"} if taken else set())
 
 
 def test_who_is_just_being_bound_has_run_for_no_time() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(training("t", 8))
-    bind = core.run()
-    core.observe(inference("i", 8))
-    assert evicted(core.run()) == set()
-    core.settle_all(bind)
-    core.now += 5
-    core.observe(since(training("t", 8), 1, startTime=when(core.now)))
-    assert evicted(core.advance_to(10 * HOUR + 600)) == set()
-    assert evicted(core.advance_to(10 * HOUR + 605)) == {"t"}
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(training("t", 8))
+    bind = harness.run()
+    harness.observe(inference("i", 8))
+    assert evicted(harness.run()) == set()
+    harness.settle_all(bind)
+    harness.now += 5
+    harness.observe(since(training("t", 8), 1, startTime=when(harness.now)))
+    assert evicted(harness.advance_to(10 * HOUR + 600)) == set()
+    assert evicted(harness.advance_to(10 * HOUR + 605)) == {"t"}
 
 
 def test_the_taker_is_told_and_wakes_when_the_time_is_over() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(since(training("t", 8), core.now - 100), inference("i", 8))
-    assert evicted(core.run()) == set()
-    assert "pods that have not run their minimum time" in waits_because(core, "i")
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(since(training("t", 8), harness.now - 100), inference("i", 8))
+    assert evicted(harness.run()) == set()
+    assert "pods that have not run their minimum time" in waits_because(harness, "i")
     over = 10 * HOUR + 500
-    while (due := core.engine.next_timer()) is not None and due < over:
-        assert evicted(core.advance_to(due)) == set()
+    while (due := harness.engine.next_timer()) is not None and due < over:
+        assert evicted(harness.advance_to(due)) == set()
     assert due == over
-    assert evicted(core.advance_to(over)) == {"t"}
+    assert evicted(harness.advance_to(over)) == {"t"}
 
 
 def test_of_two_takers_both_hear_of_it_and_one_gets_it() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(since(training("t", 4), core.now - 100), since(training("u", 4), core.now - 50))
-    core.observe(inference("i", 4), inference("j", 4))
-    assert evicted(core.run()) == set()
-    assert evicted(core.advance_to(10 * HOUR + 500)) == {"t"}
-    assert evicted(core.advance_to(10 * HOUR + 549)) == set()
-    assert evicted(core.advance_to(10 * HOUR + 550)) == {"u"}
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(
+        since(training("t", 4), harness.now - 100), since(training("u", 4), harness.now - 50)
+    )
+    harness.observe(inference("i", 4), inference("j", 4))
+    assert evicted(harness.run()) == set()
+    assert evicted(harness.advance_to(10 * HOUR + 500)) == {"t"}
+    assert evicted(harness.advance_to(10 * HOUR + 549)) == set()
+    assert evicted(harness.advance_to(10 * HOUR + 550)) == {"u"}
 
 
 def test_others_are_taken_before_those_who_are_protected() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(since(training("young", 4, 20000), core.now - 1))
-    core.observe(since(training("old", 4, 60000), core.now - HOUR), inference("i", 4))
-    assert evicted(core.run()) == {"old"}
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(since(training("young", 4, 20000), harness.now - 1))
+    harness.observe(since(training("old", 4, 60000), harness.now - HOUR), inference("i", 4))
+    assert evicted(harness.run()) == {"old"}
 
 
 def test_a_gang_is_protected_by_its_youngest() -> None:
-    core = a_core(reclaim_min_runtime=600)
+    harness = a_core(reclaim_min_runtime=600)
     for name, ran in (("g-0", HOUR), ("g-1", 100.0)):
-        core.observe(since(training(name, 4).in_gang("g", 2), core.now - ran))
-    core.observe(inference("i", 4))
-    assert evicted(core.run()) == set()
-    assert evicted(core.advance_to(10 * HOUR + 500)) == {"g-0", "g-1"}
+        harness.observe(since(training(name, 4).in_gang("g", 2), harness.now - ran))
+    harness.observe(inference("i", 4))
+    assert evicted(harness.run()) == set()
+    assert evicted(harness.advance_to(10 * HOUR + 500)) == {"g-0", "g-1"}
 
 
 def test_a_gang_that_takes_wakes_as_well() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(since(training("t", 8), core.now - 100))
-    core.observe(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
-    assert evicted(core.run()) == set()
-    assert "Others have not run their minimum time" in waits_because(core, "g-0")
-    assert evicted(core.advance_to(10 * HOUR + 500)) == {"t"}
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(since(training("t", 8), harness.now - 100))
+    harness.observe(*(inference(f"g-{n}", 4).in_gang("g", 2) for n in range(2)))
+    assert evicted(harness.run()) == set()
+    assert "Others have not run their minimum time" in waits_because(harness, "g-0")
+    assert evicted(harness.advance_to(10 * HOUR + 500)) == {"t"}
 
 
 def test_what_would_not_help_is_not_hoped_for() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    core.observe(since(training("t", 8), core.now - 100), inference("i", 9))
-    core.run()
-    assert "minimum time" not in waits_because(core, "i")
+    harness = a_core(reclaim_min_runtime=600)
+    harness.observe(since(training("t", 8), harness.now - 100), inference("i", 9))
+    harness.run()
+    assert "minimum time" not in waits_because(harness, "i")
 
 
 # --- cool-down -----------------------------------------------------------------------------------
@@ -226,44 +228,44 @@ SUCCESSORS: dict[str, tuple[list[PodBuilder], list[PodBuilder]]] = {
 
 @pytest.mark.parametrize(("before", "after"), SUCCESSORS.values(), ids=SUCCESSORS)
 def test_what_comes_back_is_left_alone(before: list[PodBuilder], after: list[PodBuilder]) -> None:
-    core = a_core(eviction_cool_down=600)
-    core.observe(*(since(pod, 1) for pod in before))
+    harness = a_core(eviction_cool_down=600)
+    harness.observe(*(since(pod, 1) for pod in before))
     first = inference("first", 8)
-    core.observe(first)
-    assert len(evicted(core.run())) == len(before)
-    core.observe_deleted(*before)
-    core.settle_all(core.advance_to(core.now + 30))
-    core.observe_deleted(first)
-    core.observe(*(since(pod, core.now + 1) for pod in after))
-    core.now += 10
-    core.observe(inference("second", 8))
-    assert evicted(core.run()) == set()
-    assert "back from an eviction" in waits_because(core, "second")
-    assert evicted(core.advance_to(10 * HOUR + 599)) == set()
-    assert len(evicted(core.advance_to(10 * HOUR + 600))) == len(after)
+    harness.observe(first)
+    assert len(evicted(harness.run())) == len(before)
+    harness.observe_deleted(*before)
+    harness.settle_all(harness.advance_to(harness.now + 30))
+    harness.observe_deleted(first)
+    harness.observe(*(since(pod, harness.now + 1) for pod in after))
+    harness.now += 10
+    harness.observe(inference("second", 8))
+    assert evicted(harness.run()) == set()
+    assert "back from an eviction" in waits_because(harness, "second")
+    assert evicted(harness.advance_to(10 * HOUR + 599)) == set()
+    assert len(evicted(harness.advance_to(10 * HOUR + 600))) == len(after)
 
 
 def test_others_of_the_owner_are_not() -> None:
-    core = a_core(eviction_cool_down=600)
+    harness = a_core(eviction_cool_down=600)
     manifests = [owned(name, "j").manifest() for name in "tu"]
     for manifest in manifests:
         manifest["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "4"
-    core.observe(*(since(PodBuilder(manifest), 1) for manifest in manifests))
-    core.observe(inference("i", 4))
-    first = evicted(core.run())
-    core.now += 10
-    core.observe(inference("j", 4))
-    assert first | evicted(core.run()) == {"t", "u"}
+    harness.observe(*(since(PodBuilder(manifest), 1) for manifest in manifests))
+    harness.observe(inference("i", 4))
+    first = evicted(harness.run())
+    harness.now += 10
+    harness.observe(inference("j", 4))
+    assert first | evicted(harness.run()) == {"t", "u"}
 
 
 def test_nothing_is_kept_of_who_is_gone() -> None:
-    core = a_core(reclaim_min_runtime=600)
-    pod = since(training("t", 8), core.now - 100)
-    core.observe(pod, inference("i", 8))
-    core.run()
-    core.observe_deleted(pod)
-    assert placements(core.advance_to(10 * HOUR + 20)) == [("i", "n")]
-    core.settle_all(core.effects)
-    core.observe(inference("i", 8).on("n"))
-    core.advance_to(10 * HOUR + 500)
-    assert core.engine.next_timer() is None
+    harness = a_core(reclaim_min_runtime=600)
+    pod = since(training("t", 8), harness.now - 100)
+    harness.observe(pod, inference("i", 8))
+    harness.run()
+    harness.observe_deleted(pod)
+    assert placements(harness.advance_to(10 * HOUR + 20)) == [("i", "n")]
+    harness.settle_all(harness.effects)
+    harness.observe(inference("i", 8).on("n"))
+    harness.advance_to(10 * HOUR + 500)
+    assert harness.engine.next_timer() is None

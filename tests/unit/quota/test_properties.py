@@ -75,7 +75,7 @@ class World:
     nodes: list[int]
     limits: dict[str, Limits]
     runtime: int = 0
-    core: EngineHarness = field(init=False)
+    harness: EngineHarness = field(init=False)
     jobs: dict[str, Job] = field(default_factory=dict)
     pods: dict[str, tuple[Job, PodBuilder]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class World:
         # A starving gang would have nodes kept free for it.
         patient = GangPolicy(starvation_after=float("inf"))
         times = QuotaConfig(reclaim_min_runtime=self.runtime, preempt_min_runtime=self.runtime)
-        self.core = EngineHarness(default_profile(), queues=times, gangs=patient)
-        self.core.observe(*(gpu_node(f"n{n}", count) for n, count in enumerate(self.nodes)))
+        self.harness = EngineHarness(default_profile(), queues=times, gangs=patient)
+        self.harness.observe(*(gpu_node(f"n{n}", count) for n, count in enumerate(self.nodes)))
         for name, limits in self.limits.items():
             spec: dict[str, Any] = {"reclaimable": limits.reclaimable, "parent": limits.parent}
             if limits.guarantee:
                 spec["guarantee"] = {"resource": {GPU: limits.guarantee}}
             cards = None if limits.quota is None else {CARD: limits.quota}
-            self.core.observe(a_queue(name, cards=cards, **spec))
+            self.harness.observe(a_queue(name, cards=cards, **spec))
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class World:
         self.jobs[job.name] = job
         for pod in job.pods():
             self.pods[pod.info().pod.metadata.name] = job, pod
-            self.core.observe(pod)
+            self.harness.observe(pod)
 
     def leave(self, job: Job) -> None:
         for name in [name for name, (of_job, _) in self.pods.items() if of_job is job]:
@@ -112,12 +112,12 @@ class World:
         """Let the scheduler and the owners of what it evicts act until nothing happens."""
         quiet = 0
         for _ in range(ROUNDS):
-            effects = self.core.run()
+            effects = self.harness.run()
             quiet = 0 if self._carry_out(effects) else quiet + 1
             if quiet == QUIET:
                 self.check_at_rest()
                 return
-            self.core.now += 400.0  # beyond any back-off or rest
+            self.harness.now += 400.0  # beyond any back-off or rest
         raise AssertionError(f"it does not come to rest: {self.evictions} evictions")
 
     def _carry_out(self, effects: Sequence[Effect]) -> bool:
@@ -134,7 +134,7 @@ class World:
         self._check_victims(victims)
         again = {self.pods[name][0].name: self.pods[name][0] for name in victims}
         for delete in deletes:
-            self.core.engine.on_outcome(delete, Applied(), self.core.now)
+            self.harness.engine.on_outcome(delete, Applied(), self.harness.now)
             self._gone(delete.pod.name)
         for queue, limits in self.limits.items():
             after = self.used(queue)
@@ -154,8 +154,8 @@ class World:
 
         Unless others are evicted at once for who goes before; they too are waited for then.
         """
-        self.core.now += 20.0  # beyond their back-off
-        effects = self.core.run()
+        self.harness.now += 20.0  # beyond their back-off
+        effects = self.harness.run()
         goes_on = any(isinstance(effect, Bind | DeletePod) for effect in effects)
         assert goes_on, f"evicted for {takers}, and nobody was bound"
         self._carry_out(effects)
@@ -167,16 +167,16 @@ class World:
         for queue in self.chain(job.queue):
             quota = self.limits[queue].quota
             assert quota is None or self.used(queue) <= quota, f"{queue} is over its quota"
-        self.core.engine.on_outcome(bind, Applied(), self.core.now)
-        self.started[bind.pod.name] = self.core.now
+        self.harness.engine.on_outcome(bind, Applied(), self.harness.now)
+        self.started[bind.pod.name] = self.harness.now
         manifest = pod.on(bind.node).manifest()
-        manifest["status"]["startTime"] = datetime.fromtimestamp(self.core.now, UTC).isoformat()
-        self.core.observe(PodBuilder(manifest))
+        manifest["status"]["startTime"] = datetime.fromtimestamp(self.harness.now, UTC).isoformat()
+        self.harness.observe(PodBuilder(manifest))
 
     def _gone(self, name: str) -> None:
         _, pod = self.pods.pop(name)
         self.where.pop(name, None)
-        self.core.observe_deleted(pod)
+        self.harness.observe_deleted(pod)
 
     # --- sums --------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class World:
         for name in victims:
             job, _ = self.pods[name]
             assert job.preemptable, f"{name} may not be evicted"
-            ran = self.core.now - self.started.get(name, float("-inf"))
+            ran = self.harness.now - self.started.get(name, float("-inf"))
             assert ran >= self.runtime, f"{name} has run {ran} seconds only"
             lost[job.name] += 1
         for name, count in lost.items():
@@ -293,4 +293,4 @@ def test_quotas_and_guarantees_hold_nobody_starves_and_it_comes_to_rest(
         for name in sorted(world.jobs)[:leavers]:
             world.leave(world.jobs[name])
         world.rest()
-    world.core.engine.check_consistent()
+    world.harness.engine.check_consistent()

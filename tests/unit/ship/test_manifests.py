@@ -11,8 +11,9 @@ import yaml
 from arranger import __version__
 from arranger.daemon.config.schema import build_profiles, load_config
 from arranger.daemon.informers import COLLECTION_PATHS
+from tests.paths import REPO
 
-MANIFESTS = Path(__file__).parents[3] / "manifests"
+MANIFESTS = REPO / "manifests"
 
 Object = dict[str, Any]
 Right = tuple[str, str, str]

@@ -6,14 +6,13 @@ import re
 import subprocess
 import tomllib
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 import yaml
 
 from arranger.daemon.config.schema import build_profiles, load_config
+from tests.paths import REPO
 
-REPO = Path(__file__).parents[3]
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
 LOCKS = {
     "requirements.lock": PROJECT["dependencies"],

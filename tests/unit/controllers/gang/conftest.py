@@ -6,5 +6,5 @@ from tests.unit.controllers.gang.harness import ReconcilerHarness
 
 
 @pytest.fixture
-def desk() -> ReconcilerHarness:
+def harness() -> ReconcilerHarness:
     return ReconcilerHarness()

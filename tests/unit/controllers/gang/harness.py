@@ -7,7 +7,6 @@ import json
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,12 +20,13 @@ from arranger.embedded.fault_injection import FaultInjector, ReceivedWrite
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod
+from tests.paths import REPO
 
 Object = dict[str, Any]
 
 SIGS = "scheduling.sigs.k8s.io"
 LABEL = "pod-group.scheduling.sigs.k8s.io"
-CRDS = Path(__file__).parents[4] / "crds"
+CRDS = REPO / "crds"
 
 
 class ReconcilerHarness:

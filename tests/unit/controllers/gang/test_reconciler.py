@@ -17,243 +17,247 @@ VOLCANO = "scheduling.volcano.sh"
 
 
 async def test_a_large_gang_costs_three_writes_however_its_pods_arrive(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
-    desk.create(a_pod_group(100))
-    async with desk.running():
-        desk.deliver(SIGS)
+    harness.create(a_pod_group(100))
+    async with harness.running():
+        harness.deliver(SIGS)
         for pod in members(100):
-            desk.observe(pod)
+            harness.observe(pod)
         await asyncio.sleep(5)
         # The PodGroup's status, the Gang, and the Gang's status.
-        assert [write.call.method for write in desk.written()] == ["PATCH", "POST", "PATCH"]
-        assert desk.gangs["g"]["status"]["members"] == 100
-        assert desk.status()["phase"] == "PreScheduling"
+        assert [write.call.method for write in harness.written()] == ["PATCH", "POST", "PATCH"]
+        assert harness.gangs["g"]["status"]["members"] == 100
+        assert harness.status()["phase"] == "PreScheduling"
 
 
-async def test_nothing_is_written_while_nothing_changes(desk: ReconcilerHarness) -> None:
-    desk.create(a_pod_group())
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(*members(2))
+async def test_nothing_is_written_while_nothing_changes(harness: ReconcilerHarness) -> None:
+    harness.create(a_pod_group())
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*members(2))
         await asyncio.sleep(5)
-        before = len(desk.written())
+        before = len(harness.written())
         for _ in range(3):
-            desk.deliver(SIGS)
-            desk.deliver(GANG_GROUP)
-            desk.observe(*members(2))
-            desk.reconciler.enqueue({"default/g"})
+            harness.deliver(SIGS)
+            harness.deliver(GANG_GROUP)
+            harness.observe(*members(2))
+            harness.reconciler.enqueue({"default/g"})
             await asyncio.sleep(5)
-        assert len(desk.written()) == before
+        assert len(harness.written()) == before
 
 
 async def test_pods_alone_make_a_gang_and_pods_without_a_gang_make_none(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
     notes = {
         "gang.scheduling.koordinator.sh/name": "a",
         "gang.scheduling.koordinator.sh/min-available": "2",
     }
-    async with desk.running():
-        desk.observe(a_pod("p").annotated(notes), a_pod("lone"))
+    async with harness.running():
+        harness.observe(a_pod("p").annotated(notes), a_pod("lone"))
         await asyncio.sleep(1)
-        assert desk.gangs.keys() == {"a"}
-        assert desk.gangs["a"]["spec"]["source"] == "gang.scheduling.koordinator.sh"
-        assert desk.gangs["a"]["status"]["message"] == "1/2 members have arrived"
+        assert harness.gangs.keys() == {"a"}
+        assert harness.gangs["a"]["spec"]["source"] == "gang.scheduling.koordinator.sh"
+        assert harness.gangs["a"]["status"]["message"] == "1/2 members have arrived"
 
 
-async def test_pods_before_their_pod_group(desk: ReconcilerHarness) -> None:
-    async with desk.running():
-        desk.observe(*members(2))
+async def test_pods_before_their_pod_group(harness: ReconcilerHarness) -> None:
+    async with harness.running():
+        harness.observe(*members(2))
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["status"]["reason"] == "NotDefined"
-        desk.create(a_pod_group())
-        desk.deliver(SIGS)
+        assert harness.gangs["g"]["status"]["reason"] == "NotDefined"
+        harness.create(a_pod_group())
+        harness.deliver(SIGS)
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["spec"]["bundles"] == [{"name": "", "minMember": 2}]
-        assert "reason" not in desk.gangs["g"]["status"]
-        assert desk.status()["phase"] == "PreScheduling"
+        assert harness.gangs["g"]["spec"]["bundles"] == [{"name": "", "minMember": 2}]
+        assert "reason" not in harness.gangs["g"]["status"]
+        assert harness.status()["phase"] == "PreScheduling"
 
 
-async def test_a_gang_goes_with_its_last_pod(desk: ReconcilerHarness) -> None:
-    desk.create(a_pod_group())
+async def test_a_gang_goes_with_its_last_pod(harness: ReconcilerHarness) -> None:
+    harness.create(a_pod_group())
     first, second = (pod.on("n1") for pod in members(2))
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(first, second)
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(first, second)
         await asyncio.sleep(1)
-        assert desk.status()["phase"] == "Running"
-        desk.observe_deleted(first)
+        assert harness.status()["phase"] == "Running"
+        harness.observe_deleted(first)
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["status"]["running"] == 1
-        desk.observe_deleted(second)
+        assert harness.gangs["g"]["status"]["running"] == 1
+        harness.observe_deleted(second)
         await asyncio.sleep(1)
-        assert desk.gangs == {}
-        assert (desk.status()["phase"], desk.status()["running"]) == ("Pending", 0)
+        assert harness.gangs == {}
+        assert (harness.status()["phase"], harness.status()["running"]) == ("Pending", 0)
 
 
-async def test_pods_that_are_gone_after_a_relist_are_forgotten(desk: ReconcilerHarness) -> None:
-    async with desk.running():
-        desk.observe(*members(2), *members(1, gang="other"))
+async def test_pods_that_are_gone_after_a_relist_are_forgotten(harness: ReconcilerHarness) -> None:
+    async with harness.running():
+        harness.observe(*members(2), *members(1, gang="other"))
         await asyncio.sleep(1)
-        seen = desk.ledger.on_pods_replaced([members(1)[0].build()])
-        desk.reconciler.enqueue(seen)
+        seen = harness.ledger.on_pods_replaced([members(1)[0].build()])
+        harness.reconciler.enqueue(seen)
         await asyncio.sleep(1)
-        assert desk.gangs.keys() == {"g"}
-        assert desk.gangs["g"]["status"]["members"] == 1
+        assert harness.gangs.keys() == {"g"}
+        assert harness.gangs["g"]["status"]["members"] == 1
 
 
-async def test_a_pod_that_moves_to_another_gang_is_counted_there(desk: ReconcilerHarness) -> None:
-    async with desk.running():
-        desk.observe(*members(2))
-        desk.observe(members(1)[0].labelled({"pod-group.scheduling.sigs.k8s.io": "h"}))
+async def test_a_pod_that_moves_to_another_gang_is_counted_there(
+    harness: ReconcilerHarness,
+) -> None:
+    async with harness.running():
+        harness.observe(*members(2))
+        harness.observe(members(1)[0].labelled({"pod-group.scheduling.sigs.k8s.io": "h"}))
         await asyncio.sleep(1)
-        assert {n: g["status"]["members"] for n, g in desk.gangs.items()} == {"g": 1, "h": 1}
+        assert {n: g["status"]["members"] for n, g in harness.gangs.items()} == {"g": 1, "h": 1}
 
 
-async def test_after_a_restart_what_was_reached_once_is_kept(desk: ReconcilerHarness) -> None:
+async def test_after_a_restart_what_was_reached_once_is_kept(harness: ReconcilerHarness) -> None:
     pods = members(2)
-    async with desk.running():
-        desk.create(a_pod_group())
-        desk.deliver(SIGS)
-        desk.observe(*(pod.on("n1") for pod in pods))
+    async with harness.running():
+        harness.create(a_pod_group())
+        harness.deliver(SIGS)
+        harness.observe(*(pod.on("n1") for pod in pods))
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["status"]["resourceSatisfied"]
+        assert harness.gangs["g"]["status"]["resourceSatisfied"]
     # It comes back knowing nothing, when only new pods are there, and tries to create the Gang.
-    desk.restart()
-    async with desk.running():
-        desk.observe(*members(2, first=2))
+    harness.restart()
+    async with harness.running():
+        harness.observe(*members(2, first=2))
         await asyncio.sleep(2)
-        status = desk.gangs["g"]["status"]
+        status = harness.gangs["g"]["status"]
         assert (status["phase"], status["resourceSatisfied"]) == ("Pending", True)
 
 
 async def test_a_gang_all_of_whose_pods_terminate_has_its_nodes_no_more(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
     pods = [pod.on("n1") for pod in members(2)]
-    async with desk.running():
-        desk.create(a_pod_group())
-        desk.deliver(SIGS)
-        desk.observe(*pods)
+    async with harness.running():
+        harness.create(a_pod_group())
+        harness.deliver(SIGS)
+        harness.observe(*pods)
         await asyncio.sleep(1)
-        desk.observe(pods[0].deleting(), *members(2, first=2))
+        harness.observe(pods[0].deleting(), *members(2, first=2))
         await asyncio.sleep(1)
-        status = desk.gangs["g"]["status"]
+        status = harness.gangs["g"]["status"]
         assert (status["bound"], status["resourceSatisfied"]) == (2, True), "one stays"
-        desk.observe(pods[1].deleting())
+        harness.observe(pods[1].deleting())
         await asyncio.sleep(1)
-        status = desk.gangs["g"]["status"]
+        status = harness.gangs["g"]["status"]
         assert (status["bound"], status["resourceSatisfied"]) == (2, False)
 
 
 async def test_a_bundle_without_pods_is_in_the_gang_as_long_as_there_are_others(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
     server, worker = a_pod("ps").in_bundle("g", "ps", 1), a_pod("w").in_bundle("g", "worker", 1)
     both = [{"name": "ps", "minMember": 1}, {"name": "worker", "minMember": 1}]
-    async with desk.running():
-        desk.observe(server, worker)
+    async with harness.running():
+        harness.observe(server, worker)
         await asyncio.sleep(1)
-        desk.observe_deleted(server)
+        harness.observe_deleted(server)
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["spec"]["bundles"] == both
-        assert desk.gangs["g"]["status"]["message"] == "1/2 members have arrived"
-    desk.restart()
-    async with desk.running():
-        desk.observe(worker)
-        desk.deliver(GANG_GROUP)
+        assert harness.gangs["g"]["spec"]["bundles"] == both
+        assert harness.gangs["g"]["status"]["message"] == "1/2 members have arrived"
+    harness.restart()
+    async with harness.running():
+        harness.observe(worker)
+        harness.deliver(GANG_GROUP)
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["spec"]["bundles"] == both
-        desk.observe(worker.in_bundle("g", "ps", 1))
+        assert harness.gangs["g"]["spec"]["bundles"] == both
+        harness.observe(worker.in_bundle("g", "ps", 1))
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["spec"]["bundles"] == both[:1]
+        assert harness.gangs["g"]["spec"]["bundles"] == both[:1]
 
 
 async def test_after_a_restart_a_gang_whose_pods_are_gone_is_removed(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
     pods = members(2)
-    async with desk.running():
-        desk.create(a_pod_group())
-        desk.deliver(SIGS)
-        desk.observe(*(pod.on("n1") for pod in pods))
+    async with harness.running():
+        harness.create(a_pod_group())
+        harness.deliver(SIGS)
+        harness.observe(*(pod.on("n1") for pod in pods))
         await asyncio.sleep(1)
-    desk.restart()
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.deliver(GANG_GROUP)
+    harness.restart()
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.deliver(GANG_GROUP)
         await asyncio.sleep(1)
-        assert desk.gangs == {}
-        assert desk.status()["phase"] == "Pending"
+        assert harness.gangs == {}
+        assert harness.status()["phase"] == "Pending"
 
 
-async def test_what_belongs_to_another_scheduler_is_left_alone(desk: ReconcilerHarness) -> None:
-    desk.create(a_pod_group())
+async def test_what_belongs_to_another_scheduler_is_left_alone(harness: ReconcilerHarness) -> None:
+    harness.create(a_pod_group())
     gang = {"apiVersion": "arranger.io/v1alpha1", "kind": "Gang", "spec": {}}
-    desk.create({**gang, "metadata": {"name": "by-hand"}})
+    harness.create({**gang, "metadata": {"name": "by-hand"}})
     theirs = {"app.kubernetes.io/managed-by": "other"}
-    desk.create({**gang, "metadata": {"name": "theirs", "labels": theirs}})
-    async with desk.running():
-        desk.deliver(SIGS)
+    harness.create({**gang, "metadata": {"name": "theirs", "labels": theirs}})
+    async with harness.running():
+        harness.deliver(SIGS)
         await asyncio.sleep(1)
         # Nobody had written this one yet; now its scheduler does.
-        assert desk.status()["phase"] == "Pending"
+        assert harness.status()["phase"] == "Pending"
         pod_group = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups/g"
-        desk.patch(f"{pod_group}/status", {"status": {"phase": "Running", "running": 2}})
-        desk.observe(*(pod.for_scheduler("other").on("n1") for pod in members(2)))
-        desk.deliver(SIGS)
-        desk.deliver(GANG_GROUP)
+        harness.patch(f"{pod_group}/status", {"status": {"phase": "Running", "running": 2}})
+        harness.observe(*(pod.for_scheduler("other").on("n1") for pod in members(2)))
+        harness.deliver(SIGS)
+        harness.deliver(GANG_GROUP)
         await asyncio.sleep(1)
-        assert (desk.status()["phase"], desk.status()["running"]) == ("Running", 2)
-        assert desk.gangs.keys() == {"by-hand", "theirs"}
+        assert (harness.status()["phase"], harness.status()["running"]) == ("Running", 2)
+        assert harness.gangs.keys() == {"by-hand", "theirs"}
 
 
-async def test_a_gang_that_somebody_deletes_or_edits_is_put_right(desk: ReconcilerHarness) -> None:
-    async with desk.running():
-        desk.observe(*members(2))
+async def test_a_gang_that_somebody_deletes_or_edits_is_put_right(
+    harness: ReconcilerHarness,
+) -> None:
+    async with harness.running():
+        harness.observe(*members(2))
         await asyncio.sleep(1)
-        desk.delete_gang()
+        harness.delete_gang()
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["status"]["members"] == 2
+        assert harness.gangs["g"]["status"]["members"] == 2
         gang = "/apis/arranger.io/v1alpha1/namespaces/default/gangs/g"
-        desk.patch(f"{gang}/status", {"status": {"members": 7, "topology": None}})
-        desk.patch(gang, {"spec": {"mode": "NonStrict", "topology": {"key": "zone"}}})
-        desk.deliver(GANG_GROUP)
+        harness.patch(f"{gang}/status", {"status": {"members": 7, "topology": None}})
+        harness.patch(gang, {"spec": {"mode": "NonStrict", "topology": {"key": "zone"}}})
+        harness.deliver(GANG_GROUP)
         await asyncio.sleep(1)
-        assert desk.gangs["g"]["status"]["members"] == 2
-        assert desk.gangs["g"]["spec"]["mode"] == "Strict"
-        assert "topology" not in desk.gangs["g"]["spec"]
+        assert harness.gangs["g"]["status"]["members"] == 2
+        assert harness.gangs["g"]["spec"]["mode"] == "Strict"
+        assert "topology" not in harness.gangs["g"]["spec"]
 
 
 async def test_only_fields_that_the_served_definition_has_are_written(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
-    desk.create(a_pod_group())
-    desk.ledger.on_definition_updated(SIGS, frozenset({"phase", "running"}))
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(*members(2))
+    harness.create(a_pod_group())
+    harness.ledger.on_definition_updated(SIGS, frozenset({"phase", "running"}))
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*members(2))
         await asyncio.sleep(1)
-        assert desk.status() == {"phase": "PreScheduling", "running": 0}
+        assert harness.status() == {"phase": "PreScheduling", "running": 0}
 
 
 async def test_without_a_definition_nothing_is_written_until_it_is_there(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
-    desk.create(a_pod_group())
-    desk.ledger.on_definition_deleted(GANG_GROUP)
-    desk.ledger.on_definition_deleted(SIGS)
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(*members(2))
+    harness.create(a_pod_group())
+    harness.ledger.on_definition_deleted(GANG_GROUP)
+    harness.ledger.on_definition_deleted(SIGS)
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*members(2))
         await asyncio.sleep(5)
-        assert desk.taps.log == []
-        desk.reconciler.enqueue(desk.ledger.on_definition_updated(GANG_GROUP, None))
-        desk.reconciler.enqueue(desk.ledger.on_definition_updated(SIGS, None))
+        assert harness.taps.log == []
+        harness.reconciler.enqueue(harness.ledger.on_definition_updated(GANG_GROUP, None))
+        harness.reconciler.enqueue(harness.ledger.on_definition_updated(SIGS, None))
         await asyncio.sleep(1)
-        assert desk.status()["phase"] == "PreScheduling"
-        assert desk.gangs.keys() == {"g"}
+        assert harness.status()["phase"] == "PreScheduling"
+        assert harness.gangs.keys() == {"g"}
 
 
 @pytest.mark.parametrize(
@@ -267,65 +271,69 @@ async def test_without_a_definition_nothing_is_written_until_it_is_there(
     ids=["unavailable", "too many requests", "lost on the way", "lost on the way back"],
 )
 async def test_a_write_that_fails_is_repeated(
-    desk: ReconcilerHarness, fault: Reply | DropConnection
+    harness: ReconcilerHarness, fault: Reply | DropConnection
 ) -> None:
-    desk.create(a_pod_group())
-    desk.taps.inject(WRITES, fault, times=3)
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(*members(2))
+    harness.create(a_pod_group())
+    harness.taps.inject(WRITES, fault, times=3)
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*members(2))
         await asyncio.sleep(20)
-        assert desk.status()["phase"] == "PreScheduling"
-        assert desk.gangs["g"]["status"]["phase"] == "PreScheduling"
+        assert harness.status()["phase"] == "PreScheduling"
+        assert harness.gangs["g"]["status"]["phase"] == "PreScheduling"
 
 
-async def test_a_server_that_is_down_is_asked_ever_more_slowly(desk: ReconcilerHarness) -> None:
-    down = desk.taps.inject(WRITES, Reply(503, "ServiceUnavailable"))
-    async with desk.running():
-        desk.observe(*members(2))
+async def test_a_server_that_is_down_is_asked_ever_more_slowly(harness: ReconcilerHarness) -> None:
+    down = harness.taps.inject(WRITES, Reply(503, "ServiceUnavailable"))
+    async with harness.running():
+        harness.observe(*members(2))
         for _ in range(600):
             await asyncio.sleep(1)
-            desk.reconciler.enqueue({"default/g"})
+            harness.reconciler.enqueue({"default/g"})
         assert len(down.matched) < 35
         down.stop()
         await asyncio.sleep(60)
-        assert desk.gangs["g"]["status"]["members"] == 2
+        assert harness.gangs["g"]["status"]["members"] == 2
 
 
 async def test_a_conflict_starts_from_what_is_there_and_keeps_the_others_condition(
-    desk: ReconcilerHarness,
+    harness: ReconcilerHarness,
 ) -> None:
     theirs = {"type": "Theirs", "status": "True"}
     pod_group = f"/apis/{VOLCANO}/v1beta1/namespaces/default/podgroups/g"
 
     def edit() -> None:
-        desk.patch(f"{pod_group}/status", {"status": {"conditions": [theirs]}})
+        harness.patch(f"{pod_group}/status", {"status": {"conditions": [theirs]}})
 
-    desk.create(a_pod_group(group=VOLCANO))
-    desk.taps.inject(WRITES, ConcurrentAction(edit), times=1)
+    harness.create(a_pod_group(group=VOLCANO))
+    harness.taps.inject(WRITES, ConcurrentAction(edit), times=1)
     notes = {"scheduling.k8s.io/group-name": "g"}
-    async with desk.running():
-        desk.deliver(VOLCANO)
-        desk.observe(*(a_pod(f"p{n}").annotated(notes).on("n1") for n in range(2)))
+    async with harness.running():
+        harness.deliver(VOLCANO)
+        harness.observe(*(a_pod(f"p{n}").annotated(notes).on("n1") for n in range(2)))
         await asyncio.sleep(5)
-        status = desk.status(VOLCANO)
+        status = harness.status(VOLCANO)
         assert (status["phase"], status["running"]) == ("Running", 2)
         assert [condition["type"] for condition in status["conditions"]] == ["Theirs", "Scheduled"]
 
 
-async def test_a_refusal_is_not_repeated_before_something_changes(desk: ReconcilerHarness) -> None:
-    bad = desk.taps.inject(WRITES, Reply(422, "Invalid"))
-    async with desk.running():
-        desk.observe(*members(2))
+async def test_a_refusal_is_not_repeated_before_something_changes(
+    harness: ReconcilerHarness,
+) -> None:
+    bad = harness.taps.inject(WRITES, Reply(422, "Invalid"))
+    async with harness.running():
+        harness.observe(*members(2))
         await asyncio.sleep(600)
         assert len(bad.matched) == 1
-        desk.observe(*members(1, first=2))
+        harness.observe(*members(1, first=2))
         await asyncio.sleep(600)
         assert len(bad.matched) == 2
 
 
-async def test_a_gang_group_over_namespaces_is_satisfied_together(desk: ReconcilerHarness) -> None:
-    desk.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}})
+async def test_a_gang_group_over_namespaces_is_satisfied_together(
+    harness: ReconcilerHarness,
+) -> None:
+    harness.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}})
     notes = {
         "gang.scheduling.koordinator.sh/min-available": "1",
         "gang.scheduling.koordinator.sh/groups": '["default/a", "far/b"]',
@@ -333,28 +341,28 @@ async def test_a_gang_group_over_namespaces_is_satisfied_together(desk: Reconcil
     near = a_pod("p").annotated(notes).annotated({"gang.scheduling.koordinator.sh/name": "a"})
     far = a_pod("q").annotated(notes).annotated({"gang.scheduling.koordinator.sh/name": "b"})
     far = far.in_namespace("far")
-    async with desk.running():
-        desk.observe(near.on("n1"), far)
+    async with harness.running():
+        harness.observe(near.on("n1"), far)
         await asyncio.sleep(1)
-        assert desk.gangs["a"]["spec"]["group"] == ["default/a", "far/b"]
-        assert [g["status"]["resourceSatisfied"] for g in desk.gangs.values()] == [False, False]
-        desk.observe(far.on("n1"))
+        assert harness.gangs["a"]["spec"]["group"] == ["default/a", "far/b"]
+        assert [g["status"]["resourceSatisfied"] for g in harness.gangs.values()] == [False, False]
+        harness.observe(far.on("n1"))
         await asyncio.sleep(1)
-        assert [g["status"]["resourceSatisfied"] for g in desk.gangs.values()] == [True, True]
+        assert [g["status"]["resourceSatisfied"] for g in harness.gangs.values()] == [True, True]
 
 
-async def test_memory_is_given_back(desk: ReconcilerHarness) -> None:
-    desk.create(a_pod_group())
+async def test_memory_is_given_back(harness: ReconcilerHarness) -> None:
+    harness.create(a_pod_group())
     pods = members(3)
-    async with desk.running():
-        desk.deliver(SIGS)
-        desk.observe(*pods)
+    async with harness.running():
+        harness.deliver(SIGS)
+        harness.observe(*pods)
         await asyncio.sleep(1)
-        desk.observe_deleted(*pods)
-        desk.ledger.on_definition_deleted(SIGS)
+        harness.observe_deleted(*pods)
+        harness.ledger.on_definition_deleted(SIGS)
         await asyncio.sleep(1)
-        ledger = desk.ledger
+        ledger = harness.ledger
         assert not any(
             (ledger._members, ledger._observed, ledger._without_pods, ledger.registry.gangs)
         )
-        assert desk.reconciler.work_queue.idle
+        assert harness.reconciler.work_queue.idle

@@ -95,78 +95,80 @@ class QueueControllerHarness:
 
 
 @pytest.fixture
-def town() -> QueueControllerHarness:
-    town = QueueControllerHarness()
-    town.cluster.create(a_queue_manifest("training", cards={CARD: 8}))
-    return town
+def harness() -> QueueControllerHarness:
+    harness = QueueControllerHarness()
+    harness.cluster.create(a_queue_manifest("training", cards={CARD: 8}))
+    return harness
 
 
 async def test_many_pods_cost_a_write_and_then_nothing_is_written(
-    town: QueueControllerHarness,
+    harness: QueueControllerHarness,
 ) -> None:
-    town.create(gpu_node())
-    async with town.controller():
+    harness.create(gpu_node())
+    async with harness.controller():
         await asyncio.sleep(5)
-        before = len(town.taps.applied(WRITES))
-        town.create(*(training(f"t{n}").on("n") for n in range(6)))
+        before = len(harness.taps.applied(WRITES))
+        harness.create(*(training(f"t{n}").on("n") for n in range(6)))
         await asyncio.sleep(5)
-        assert town.status()["usage"]["cards"] == f"{CARD}: 6/8"
-        assert town.status()["running"] == 6
-        assert len(town.taps.applied(WRITES)) == before + 1
-        town.edit({"metadata": {"labels": {"new": "label"}}})
+        assert harness.status()["usage"]["cards"] == f"{CARD}: 6/8"
+        assert harness.status()["running"] == 6
+        assert len(harness.taps.applied(WRITES)) == before + 1
+        harness.edit({"metadata": {"labels": {"new": "label"}}})
         await asyncio.sleep(60)
-        assert len(town.taps.applied(WRITES)) == before + 1
-    async with town.controller():
+        assert len(harness.taps.applied(WRITES)) == before + 1
+    async with harness.controller():
         await asyncio.sleep(60)
-    assert len(town.taps.applied(WRITES)) == before + 1
+    assert len(harness.taps.applied(WRITES)) == before + 1
 
 
-async def test_a_card_that_is_used_no_more_is_shown_no_more(town: QueueControllerHarness) -> None:
-    town.create(gpu_node(card="H200"), training("t").on("n"))
-    async with town.controller():
+async def test_a_card_that_is_used_no_more_is_shown_no_more(
+    harness: QueueControllerHarness,
+) -> None:
+    harness.create(gpu_node(card="H200"), training("t").on("n"))
+    async with harness.controller():
         await asyncio.sleep(5)
-        assert set(town.status()["cards"]) == {CARD, "H200"}
-        town.end("t")
+        assert set(harness.status()["cards"]) == {CARD, "H200"}
+        harness.end("t")
         await asyncio.sleep(5)
-        assert set(town.status()["cards"]) == {CARD}
-        assert not town.status()["allocated"]
+        assert set(harness.status()["cards"]) == {CARD}
+        assert not harness.status()["allocated"]
 
 
 async def test_a_queue_closes_when_its_work_has_ended_and_opens_again(
-    town: QueueControllerHarness,
+    harness: QueueControllerHarness,
 ) -> None:
-    town.create(gpu_node(), training("t").on("n"))
-    async with town.controller():
+    harness.create(gpu_node(), training("t").on("n"))
+    async with harness.controller():
         for change, expected in ((CLOSE, "Closing"), (OPEN, "Open"), (CLOSE, "Closing")):
-            town.edit(change)
+            harness.edit(change)
             await asyncio.sleep(5)
-            assert town.status()["state"] == expected
-        town.end("t")
+            assert harness.status()["state"] == expected
+        harness.end("t")
         await asyncio.sleep(5)
-        assert town.status()["state"] == "Closed"
-        town.edit(OPEN)
+        assert harness.status()["state"] == "Closed"
+        harness.edit(OPEN)
         await asyncio.sleep(5)
-        assert town.status()["state"] == "Open"
+        assert harness.status()["state"] == "Open"
 
 
 async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(
-    town: QueueControllerHarness,
+    harness: QueueControllerHarness,
 ) -> None:
-    async with town.controller():
+    async with harness.controller():
         lots = {"annotations": {"volcano.sh/card.quota": "lots"}}
-        town.edit({"metadata": lots, "spec": {"parent": "team"}})
+        harness.edit({"metadata": lots, "spec": {"parent": "team"}})
         await asyncio.sleep(60)
-        (condition,) = town.status()["conditions"]
+        (condition,) = harness.status()["conditions"]
         orphaned = "spec.parent: there is no queue team"
         both = f"volcano.sh/card.quota: 'lots' is not JSON; {orphaned}"
         assert (condition["status"], condition["message"]) == ("False", both)
         # The scheduler tells what it cannot read.
-        assert town.notes() == [orphaned]
+        assert harness.notes() == [orphaned]
         # Another queue mends it in part.
-        town.cluster.create(a_queue_manifest("team"))
-        town.edit({"metadata": {"annotations": {"volcano.sh/card.quota": "{}"}}})
+        harness.cluster.create(a_queue_manifest("team"))
+        harness.edit({"metadata": {"annotations": {"volcano.sh/card.quota": "{}"}}})
         await asyncio.sleep(5)
-        (condition,) = town.status()["conditions"]
+        (condition,) = harness.status()["conditions"]
         assert (condition["status"], condition["message"]) == ("True", "")
 
 
@@ -181,45 +183,45 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_in_the_end_all_is_written_in_spite_of(
-    fault: Any, town: QueueControllerHarness
+    fault: Any, harness: QueueControllerHarness
 ) -> None:
-    town.create(gpu_node(), training("t").on("n"))
-    town.taps.inject(WRITES, fault, times=5)
-    async with town.controller():
+    harness.create(gpu_node(), training("t").on("n"))
+    harness.taps.inject(WRITES, fault, times=5)
+    async with harness.controller():
         await asyncio.sleep(120)
-        assert town.status()["usage"]["cards"] == f"{CARD}: 1/8"
+        assert harness.status()["usage"]["cards"] == f"{CARD}: 1/8"
 
 
-async def test_somebody_else_writes_at_the_same_time(town: QueueControllerHarness) -> None:
+async def test_somebody_else_writes_at_the_same_time(harness: QueueControllerHarness) -> None:
     theirs = {"status": {"conditions": [{"type": "Theirs", "status": "True"}]}}
-    write = ConcurrentAction(lambda: town.request("PATCH", f"{QUEUES}/training/status", theirs))
-    town.taps.inject(WRITES, write, times=1)
-    async with town.controller():
+    write = ConcurrentAction(lambda: harness.request("PATCH", f"{QUEUES}/training/status", theirs))
+    harness.taps.inject(WRITES, write, times=1)
+    async with harness.controller():
         await asyncio.sleep(10)
-        assert {c["type"] for c in town.status()["conditions"]} == {"Theirs", "Valid"}
+        assert {c["type"] for c in harness.status()["conditions"]} == {"Theirs", "Valid"}
 
 
 async def test_only_fields_that_the_definition_has_are_written(
-    town: QueueControllerHarness,
+    harness: QueueControllerHarness,
 ) -> None:
-    definition = json.loads(json.dumps(town.definitions["queues.scheduling.volcano.sh"]))
+    definition = json.loads(json.dumps(harness.definitions["queues.scheduling.volcano.sh"]))
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for ours in ("cards", "usage", "conditions"):
         del schema["properties"]["status"]["properties"][ours]
-    town.create(gpu_node(), training("t").on("n"))
-    async with town.controller(definition):
+    harness.create(gpu_node(), training("t").on("n"))
+    async with harness.controller(definition):
         await asyncio.sleep(10)
-        assert town.status()["running"] == 1
-        assert town.status().keys().isdisjoint({"cards", "usage", "conditions"})
+        assert harness.status()["running"] == 1
+        assert harness.status().keys().isdisjoint({"cards", "usage", "conditions"})
 
 
 async def test_nothing_is_written_before_the_definition_is_known(
-    town: QueueControllerHarness,
+    harness: QueueControllerHarness,
 ) -> None:
-    async with town.controller() as controller:
+    async with harness.controller() as controller:
         controller.on_definition_updated(None)
         await asyncio.sleep(10)
-        assert not town.taps.applied(WRITES)
-        controller.on_definition_updated(town.definitions["queues.scheduling.volcano.sh"])
+        assert not harness.taps.applied(WRITES)
+        controller.on_definition_updated(harness.definitions["queues.scheduling.volcano.sh"])
         await asyncio.sleep(10)
-        assert town.status()["state"] == "Open"
+        assert harness.status()["state"] == "Open"

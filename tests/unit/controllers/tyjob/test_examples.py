@@ -14,8 +14,8 @@ from arranger.api.types.tyjob import PLACEMENT_POLICIES, parse_tyjob, validate_t
 from arranger.controllers.tyjob import manifests
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
+from tests.paths import REPO
 
-REPO = Path(__file__).parents[4]
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())
 PAGE = (REPO / "docs/tyjob.md").read_text()
 WORDS = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`([^`]+)`", PAGE))))

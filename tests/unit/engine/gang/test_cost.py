@@ -21,7 +21,7 @@ SIZE = 5000
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(small_profile())
 
 
@@ -52,15 +52,15 @@ def sum_of_claims(work: GangManager, names: set[str]) -> int:
     return sum(len(gang.memberships) for gang in gangs if gang is not None)
 
 
-def arrive(core: EngineHarness, pods: list[PodBuilder]) -> None:
+def arrive(harness: EngineHarness, pods: list[PodBuilder]) -> None:
     for pod in pods:
-        core.engine.on_pod_updated(pod.build(), core.now)
+        harness.engine.on_pod_updated(pod.build(), harness.now)
 
 
-def room(core: EngineHarness, cpus: int) -> None:
+def room(harness: EngineHarness, cpus: int) -> None:
     for n in range(50):
-        core.engine.on_node_updated(
-            a_node(f"n{n}").offers(cpu=cpus // 50, pods=cpus).build(), core.now
+        harness.engine.on_node_updated(
+            a_node(f"n{n}").offers(cpu=cpus // 50, pods=cpus).build(), harness.now
         )
 
 
@@ -68,76 +68,76 @@ def members(least: int) -> list[PodBuilder]:
     return [a_pod(f"g-{n}").needs(cpu=1).in_gang("g", least) for n in range(SIZE)]
 
 
-def run(core: EngineHarness) -> list[Bind]:
+def run(harness: EngineHarness) -> list[Bind]:
     """As the daemon does, without the checks of the harness."""
     binds: list[Bind] = []
-    while core.engine.ready:
-        binds += of_kind(Bind, core.engine.run(core.now))
+    while harness.engine.ready:
+        binds += of_kind(Bind, harness.engine.run(harness.now))
     return binds
 
 
-def settle(core: EngineHarness, binds: list[Bind]) -> None:
+def settle(harness: EngineHarness, binds: list[Bind]) -> None:
     for bind in binds:
-        core.engine.on_outcome(bind, Applied(), core.now)
-    run(core)
+        harness.engine.on_outcome(bind, Applied(), harness.now)
+    run(harness)
 
 
 @pytest.mark.parametrize("least", [SIZE, 50], ids=["all are needed", "most are surplus"])
 def test_a_large_gang_arrives_and_is_bound(
-    least: int, core: EngineHarness, calls: Counter[str]
+    least: int, harness: EngineHarness, calls: Counter[str]
 ) -> None:
-    arrive(core, members(least))
+    arrive(harness, members(least))
     assert max(calls.values()) <= 3 * SIZE
-    room(core, SIZE)
-    binds = run(core)
+    room(harness, SIZE)
+    binds = run(harness)
     assert len(binds) == SIZE
-    settle(core, binds)
-    assert core.engine.registry.gangs["default/g"].satisfied
+    settle(harness, binds)
+    assert harness.engine.registry.gangs["default/g"].satisfied
     assert max(calls.values()) <= 12 * SIZE, calls
 
 
 def test_members_of_a_large_gang_that_does_not_fit_arrive(
-    core: EngineHarness, calls: Counter[str]
+    harness: EngineHarness, calls: Counter[str]
 ) -> None:
     pods = members(50)
-    room(core, 0)
-    arrive(core, pods[:50])
-    assert run(core) == []
+    room(harness, 0)
+    arrive(harness, pods[:50])
+    assert run(harness) == []
     calls.clear()
-    arrive(core, pods[50:])
+    arrive(harness, pods[50:])
     assert max(calls.values()) <= 3 * SIZE
 
 
-def test_surplus_of_a_bundle_arrives(core: EngineHarness, calls: Counter[str]) -> None:
+def test_surplus_of_a_bundle_arrives(harness: EngineHarness, calls: Counter[str]) -> None:
     pods = [a_pod(f"g-{n}").in_bundle("g", "worker", 50) for n in range(1000)]
-    arrive(core, [a_pod("ps").in_bundle("g", "ps", 1), *pods])
+    arrive(harness, [a_pod("ps").in_bundle("g", "ps", 1), *pods])
     assert max(calls.values()) <= 10_000
 
 
 def test_a_restart_lists_the_pods_of_a_large_gang_that_runs(
-    core: EngineHarness, calls: Counter[str]
+    harness: EngineHarness, calls: Counter[str]
 ) -> None:
     pods = members(SIZE)
     shown = [pod.on("n0") if n % 3 else pod for n, pod in enumerate(pods)]
-    arrive(core, shown)
+    arrive(harness, shown)
     assert max(calls.values()) <= 6 * SIZE
 
 
-def test_a_large_gang_is_deleted(core: EngineHarness, calls: Counter[str]) -> None:
-    arrive(core, members(SIZE))
+def test_a_large_gang_is_deleted(harness: EngineHarness, calls: Counter[str]) -> None:
+    arrive(harness, members(SIZE))
     calls.clear()
     for n in range(SIZE):
-        core.engine.on_pod_deleted(f"default/g-{n}", 0.0)
+        harness.engine.on_pod_deleted(f"default/g-{n}", 0.0)
     assert max(calls.values()) <= 3 * SIZE
-    assert not core.engine.registry.gangs
+    assert not harness.engine.registry.gangs
 
 
 def test_a_gang_that_comes_does_not_look_at_all_others(
-    core: EngineHarness, calls: Counter[str]
+    harness: EngineHarness, calls: Counter[str]
 ) -> None:
     many = 300
-    room(core, 4 * many)
+    room(harness, 4 * many)
     for n in range(many):
-        arrive(core, [a_pod(f"g{n}-{m}").needs(cpu=1).in_gang(f"g{n}", 2) for m in range(2)])
-        settle(core, run(core))
+        arrive(harness, [a_pod(f"g{n}-{m}").needs(cpu=1).in_gang(f"g{n}", 2) for m in range(2)])
+        settle(harness, run(harness))
     assert max(calls.values()) <= 40 * many, calls

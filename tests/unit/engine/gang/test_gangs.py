@@ -63,7 +63,7 @@ def in_b(size: int, least: int, groups: str = GROUPS) -> list[PodBuilder]:
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(default_profile())
 
 
@@ -183,164 +183,168 @@ CASES: dict[str, tuple[list[Object], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_who_is_bound_at_once(case: tuple[list[Object], set[str]], core: EngineHarness) -> None:
+def test_who_is_bound_at_once(case: tuple[list[Object], set[str]], harness: EngineHarness) -> None:
     objects, expected = case
-    core.observe(*objects)
-    effects = core.run()
+    harness.observe(*objects)
+    effects = harness.run()
     assert bound(effects) == expected
-    held = len(core.engine.cluster)
+    held = len(harness.engine.cluster)
     assert held == len(expected), "nothing else is held"
 
 
-def test_the_a_c_b_d_case_two_gangs_whose_members_arrive_in_turn(core: EngineHarness) -> None:
-    core.observe(*nodes(3))
+def test_the_a_c_b_d_case_two_gangs_whose_members_arrive_in_turn(harness: EngineHarness) -> None:
+    harness.observe(*nodes(3))
     for one, other in zip(gang("a", 2), gang("b", 2), strict=True):
-        core.observe(one, other)
-    assert bound(core.run()) == {"a-0", "a-1"}
-    core.settle_all(core.effects)
-    core.observe_deleted(a_pod("a-0"), a_pod("a-1"))
-    assert bound(core.advance_to(20)) == {"b-0", "b-1"}
+        harness.observe(one, other)
+    assert bound(harness.run()) == {"a-0", "a-1"}
+    harness.settle_all(harness.effects)
+    harness.observe_deleted(a_pod("a-0"), a_pod("a-1"))
+    assert bound(harness.advance_to(20)) == {"b-0", "b-1"}
 
 
-def test_non_strict_members_keep_their_nodes_until_the_rest_is_placed(core: EngineHarness) -> None:
-    core.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
-    assert bound(core.run()) == set()
-    assert core.phase("g-0") is Phase.WAITING
-    assert core.node_of(a_pod("g-0")) == "n0"
-    core.now = 10
-    core.observe(a_node("n9").offers(cpu=1))
-    assert bound(core.run()) == {"g-0", "g-1"}
+def test_non_strict_members_keep_their_nodes_until_the_rest_is_placed(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    assert bound(harness.run()) == set()
+    assert harness.phase("g-0") is Phase.WAITING
+    assert harness.node_of(a_pod("g-0")) == "n0"
+    harness.now = 10
+    harness.observe(a_node("n9").offers(cpu=1))
+    assert bound(harness.run()) == {"g-0", "g-1"}
 
 
-def test_non_strict_members_give_up_when_their_time_is_over(core: EngineHarness) -> None:
-    core.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
-    core.run()
-    assert of_kind(AnnotatePod, core.advance_to(599.9)) == []
-    effects = core.advance_to(600)
+def test_non_strict_members_give_up_when_their_time_is_over(harness: EngineHarness) -> None:
+    harness.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    harness.run()
+    assert of_kind(AnnotatePod, harness.advance_to(599.9)) == []
+    effects = harness.advance_to(600)
     marks = of_kind(AnnotatePod, effects)
     assert {(mark.pod.name, *mark.annotations.items()) for mark in marks} == {
         ("g-0", ("gang.scheduling.koordinator.sh/timeout", "true")),
         ("g-1", ("gang.scheduling.koordinator.sh/timeout", "true")),
     }
-    assert len(core.engine.cluster) == 0
+    assert len(harness.engine.cluster) == 0
     told = {patch.pod.name: patch.condition for patch in of_kind(PatchPodStatus, effects)}
     assert told.keys() == {"g-0", "g-1"}
     assert told["g-0"] is not None
     assert "ran out of time" in told["g-0"].message
-    core.observe(*nodes(4))
-    assert bound(core.advance_to(6000)) == set(), "not tried again until somebody acts"
+    harness.observe(*nodes(4))
+    assert bound(harness.advance_to(6000)) == set(), "not tried again until somebody acts"
 
 
-def test_each_dialect_has_its_own_mark_and_says_which(core: EngineHarness) -> None:
-    core.observe(*nodes(1), *bundle("ps", 2, 2, isStrictMode="false", waitingTime="60s"))
-    core.run()
-    effects = core.advance_to(60)
+def test_each_dialect_has_its_own_mark_and_says_which(harness: EngineHarness) -> None:
+    harness.observe(*nodes(1), *bundle("ps", 2, 2, isStrictMode="false", waitingTime="60s"))
+    harness.run()
+    effects = harness.advance_to(60)
     marks = [dict(mark.annotations) for mark in of_kind(AnnotatePod, effects)]
     assert marks == [{"gang.koordinater.io/timeOut": "true"}] * 2
     assert all("remove gang.koordinater.io/timeOut from" in text for _, text in conditions(effects))
-    core.observe(*nodes(2), *bundle("ps", 2, 2, isStrictMode="false", timeOut="true"))
-    assert bound(core.advance_to(200)) == set()
-    core.observe(*bundle("ps", 2, 2, isStrictMode="false"))
-    assert bound(core.advance_to(300)) == {"ps-0", "ps-1"}
+    harness.observe(*nodes(2), *bundle("ps", 2, 2, isStrictMode="false", timeOut="true"))
+    assert bound(harness.advance_to(200)) == set()
+    harness.observe(*bundle("ps", 2, 2, isStrictMode="false"))
+    assert bound(harness.advance_to(300)) == {"ps-0", "ps-1"}
 
 
-def test_two_hours_of_patience_are_two_hours(core: EngineHarness) -> None:
-    core.observe(*nodes(1), *gang("g", 2, mode="NonStrict", waiting_time="2h"))
-    core.run()
-    assert of_kind(AnnotatePod, core.advance_to(7199)) == []
-    assert len(of_kind(AnnotatePod, core.advance_to(7200))) == 2
+def test_two_hours_of_patience_are_two_hours(harness: EngineHarness) -> None:
+    harness.observe(*nodes(1), *gang("g", 2, mode="NonStrict", waiting_time="2h"))
+    harness.run()
+    assert of_kind(AnnotatePod, harness.advance_to(7199)) == []
+    assert len(of_kind(AnnotatePod, harness.advance_to(7200))) == 2
 
 
-def timed_out(core: EngineHarness) -> list[PodBuilder]:
+def timed_out(harness: EngineHarness) -> list[PodBuilder]:
     """A gang of a PodGroup after its time was over, as the watch then shows it."""
     more = {"mode": "NonStrict"}
     pods = [pod.in_gang("g", **more) for pod in of_group("g", 2)]
-    core.observe(*nodes(1), a_pod_group("g", least=2), *pods)
-    core.run()
-    core.advance_to(600)
+    harness.observe(*nodes(1), a_pod_group("g", least=2), *pods)
+    harness.run()
+    harness.advance_to(600)
     marked = [pod.in_gang("g", timeout="true", **more) for pod in pods]
-    core.observe(*marked)
-    core.observe(*nodes(4))
-    core.advance_to(700)
-    assert not of_kind(Bind, core.effects)
+    harness.observe(*marked)
+    harness.observe(*nodes(4))
+    harness.advance_to(700)
+    assert not of_kind(Bind, harness.effects)
     return pods
 
 
 REACTIONS: dict[str, Callable[[EngineHarness, list[PodBuilder]], None]] = {
-    "takes the mark off one pod": lambda core, pods: core.observe(pods[0]),
-    "edits the PodGroup": lambda core, pods: core.observe(
+    "takes the mark off one pod": lambda harness, pods: harness.observe(pods[0]),
+    "edits the PodGroup": lambda harness, pods: harness.observe(
         a_pod_group("g", least=2, scheduleTimeoutSeconds=60)
     ),
-    "recreates the pods": lambda core, pods: (
-        core.observe_deleted(*pods),
-        core.observe(*(pod.with_uid(f"new-{n}") for n, pod in enumerate(pods))),
+    "recreates the pods": lambda harness, pods: (
+        harness.observe_deleted(*pods),
+        harness.observe(*(pod.with_uid(f"new-{n}") for n, pod in enumerate(pods))),
     )[0],
 }
 
 
 @pytest.mark.parametrize("react", REACTIONS.values(), ids=REACTIONS.keys())
 def test_it_is_tried_again_when_its_owner(
-    react: Callable[[EngineHarness, list[PodBuilder]], None], core: EngineHarness
+    react: Callable[[EngineHarness, list[PodBuilder]], None], harness: EngineHarness
 ) -> None:
-    pods = timed_out(core)
-    react(core, pods)
-    assert bound([*core.advance_to(720), *core.advance_to(800)]) == {"g-0", "g-1"}
+    pods = timed_out(harness)
+    react(harness, pods)
+    assert bound([*harness.advance_to(720), *harness.advance_to(800)]) == {"g-0", "g-1"}
     unmarked = [
-        mark for mark in of_kind(AnnotatePod, core.effects) if None in mark.annotations.values()
+        mark for mark in of_kind(AnnotatePod, harness.effects) if None in mark.annotations.values()
     ]
     assert react is REACTIONS["recreates the pods"] or unmarked
 
 
-def test_with_on_timeout_retry_it_is_tried_again(core: EngineHarness) -> None:
-    core = EngineHarness(default_profile(), gangs=GangPolicy(wait_time=5, on_timeout="Retry"))
-    core.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
-    core.run()
-    assert of_kind(AnnotatePod, core.advance_to(5)) == []
-    core.observe(*nodes(2))
-    assert bound(core.advance_to(20)) == {"g-0", "g-1"}
+def test_with_on_timeout_retry_it_is_tried_again(harness: EngineHarness) -> None:
+    harness = EngineHarness(default_profile(), gangs=GangPolicy(wait_time=5, on_timeout="Retry"))
+    harness.observe(*nodes(1), *gang("g", 2, mode="NonStrict"))
+    harness.run()
+    assert of_kind(AnnotatePod, harness.advance_to(5)) == []
+    harness.observe(*nodes(2))
+    assert bound(harness.advance_to(20)) == {"g-0", "g-1"}
 
 
-def test_a_big_gang_is_not_starved_by_small_pods(core: EngineHarness) -> None:
+def test_a_big_gang_is_not_starved_by_small_pods(harness: EngineHarness) -> None:
     running = [a_pod(f"old-{n}").needs(cpu=2).on(f"n{n}") for n in range(2)]
-    core.observe(*nodes(2, 2, 2), *running, *gang("big", 4))
-    assert bound(core.run()) == set()
+    harness.observe(*nodes(2, 2, 2), *running, *gang("big", 4))
+    assert bound(harness.run()) == set()
     for minute in range(20):
-        core.now = minute * 60.0
-        core.observe(a_pod(f"small-{minute}").needs(cpu=1))
-        core.run()
+        harness.now = minute * 60.0
+        harness.observe(a_pod(f"small-{minute}").needs(cpu=1))
+        harness.run()
         if minute == 8:
-            assert bound(core.effects) == {"small-0", "small-1"}, "before it starves all may come"
-            core.settle_all(core.effects)
-            core.observe_deleted(a_pod("small-0"), a_pod("small-1"))
-    core.observe(a_pod("vip").needs(cpu=1).with_priority(9))
-    core.observe_deleted(running[0])
-    assert "vip" in bound(core.run())
-    core.observe_deleted(a_pod("vip"), running[1], *(a_pod(f"small-{n}") for n in range(20)))
-    core.advance_to(1300)
-    assert {f"big-{n}" for n in range(4)} <= bound(core.effects)
-    core.observe(a_pod("after").needs(cpu=1), a_node("n9"))
-    core.advance_to(1400)
-    assert "after" in bound(core.effects), "nothing is kept for a gang that has its nodes"
+            assert bound(harness.effects) == {"small-0", "small-1"}, (
+                "before it starves all may come"
+            )
+            harness.settle_all(harness.effects)
+            harness.observe_deleted(a_pod("small-0"), a_pod("small-1"))
+    harness.observe(a_pod("vip").needs(cpu=1).with_priority(9))
+    harness.observe_deleted(running[0])
+    assert "vip" in bound(harness.run())
+    harness.observe_deleted(a_pod("vip"), running[1], *(a_pod(f"small-{n}") for n in range(20)))
+    harness.advance_to(1300)
+    assert {f"big-{n}" for n in range(4)} <= bound(harness.effects)
+    harness.observe(a_pod("after").needs(cpu=1), a_node("n9"))
+    harness.advance_to(1400)
+    assert "after" in bound(harness.effects), "nothing is kept for a gang that has its nodes"
 
 
 @pytest.mark.parametrize(("lasts", "placed"), [(100, True), (600, False), (None, False)])
 def test_around_a_starving_gang_only_those_are_placed_who_end_in_time(
-    lasts: int | None, placed: bool, core: EngineHarness
+    lasts: int | None, placed: bool, harness: EngineHarness
 ) -> None:
     started = {"phase": "Running", "startTime": "1970-01-01T00:00:00Z"}
     old = a_pod("old").needs(cpu=1).on("n0").with_status(**started)
-    core.observe(*nodes(2), old.with_spec(activeDeadlineSeconds=1500), *gang("big", 2))
-    core.run()
-    core.advance_to(700)
-    core.now = 1000.0
+    harness.observe(*nodes(2), old.with_spec(activeDeadlineSeconds=1500), *gang("big", 2))
+    harness.run()
+    harness.advance_to(700)
+    harness.now = 1000.0
     small = a_pod("small").needs(cpu=1)
-    core.observe(small.with_spec(activeDeadlineSeconds=lasts) if lasts else small)
-    assert bound(core.run()) == ({"small"} if placed else set())
+    harness.observe(small.with_spec(activeDeadlineSeconds=lasts) if lasts else small)
+    assert bound(harness.run()) == ({"small"} if placed else set())
 
 
-def test_every_member_is_told_who_blocks_the_gang(core: EngineHarness) -> None:
-    core.observe(*nodes(2), *gang("g", 3))
-    effects = core.run()
+def test_every_member_is_told_who_blocks_the_gang(harness: EngineHarness) -> None:
+    harness.observe(*nodes(2), *gang("g", 3))
+    effects = harness.run()
     told = {patch.pod.name: patch.condition for patch in of_kind(PatchPodStatus, effects)}
     assert told.keys() == {"g-0", "g-1", "g-2"}
     assert {condition.message for condition in told.values() if condition} == {
@@ -371,44 +375,48 @@ WAITING: dict[str, tuple[list[Object], str]] = {
 
 @pytest.mark.parametrize("case", WAITING.values(), ids=WAITING.keys())
 def test_members_are_told_what_they_wait_for(
-    case: tuple[list[Object], str], core: EngineHarness
+    case: tuple[list[Object], str], harness: EngineHarness
 ) -> None:
     objects, message = case
-    core.observe(*nodes(9), *objects)
-    assert core.run() == [], "the others are usually on their way"
+    harness.observe(*nodes(9), *objects)
+    assert harness.run() == [], "the others are usually on their way"
     told = {
         patch.condition.message
-        for patch in of_kind(PatchPodStatus, core.advance_to(3))
+        for patch in of_kind(PatchPodStatus, harness.advance_to(3))
         if patch.condition
     }
     assert told == {message}
 
 
 def test_while_members_arrive_nobody_is_told_and_the_complete_gang_never(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.observe(*nodes(9))
+    harness.observe(*nodes(9))
     for n, pod in enumerate(gang("g", 5)):
-        core.now = n * 1.5
-        core.observe(pod)
-        assert of_kind(PatchPodStatus, core.run()) == of_kind(PublishEvent, core.effects) == []
-    assert len(bound(core.effects)) == 5
+        harness.now = n * 1.5
+        harness.observe(pod)
+        assert (
+            of_kind(PatchPodStatus, harness.run()) == of_kind(PublishEvent, harness.effects) == []
+        )
+    assert len(bound(harness.effects)) == 5
 
 
-def test_a_gang_complete_by_the_time_it_would_be_told_is_bound_instead(core: EngineHarness) -> None:
-    core.observe(*nodes(9), *gang("g", 5))
-    assert of_kind(PatchPodStatus, core.advance_to(60)) == []
-    assert len(bound(core.effects)) == 5
+def test_a_gang_complete_by_the_time_it_would_be_told_is_bound_instead(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(9), *gang("g", 5))
+    assert of_kind(PatchPodStatus, harness.advance_to(60)) == []
+    assert len(bound(harness.effects)) == 5
 
 
-def test_after_the_gang_has_run_members_are_replaced_one_by_one(core: EngineHarness) -> None:
+def test_after_the_gang_has_run_members_are_replaced_one_by_one(harness: EngineHarness) -> None:
     pods = gang("g", 3)
-    core.observe(*nodes(3), *pods)
-    core.settle_all(core.run())
-    core.observe(*(pod.on("n0") for pod in pods))
-    core.observe_deleted(pods[0])
-    core.observe(a_pod("again").needs(cpu=1).in_gang("g", 3))
-    assert bound(core.run()) == {"again"}
+    harness.observe(*nodes(3), *pods)
+    harness.settle_all(harness.run())
+    harness.observe(*(pod.on("n0") for pod in pods))
+    harness.observe_deleted(pods[0])
+    harness.observe(a_pod("again").needs(cpu=1).in_gang("g", 3))
+    assert bound(harness.run()) == {"again"}
 
 
 MATCH: dict[str, tuple[str, int, set[str]]] = {
@@ -424,133 +432,135 @@ MATCH: dict[str, tuple[str, int, set[str]]] = {
 
 
 @pytest.mark.parametrize("case", MATCH.values(), ids=MATCH.keys())
-def test_match_policy(case: tuple[str, int, set[str]], core: EngineHarness) -> None:
+def test_match_policy(case: tuple[str, int, set[str]], harness: EngineHarness) -> None:
     policy, newcomers, expected = case
     pods = gang("g", 3, match_policy=policy)
-    core.observe(*nodes(9), *pods)
-    core.settle_all(core.run())
-    core.observe(pods[0].on("n0"), pods[1].on("n0"), pods[2].on("n0").in_phase("Succeeded"))
+    harness.observe(*nodes(9), *pods)
+    harness.settle_all(harness.run())
+    harness.observe(pods[0].on("n0"), pods[1].on("n0"), pods[2].on("n0").in_phase("Succeeded"))
     for n in range(newcomers):
-        core.observe(a_pod(f"new-{n}").needs(cpu=1).in_gang("g", 3, match_policy=policy))
-    assert bound(core.run()) == expected
+        harness.observe(a_pod(f"new-{n}").needs(cpu=1).in_gang("g", 3, match_policy=policy))
+    assert bound(harness.run()) == expected
 
 
-def test_running_members_that_are_lost_are_replaced_together(core: EngineHarness) -> None:
+def test_running_members_that_are_lost_are_replaced_together(harness: EngineHarness) -> None:
     pods = gang("g", 3, match_policy="waiting-and-running")
-    core.observe(*nodes(3), *pods)
-    core.settle_all(core.run())
-    core.observe(*(pod.on("n0") for pod in pods))
-    core.observe_deleted(pods[0], pods[1])
+    harness.observe(*nodes(3), *pods)
+    harness.settle_all(harness.run())
+    harness.observe(*(pod.on("n0") for pod in pods))
+    harness.observe_deleted(pods[0], pods[1])
     more = {"match_policy": "waiting-and-running"}
-    core.observe(a_pod("x").needs(cpu=1).in_gang("g", 3, **more))
-    assert bound(core.run()) == set()
-    core.observe(a_pod("y").needs(cpu=1).in_gang("g", 3, **more))
-    assert bound(core.run()) == {"x", "y"}
+    harness.observe(a_pod("x").needs(cpu=1).in_gang("g", 3, **more))
+    assert bound(harness.run()) == set()
+    harness.observe(a_pod("y").needs(cpu=1).in_gang("g", 3, **more))
+    assert bound(harness.run()) == {"x", "y"}
 
 
-def test_a_member_whose_binding_fails_is_completed_before_all_others(core: EngineHarness) -> None:
-    core.observe(*nodes(2), *gang("g", 2))
-    first, second = of_kind(Bind, core.run())
-    core.observe(a_pod("first").needs(cpu=1))
-    core.settle(first, Applied())
-    assert bound(core.settle(second, CONFLICT)) == {"g-1"}
+def test_a_member_whose_binding_fails_is_completed_before_all_others(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(*nodes(2), *gang("g", 2))
+    first, second = of_kind(Bind, harness.run())
+    harness.observe(a_pod("first").needs(cpu=1))
+    harness.settle(first, Applied())
+    assert bound(harness.settle(second, CONFLICT)) == {"g-1"}
 
 
-def test_the_room_of_a_member_that_is_replaced_is_not_hurried_away(core: EngineHarness) -> None:
+def test_the_room_of_a_member_that_is_replaced_is_not_hurried_away(harness: EngineHarness) -> None:
     replaced, other = gang("g", 2)
-    core.observe(*nodes(2), replaced, other)
-    core.run()
-    core.settle(core.binding("g-1"), Applied())
-    core.observe(a_pod("rival").needs(cpu=1))
-    core.run()
-    core.now = 0.4
-    core.observe_deleted(replaced)
-    core.run()
-    core.observe(replaced.with_uid("again"))
-    assert bound(core.advance_to(0.5)) == {"g-0"}, "the rival's back-off is not cut short"
-    assert bound(core.advance_to(30)) == set()
+    harness.observe(*nodes(2), replaced, other)
+    harness.run()
+    harness.settle(harness.binding("g-1"), Applied())
+    harness.observe(a_pod("rival").needs(cpu=1))
+    harness.run()
+    harness.now = 0.4
+    harness.observe_deleted(replaced)
+    harness.run()
+    harness.observe(replaced.with_uid("again"))
+    assert bound(harness.advance_to(0.5)) == {"g-0"}, "the rival's back-off is not cut short"
+    assert bound(harness.advance_to(30)) == set()
 
 
-def test_a_gang_found_half_bound_is_completed_first(core: EngineHarness) -> None:
+def test_a_gang_found_half_bound_is_completed_first(harness: EngineHarness) -> None:
     pods = gang("g", 3)
-    core.observe(*nodes(3), pods[0].on("n0"))
-    core.observe(a_pod("vip").needs(cpu=1).with_priority(1000), *pods[1:])
-    assert bound(core.run()) == {"g-1", "g-2"}
+    harness.observe(*nodes(3), pods[0].on("n0"))
+    harness.observe(a_pod("vip").needs(cpu=1).with_priority(1000), *pods[1:])
+    assert bound(harness.run()) == {"g-1", "g-2"}
 
 
 def test_a_half_bound_gang_that_cannot_be_completed_is_deleted_if_so_configured() -> None:
-    core = EngineHarness(
+    harness = EngineHarness(
         default_profile(), gangs=GangPolicy(wait_time=60, on_partial_bind="Delete")
     )
     pods = gang("g", 2)
-    core.observe(*nodes(1), pods[0].on("n0"), pods[1])
-    core.run()
-    assert of_kind(DeletePod, core.advance_to(59)) == []
-    assert [delete.pod.name for delete in of_kind(DeletePod, core.advance_to(60))] == ["g-0"]
+    harness.observe(*nodes(1), pods[0].on("n0"), pods[1])
+    harness.run()
+    assert of_kind(DeletePod, harness.advance_to(59)) == []
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.advance_to(60))] == ["g-0"]
 
 
-def test_by_default_it_goes_on_waiting_without_going_before_others(core: EngineHarness) -> None:
+def test_by_default_it_goes_on_waiting_without_going_before_others(harness: EngineHarness) -> None:
     pods = gang("g", 3)
-    core.observe(*nodes(2), pods[0].on("n0"), *pods[1:])
-    core.run()
-    effects = core.advance_to(600)
+    harness.observe(*nodes(2), pods[0].on("n0"), *pods[1:])
+    harness.run()
+    effects = harness.advance_to(600)
     assert of_kind(DeletePod, effects) == of_kind(AnnotatePod, effects) == []
-    core.observe(a_node("n9").offers(cpu=2), a_pod("vip").needs(cpu=1).with_priority(1000))
-    assert bound(core.advance_to(620)) == {"vip", "g-1", "g-2"}
+    harness.observe(a_node("n9").offers(cpu=2), a_pod("vip").needs(cpu=1).with_priority(1000))
+    assert bound(harness.advance_to(620)) == {"vip", "g-1", "g-2"}
 
 
-def test_a_member_deleted_while_others_wait_for_it(core: EngineHarness) -> None:
+def test_a_member_deleted_while_others_wait_for_it(harness: EngineHarness) -> None:
     pods = gang("g", 3, mode="NonStrict")
-    core.observe(*nodes(2), *pods)
-    core.run()
-    core.observe_deleted(pods[0])
-    assert len(core.engine.cluster) == 1
-    core.observe_deleted(pods[1], pods[2])
-    assert len(core.engine.cluster) == 0
-    assert core.advance_to(1000) == []
+    harness.observe(*nodes(2), *pods)
+    harness.run()
+    harness.observe_deleted(pods[0])
+    assert len(harness.engine.cluster) == 1
+    harness.observe_deleted(pods[1], pods[2])
+    assert len(harness.engine.cluster) == 0
+    assert harness.advance_to(1000) == []
 
 
-def test_a_lower_minimum_lets_a_waiting_gang_go(core: EngineHarness) -> None:
-    core.observe(*nodes(2), a_pod_group("g", least=3), *of_group("g", 3))
-    assert bound(core.run()) == set()
-    core.now = 20
-    core.observe(a_pod_group("g", least=2))
-    assert len(bound(core.run())) == 2
+def test_a_lower_minimum_lets_a_waiting_gang_go(harness: EngineHarness) -> None:
+    harness.observe(*nodes(2), a_pod_group("g", least=3), *of_group("g", 3))
+    assert bound(harness.run()) == set()
+    harness.now = 20
+    harness.observe(a_pod_group("g", least=2))
+    assert len(bound(harness.run())) == 2
 
 
-def test_a_minimum_raised_above_its_members_keeps_a_gang_back(core: EngineHarness) -> None:
-    core.observe(a_pod_group("g", least=2), *of_group("g", 2))
-    core.run()
-    core.observe(a_pod_group("g", least=3), *nodes(9))
-    assert bound(core.advance_to(20)) == set()
-    core.observe(a_pod("g-2").needs(cpu=1).in_pod_group("g"))
-    assert bound(core.advance_to(40)) == {"g-0", "g-1", "g-2"}
+def test_a_minimum_raised_above_its_members_keeps_a_gang_back(harness: EngineHarness) -> None:
+    harness.observe(a_pod_group("g", least=2), *of_group("g", 2))
+    harness.run()
+    harness.observe(a_pod_group("g", least=3), *nodes(9))
+    assert bound(harness.advance_to(20)) == set()
+    harness.observe(a_pod("g-2").needs(cpu=1).in_pod_group("g"))
+    assert bound(harness.advance_to(40)) == {"g-0", "g-1", "g-2"}
 
 
-def test_a_podgroup_deleted_while_its_pods_wait(core: EngineHarness) -> None:
-    core.observe(*nodes(1), a_pod_group("g", least=2), *of_group("g", 2))
-    core.run()
-    core.observe_deleted(a_pod_group("g", least=2))
-    core.observe(*nodes(4))
-    assert bound(core.advance_to(60)) == set()
-    core.observe(a_pod_group("g", least=2))
-    assert bound(core.advance_to(90)) == {"g-0", "g-1"}
+def test_a_podgroup_deleted_while_its_pods_wait(harness: EngineHarness) -> None:
+    harness.observe(*nodes(1), a_pod_group("g", least=2), *of_group("g", 2))
+    harness.run()
+    harness.observe_deleted(a_pod_group("g", least=2))
+    harness.observe(*nodes(4))
+    assert bound(harness.advance_to(60)) == set()
+    harness.observe(a_pod_group("g", least=2))
+    assert bound(harness.advance_to(90)) == {"g-0", "g-1"}
 
 
-def test_a_change_to_strict_gives_back_what_was_held(core: EngineHarness) -> None:
+def test_a_change_to_strict_gives_back_what_was_held(harness: EngineHarness) -> None:
     pods = gang("g", 2, mode="NonStrict")
-    core.observe(*nodes(1), *pods)
-    core.run()
-    assert len(core.engine.cluster) == 1
-    core.observe(*gang("g", 2, mode="Strict"))
-    core.advance_to(30)
-    assert len(core.engine.cluster) == 0
+    harness.observe(*nodes(1), *pods)
+    harness.run()
+    assert len(harness.engine.cluster) == 1
+    harness.observe(*gang("g", 2, mode="Strict"))
+    harness.advance_to(30)
+    assert len(harness.engine.cluster) == 0
 
 
-def test_what_cannot_be_read_is_reported_once(core: EngineHarness) -> None:
+def test_what_cannot_be_read_is_reported_once(harness: EngineHarness) -> None:
     pod = a_pod("p").in_gang("g", 1, mode="Loose", waiting_time="soon")
-    core.observe(pod, pod.labelled(x="y"))
-    (event,) = [e for e in of_kind(PublishEvent, core.run()) if e.reason == "InvalidGang"]
+    harness.observe(pod, pod.labelled(x="y"))
+    (event,) = [e for e in of_kind(PublishEvent, harness.run()) if e.reason == "InvalidGang"]
     assert "gang.scheduling.koordinator.sh/mode: 'Loose' is none of Strict, NonStrict" in event.note
     assert "waiting-time: 'soon' is not a duration such as 90s or 1h30m" in event.note
 
@@ -567,29 +577,29 @@ class Door(Plugin):
         return None if self.open else self.reject("closed")
 
 
-def test_members_that_a_permit_plugin_holds_go_together(core: EngineHarness) -> None:
+def test_members_that_a_permit_plugin_holds_go_together(harness: EngineHarness) -> None:
     door = Door()
-    core = EngineHarness(small_profile(door))
-    core.observe(*nodes(2), *gang("g", 2))
-    assert bound(core.run()) == set()
+    harness = EngineHarness(small_profile(door))
+    harness.observe(*nodes(2), *gang("g", 2))
+    assert bound(harness.run()) == set()
     door.open = True
-    core.observe(a_node("other"))
-    assert bound(core.run()) == {"g-0", "g-1"}
+    harness.observe(a_node("other"))
+    assert bound(harness.run()) == {"g-0", "g-1"}
 
 
 def test_and_fall_together() -> None:
     door = Door()
-    core = EngineHarness(small_profile(door))
-    core.observe(*nodes(2), *gang("g", 2))
-    core.run()
+    harness = EngineHarness(small_profile(door))
+    harness.observe(*nodes(2), *gang("g", 2))
+    harness.run()
     door.open = False
-    core.observe(a_node("other"))
-    core.run()
-    assert len(core.engine.cluster) == 0
-    assert {member.phase for member in core.engine.pods()} == {Phase.QUEUED}
+    harness.observe(a_node("other"))
+    harness.run()
+    assert len(harness.engine.cluster) == 0
+    assert {member.phase for member in harness.engine.pods()} == {Phase.QUEUED}
 
 
-def test_nothing_is_left_when_gangs_are_gone(core: EngineHarness) -> None:
+def test_nothing_is_left_when_gangs_are_gone(harness: EngineHarness) -> None:
     everything: list[Object] = [
         a_pod_group("pg", least=2),
         *gang("a", 3, groups=GROUPS),
@@ -598,24 +608,24 @@ def test_nothing_is_left_when_gangs_are_gone(core: EngineHarness) -> None:
         *of_group("pg", 2),
         *bundle("ps", 2, 1),
     ]
-    core.observe(*nodes(2, 2), *everything)
-    core.settle_all(core.run())
-    core.observe_deleted(*everything)
-    core.advance_to(10_000)
-    gangs = core.engine._gangs
-    registry = core.engine.registry
+    harness.observe(*nodes(2, 2), *everything)
+    harness.settle_all(harness.run())
+    harness.observe_deleted(*everything)
+    harness.advance_to(10_000)
+    gangs = harness.engine._gangs
+    registry = harness.engine.registry
     left = (gangs._entities, gangs._holds, gangs._notices, gangs._timed_out)
     assert not any(left)
     known = (registry.gangs, registry._groups, registry._named_by, registry._partner_names)
     assert not any((*known, registry._pod_groups, registry._gang_by_uid))
-    assert core.engine.next_timer() is None
+    assert harness.engine.next_timer() is None
 
 
-def test_a_refused_binding_is_tried_again_without_the_others(core: EngineHarness) -> None:
-    core.observe(*nodes(3), *gang("g", 3))
-    one, two, three = of_kind(Bind, core.run())
-    core.settle(one)
-    assert bound(core.settle(two, Refused(409, "Conflict", "no"))) == {two.pod.name}
-    core.settle(three)
-    core.settle(core.binding(two.pod.name))
-    assert not core.engine.pods()
+def test_a_refused_binding_is_tried_again_without_the_others(harness: EngineHarness) -> None:
+    harness.observe(*nodes(3), *gang("g", 3))
+    one, two, three = of_kind(Bind, harness.run())
+    harness.settle(one)
+    assert bound(harness.settle(two, Refused(409, "Conflict", "no"))) == {two.pod.name}
+    harness.settle(three)
+    harness.settle(harness.binding(two.pod.name))
+    assert not harness.engine.pods()

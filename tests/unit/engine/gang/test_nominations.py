@@ -24,59 +24,59 @@ def bound(effects: Sequence[Effect]) -> set[str]:
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     """A node whose only pod is leaving for a gang of two."""
-    core = EngineHarness(default_profile())
-    core.observe(a_node(), OLD, GROUP, member("a"), member("b"))
-    assert [delete.pod.name for delete in of_kind(DeletePod, core.run())] == ["old"]
-    return core
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node(), OLD, GROUP, member("a"), member("b"))
+    assert [delete.pod.name for delete in of_kind(DeletePod, harness.run())] == ["old"]
+    return harness
 
 
 #: What makes the gang incomplete before its victim has left.
 BROKEN: dict[str, Callable[[EngineHarness], None]] = {
-    "a member is deleted": lambda core: core.observe_deleted(member("a")),
-    "its minimum is raised": lambda core: core.observe(a_pod_group("g", least=3)),
-    "its PodGroup is deleted": lambda core: core.observe_deleted(GROUP),
+    "a member is deleted": lambda harness: harness.observe_deleted(member("a")),
+    "its minimum is raised": lambda harness: harness.observe(a_pod_group("g", least=3)),
+    "its PodGroup is deleted": lambda harness: harness.observe_deleted(GROUP),
 }
 
 
 @pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN.keys())
 def test_others_get_the_room_that_was_promised_to_a_gang_that_is_incomplete_now(
-    breaks: Callable[[EngineHarness], None], core: EngineHarness
+    breaks: Callable[[EngineHarness], None], harness: EngineHarness
 ) -> None:
-    breaks(core)
-    core.advance_to(1)
-    core.observe_deleted(OLD)
-    core.observe(a_pod("other").needs(cpu=4))
-    assert bound(core.run()) == set(), "for a moment it may be made whole again"
-    effects = core.advance_to(30)
+    breaks(harness)
+    harness.advance_to(1)
+    harness.observe_deleted(OLD)
+    harness.observe(a_pod("other").needs(cpu=4))
+    assert bound(harness.run()) == set(), "for a moment it may be made whole again"
+    effects = harness.advance_to(30)
     assert bound(effects) == {"other"}
     cleared = {
-        patch.pod.name for patch in of_kind(PatchPodStatus, core.effects) if not patch.condition
+        patch.pod.name for patch in of_kind(PatchPodStatus, harness.effects) if not patch.condition
     }
     assert "b" in cleared, "its nomination is taken off the server, too"
 
 
-def test_a_member_that_is_replaced_at_once_keeps_the_room_for_all(core: EngineHarness) -> None:
-    core.observe_deleted(member("a"))
-    core.advance_to(1)
-    core.observe(member("c"))
-    core.observe_deleted(OLD)
-    core.observe(a_pod("other").needs(cpu=4))
-    core.advance_to(30)
-    assert bound(core.effects) == {"b", "c"}
+def test_a_member_that_is_replaced_at_once_keeps_the_room_for_all(harness: EngineHarness) -> None:
+    harness.observe_deleted(member("a"))
+    harness.advance_to(1)
+    harness.observe(member("c"))
+    harness.observe_deleted(OLD)
+    harness.observe(a_pod("other").needs(cpu=4))
+    harness.advance_to(30)
+    assert bound(harness.effects) == {"b", "c"}
 
 
 def test_members_that_lose_the_nodes_they_held_to_others_are_woken_by_room() -> None:
     """Not only when all that rests is tried again, minutes later."""
-    core = EngineHarness(default_profile())
-    core.observe(a_node("n"), a_node("m"))
-    core.observe(
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n"), a_node("m"))
+    harness.observe(
         *(a_pod(f"w-{n}").needs(cpu=4).in_gang("w", 3, mode="NonStrict") for n in range(3))
     )
-    core.run()
-    core.observe(a_pod("vip").needs(cpu=4).with_priority(9))
-    core.advance_to(20)
-    core.settle_all(core.effects)
-    core.observe(a_node("o"), a_node("p"))
-    assert bound(core.advance_to(60)) == {"w-0", "w-1", "w-2"}
+    harness.run()
+    harness.observe(a_pod("vip").needs(cpu=4).with_priority(9))
+    harness.advance_to(20)
+    harness.settle_all(harness.effects)
+    harness.observe(a_node("o"), a_node("p"))
+    assert bound(harness.advance_to(60)) == {"w-0", "w-1", "w-2"}

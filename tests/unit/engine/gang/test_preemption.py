@@ -37,15 +37,15 @@ class Running:
     size: int
 
 
-class Town:
+class RandomCluster:
     """A random cluster with room for some of a gang, or for none of it."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
-        self.core = EngineHarness(default_profile())
+        self.harness = EngineHarness(default_profile())
         self.free = [rng.randint(2, 8) for _ in range(rng.randint(1, 4))]
-        self.core.observe(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
-        self.core.engine.on_disruption_budget_updated(BUDGET, 0.0)
+        self.harness.observe(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
+        self.harness.engine.on_disruption_budget_updated(BUDGET, 0.0)
         self.running: list[Running] = []
         for node, cpu in enumerate(self.free):
             for size in _parts(rng, cpu):
@@ -54,7 +54,7 @@ class Town:
                 self.running.append(each)
                 self.free[node] -= size
                 pod = a_pod(name).needs(cpu=size).with_priority(each.priority).on(f"n{node}")
-                self.core.observe(pod.labelled(app="db") if each.protected else pod)
+                self.harness.observe(pod.labelled(app="db") if each.protected else pod)
         self.size, self.cpu = rng.randint(2, 5), rng.randint(1, 3)
 
     def fits(self, without: Iterable[Running]) -> bool:
@@ -67,8 +67,8 @@ class Town:
     def ask(self) -> list[Running]:
         """Let the gang come; whom it evicts."""
         member = (a_pod(f"g-{n}").needs(cpu=self.cpu) for n in range(self.size))
-        self.core.observe(*(m.with_priority(TAKER).in_gang("g", self.size) for m in member))
-        gone = {delete.pod.name for delete in of_kind(DeletePod, self.core.run())}
+        self.harness.observe(*(m.with_priority(TAKER).in_gang("g", self.size) for m in member))
+        gone = {delete.pod.name for delete in of_kind(DeletePod, self.harness.run())}
         return [each for each in self.running if each.name in gone]
 
 
@@ -82,41 +82,45 @@ def _parts(rng: random.Random, cpu: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("seed", range(80))
 def test_nobody_leaves_in_vain_and_the_least_important_leave(seed: int) -> None:
-    town = Town(seed)
-    weaker = sorted(each for each in town.running if each.priority < TAKER)
-    victims = town.ask()
-    if town.fits(()) or not town.fits(weaker):
+    cluster = RandomCluster(seed)
+    weaker = sorted(each for each in cluster.running if each.priority < TAKER)
+    victims = cluster.ask()
+    if cluster.fits(()) or not cluster.fits(weaker):
         assert victims == []
         return
-    assert town.fits(victims)
+    assert cluster.fits(victims)
     for each in victims:
-        assert not town.fits(v for v in victims if v is not each), f"{each} need not have left"
+        assert not cluster.fits(v for v in victims if v is not each), f"{each} need not have left"
         assert each.priority < TAKER
     # Who is more important than this one stays: those below are enough.
-    enough = next(n for n in range(1, len(weaker) + 1) if town.fits(weaker[:n]))
+    enough = next(n for n in range(1, len(weaker) + 1) if cluster.fits(weaker[:n]))
     highest = weaker[enough - 1]
     assert all((v.protected, v.priority) <= (highest.protected, highest.priority) for v in victims)
     for each in victims:
-        town.core.observe_deleted(a_pod(each.name))
-    assert len(placements(town.core.advance_to(30))) == town.size
+        cluster.harness.observe_deleted(a_pod(each.name))
+    assert len(placements(cluster.harness.advance_to(30))) == cluster.size
 
 
 def test_of_a_gang_only_as_many_leave_as_needed_and_as_it_can_spare() -> None:
-    core = EngineHarness(default_profile())
-    core.observe(a_node("n").offers(cpu=6))
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n").offers(cpu=6))
     old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 2) for n in range(5)]
-    core.observe(*(pod.on("n") for pod in old))
-    core.observe(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
+    harness.observe(*(pod.on("n") for pod in old))
+    harness.observe(
+        *(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3))
+    )
     # One place is free; of five it can spare three.
-    assert len(of_kind(DeletePod, core.run())) == 2
+    assert len(of_kind(DeletePod, harness.run())) == 2
 
 
 def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
-    core = EngineHarness(default_profile())
-    core.observe(a_node("n").offers(cpu=6))
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node("n").offers(cpu=6))
     old = [a_pod(f"old-{n}").needs(cpu=1).in_gang("old", 3) for n in range(4)]
-    core.observe(*(pod.on("n") for pod in old))
-    core.observe(*(a_pod(f"lone-{n}").needs(cpu=1).with_priority(1).on("n") for n in range(2)))
-    core.observe(*(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3)))
-    gone = {delete.pod.name for delete in of_kind(DeletePod, core.run())}
+    harness.observe(*(pod.on("n") for pod in old))
+    harness.observe(*(a_pod(f"lone-{n}").needs(cpu=1).with_priority(1).on("n") for n in range(2)))
+    harness.observe(
+        *(a_pod(f"g-{n}").needs(cpu=1).with_priority(9).in_gang("g", 3) for n in range(3))
+    )
+    gone = {delete.pod.name for delete in of_kind(DeletePod, harness.run())}
     assert gone == {f"old-{n}" for n in range(4)}

@@ -24,31 +24,31 @@ def bound(effects: Sequence[Effect]) -> set[str]:
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     """A gang of three runs on all of a node."""
-    core = EngineHarness(default_profile())
-    core.observe(a_node().offers(cpu=6), a_pod_group("g", least=3), *map(member, NAMES))
-    core.settle_all(core.run())
-    core.observe(*(member(name).on("n") for name in NAMES))
-    core.effects.clear()
-    return core
+    harness = EngineHarness(default_profile())
+    harness.observe(a_node().offers(cpu=6), a_pod_group("g", least=3), *map(member, NAMES))
+    harness.settle_all(harness.run())
+    harness.observe(*(member(name).on("n") for name in NAMES))
+    harness.effects.clear()
+    return harness
 
 
-def test_evicted_as_a_whole_it_does_not_come_back_in_pieces(core: EngineHarness) -> None:
-    core.observe(a_pod("vip").needs(cpu=2).with_priority(9))
-    assert {delete.pod.name for delete in of_kind(DeletePod, core.run())} == set(NAMES)
+def test_evicted_as_a_whole_it_does_not_come_back_in_pieces(harness: EngineHarness) -> None:
+    harness.observe(a_pod("vip").needs(cpu=2).with_priority(9))
+    assert {delete.pod.name for delete in of_kind(DeletePod, harness.run())} == set(NAMES)
     for name in NAMES:
-        core.observe_deleted(member(name))
-        core.observe(member(name, 2))  # by its owner, while others are still leaving
-    core.advance_to(400)
-    assert bound(core.effects) == {"vip"}, "there is room for two of three"
-    core.observe_deleted(a_pod("vip"))
-    core.advance_to(800)
-    assert bound(core.effects) == {"vip", *NAMES}
+        harness.observe_deleted(member(name))
+        harness.observe(member(name, 2))  # by its owner, while others are still leaving
+    harness.advance_to(400)
+    assert bound(harness.effects) == {"vip"}, "there is room for two of three"
+    harness.observe_deleted(a_pod("vip"))
+    harness.advance_to(800)
+    assert bound(harness.effects) == {"vip", *NAMES}
 
 
-def test_while_one_member_runs_the_others_are_replaced_one_by_one(core: EngineHarness) -> None:
-    core.observe_deleted(member("a"), member("b"))
-    core.observe(member("a", 2))
-    core.advance_to(30)
-    assert bound(core.effects) == {"a"}
+def test_while_one_member_runs_the_others_are_replaced_one_by_one(harness: EngineHarness) -> None:
+    harness.observe_deleted(member("a"), member("b"))
+    harness.observe(member("a", 2))
+    harness.advance_to(30)
+    assert bound(harness.effects) == {"a"}

@@ -56,6 +56,6 @@ CASES: dict[str, tuple[list[NodeBuilder], list[PodBuilder], set[str]]] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_who_is_bound(case: tuple[list[NodeBuilder], list[PodBuilder], set[str]]) -> None:
     there, pods, expected = case
-    core = EngineHarness(default_profile())
-    core.observe(*there, *pods)
-    assert {name for name, _ in placements(core.run())} == expected
+    harness = EngineHarness(default_profile())
+    harness.observe(*there, *pods)
+    assert {name for name, _ in placements(harness.run())} == expected

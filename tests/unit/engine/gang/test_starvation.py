@@ -16,7 +16,7 @@ Object = NodeBuilder | PodBuilder | Queue
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(default_profile())
 
 
@@ -61,26 +61,28 @@ IN_VAIN: dict[str, list[Object]] = {
 
 @pytest.mark.parametrize("there", IN_VAIN.values(), ids=IN_VAIN.keys())
 def test_no_nodes_are_kept_for_a_gang_that_could_not_use_them(
-    there: list[Object], core: EngineHarness
+    there: list[Object], harness: EngineHarness
 ) -> None:
-    core.observe(*there)
-    assert bound(core.run()) == set()
+    harness.observe(*there)
+    assert bound(harness.run()) == set()
     for minute in range(1, 30):
-        core.advance_to(minute * 60.0)
-    core.observe(*(a_pod(f"small-{n}").needs(cpu=1) for n in range(4)))
-    assert bound(core.run()) == {f"small-{n}" for n in range(4)}
+        harness.advance_to(minute * 60.0)
+    harness.observe(*(a_pod(f"small-{n}").needs(cpu=1) for n in range(4)))
+    assert bound(harness.run()) == {f"small-{n}" for n in range(4)}
 
 
-def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(core: EngineHarness) -> None:
-    core.observe(
+def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(
         *nodes(4),
         a_pod("old").needs(cpu=2).on("n0"),
         a_pod("leader").needs(cpu=2).in_gang("big", 3),
     )
-    core.observe(*(a_pod(f"worker-{n}").needs(cpu=1).in_gang("big", 3) for n in range(2)))
-    core.run()
-    core.advance_to(1000)
-    core.observe(a_pod("small").needs(cpu=1))
-    assert bound(core.run()) == set()
-    core.observe_deleted(a_pod("old"))
-    assert bound(core.run()) == {"leader", "worker-0", "worker-1"}
+    harness.observe(*(a_pod(f"worker-{n}").needs(cpu=1).in_gang("big", 3) for n in range(2)))
+    harness.run()
+    harness.advance_to(1000)
+    harness.observe(a_pod("small").needs(cpu=1))
+    assert bound(harness.run()) == set()
+    harness.observe_deleted(a_pod("old"))
+    assert bound(harness.run()) == {"leader", "worker-0", "worker-1"}

@@ -37,7 +37,7 @@ def gang(size: int, how: str = "required", key: str = ZONE, **more: str) -> list
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(default_profile())
 
 
@@ -168,35 +168,35 @@ CASES: dict[str, tuple[list[Object], dict[str, int]]] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_where_the_members_are_bound(
-    case: tuple[list[Object], dict[str, int]], core: EngineHarness
+    case: tuple[list[Object], dict[str, int]], harness: EngineHarness
 ) -> None:
     objects, expected = case
-    core.observe(*objects)
-    effects = core.run()
+    harness.observe(*objects)
+    effects = harness.run()
     assert zones(effects) == expected
     seen = sum(isinstance(o, PodBuilder) and bool(o.build().spec.node_name) for o in objects)
-    assert len(core.engine.cluster) == sum(expected.values()) + seen, "nothing else is held"
+    assert len(harness.engine.cluster) == sum(expected.values()) + seen, "nothing else is held"
 
 
-def test_the_field_of_kubernetes_asks_for_one_domain(core: EngineHarness) -> None:
+def test_the_field_of_kubernetes_asks_for_one_domain(harness: EngineHarness) -> None:
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 3}},
         "schedulingConstraints": {"topology": [{"key": ZONE}]},
     }
     meta = {"name": "g", "namespace": "default"}
     group = PodGroupBuilder({"metadata": meta, "spec": spec}).build(NativePodGroup)
-    core.engine.on_pod_group_updated(group, 0.0)
+    harness.engine.on_pod_group_updated(group, 0.0)
     pods = [a_pod(f"g-{n}").needs(cpu=1) for n in range(3)]
-    core.observe(*zone("one", 2), *zone("two", 3))
-    core.observe(*(pod.with_spec(schedulingGroup={"podGroupName": "g"}) for pod in pods))
-    assert zones(core.run()) == {"two": 3}
+    harness.observe(*zone("one", 2), *zone("two", 3))
+    harness.observe(*(pod.with_spec(schedulingGroup={"podGroupName": "g"}) for pod in pods))
+    assert zones(harness.run()) == {"two": 3}
 
 
-def test_gangs_of_a_group_share_the_domain(core: EngineHarness) -> None:
+def test_gangs_of_a_group_share_the_domain(harness: EngineHarness) -> None:
     both = '["default/g", "default/h"]'
     partner = [a_pod(f"h-{n}").needs(cpu=1).in_gang("h", 2, groups=both) for n in range(2)]
-    core.observe(*zone("one", 3), *zone("two", 4), *gang(2, groups=both), *partner)
-    assert zones(core.run()) == {"two": 4}
+    harness.observe(*zone("one", 3), *zone("two", 4), *gang(2, groups=both), *partner)
+    assert zones(harness.run()) == {"two": 4}
 
 
 # --- what is said ----------------------------------------------------------------------------
@@ -227,51 +227,51 @@ MESSAGES: dict[str, tuple[list[Object], str]] = {
 
 
 @pytest.mark.parametrize("case", MESSAGES.values(), ids=MESSAGES.keys())
-def test_what_the_members_are_told(case: tuple[list[Object], str], core: EngineHarness) -> None:
+def test_what_the_members_are_told(case: tuple[list[Object], str], harness: EngineHarness) -> None:
     objects, message = case
-    core.observe(*objects)
-    assert set(conditions(core.run())) == {("Unschedulable", message)}
+    harness.observe(*objects)
+    assert set(conditions(harness.run())) == {("Unschedulable", message)}
 
 
 # --- over time -------------------------------------------------------------------------------
 
 
-def test_it_is_tried_again_when_a_zone_grows(core: EngineHarness) -> None:
-    core.observe(*zone("one", 2), *zone("two", 2), *gang(3))
-    core.run()
-    core.now = 20
-    core.observe(a_node("two-9").offers(cpu=1).in_zone("two"))
-    assert zones(core.run()) == {"two": 3}
+def test_it_is_tried_again_when_a_zone_grows(harness: EngineHarness) -> None:
+    harness.observe(*zone("one", 2), *zone("two", 2), *gang(3))
+    harness.run()
+    harness.now = 20
+    harness.observe(a_node("two-9").offers(cpu=1).in_zone("two"))
+    assert zones(harness.run()) == {"two": 3}
 
 
-def test_it_is_tried_again_when_a_node_gets_the_label(core: EngineHarness) -> None:
-    core.observe(BARE, *gang(3))
-    core.run()
-    core.now = 20
-    core.observe(BARE.in_zone("bare"))
-    assert zones(core.run()) == {"bare": 3}
+def test_it_is_tried_again_when_a_node_gets_the_label(harness: EngineHarness) -> None:
+    harness.observe(BARE, *gang(3))
+    harness.run()
+    harness.now = 20
+    harness.observe(BARE.in_zone("bare"))
+    assert zones(harness.run()) == {"bare": 3}
 
 
-def test_the_nodes_that_a_non_strict_gang_keeps_pin_the_zone(core: EngineHarness) -> None:
-    core.observe(*zone("one", 1), *zone("two", 2), *gang(3, mode="NonStrict"))
-    core.run()
-    kept = [m for m in core.engine.pods() if m.phase is Phase.WAITING]
+def test_the_nodes_that_a_non_strict_gang_keeps_pin_the_zone(harness: EngineHarness) -> None:
+    harness.observe(*zone("one", 1), *zone("two", 2), *gang(3, mode="NonStrict"))
+    harness.run()
+    kept = [m for m in harness.engine.pods() if m.phase is Phase.WAITING]
     assert [member.node for member in kept] == ["two-0", "two-0"]
-    core.now = 20
-    core.observe(*zone("three", 9))
-    assert zones(core.run()) == {}
-    core.now = 40
-    core.observe(a_node("two-1").offers(cpu=1).in_zone("two"))
-    assert zones(core.run()) == {"two": 3}
+    harness.now = 20
+    harness.observe(*zone("three", 9))
+    assert zones(harness.run()) == {}
+    harness.now = 40
+    harness.observe(a_node("two-1").offers(cpu=1).in_zone("two"))
+    assert zones(harness.run()) == {"two": 3}
 
 
-def test_a_non_strict_gang_may_prefer_a_domain(core: EngineHarness) -> None:
-    core.observe(*zone("one", 1), *zone("two", 1), *gang(3, "preferred", mode="NonStrict"))
-    core.run()
-    assert len(core.engine.cluster) == 2
-    core.now = 20
-    core.observe(*zone("three", 1))
-    assert zones(core.run()) == {"one": 1, "two": 1, "three": 1}
+def test_a_non_strict_gang_may_prefer_a_domain(harness: EngineHarness) -> None:
+    harness.observe(*zone("one", 1), *zone("two", 1), *gang(3, "preferred", mode="NonStrict"))
+    harness.run()
+    assert len(harness.engine.cluster) == 2
+    harness.now = 20
+    harness.observe(*zone("three", 1))
+    assert zones(harness.run()) == {"one": 1, "two": 1, "three": 1}
 
 
 class Raises(Plugin):
@@ -282,9 +282,9 @@ class Raises(Plugin):
 
 
 def test_a_filter_that_raises_stops_the_gang_and_nobody_else() -> None:
-    core = EngineHarness(small_profile(Raises()))
-    core.observe(*zone("one", 3), *gang(2))
-    told = set(conditions(core.run()))
+    harness = EngineHarness(small_profile(Raises()))
+    harness.observe(*zone("one", 3), *gang(2))
+    told = set(conditions(harness.run()))
     assert told == {
         (
             "SchedulerError",
@@ -295,14 +295,14 @@ def test_a_filter_that_raises_stops_the_gang_and_nobody_else() -> None:
 
 
 def test_members_that_want_to_be_near_each_other_are_blamed_for_what_is_true_at_the_end(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
     near = {"app": "x"}
     first = a_pod("g-0").needs(cpu=1).in_gang("g", 3).labelled(app="y").near(ZONE, near)
     second = a_pod("g-1").needs(cpu=1).in_gang("g", 3).labelled(app="x")
     third = a_pod("g-2").needs(cpu=9).in_gang("g", 3)
-    core.observe(*zone("one", 4), first, second, third)
-    ((_, message),) = set(conditions(core.run()))
+    harness.observe(*zone("one", 4), first, second, third)
+    ((_, message),) = set(conditions(harness.run()))
     assert message == (
         "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
         "2 placeable now, blocked by pod default/g-2."

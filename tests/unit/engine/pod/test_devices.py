@@ -45,24 +45,24 @@ FULL = "0/1 nodes are available: 1 cannot allocate all claims. still not schedul
 class Devices:
     """An engine with devices, and what the API shows of claims."""
 
-    def __init__(self, core: EngineHarness, *slices: StoredBuilder) -> None:
-        self.core = core
+    def __init__(self, harness: EngineHarness, *slices: StoredBuilder) -> None:
+        self.harness = harness
         self._versions = 1
-        core.observe(N1)
+        harness.observe(N1)
         self.show(a_device_class(), *(slices or (a_slice("n1", "a", "b"),)))
 
     def show(self, *objects: StoredBuilder) -> None:
         for each in objects:
             self._versions += 1
             shown = each.at_version(str(self._versions)).build()
-            self.core.engine.on_object_updated(shown, self.core.now)
-            self.core.engine.check_consistent()
+            self.harness.engine.on_object_updated(shown, self.harness.now)
+            self.harness.engine.check_consistent()
 
     def pods(self, *names: str) -> list[Effect]:
         """Pods, each with a claim of its own called like it."""
         self.show(*(claim(name) for name in names))
-        self.core.observe(*(pod(name) for name in names))
-        return self.core.run()
+        self.harness.observe(*(pod(name) for name in names))
+        return self.harness.run()
 
 
 def pod(name: str, *claims: str) -> PodBuilder:
@@ -84,205 +84,207 @@ def devices_of(effects: list[Effect]) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def core(make_core: MakeCore) -> EngineHarness:
-    return make_core(small_profile(DynamicResources()))
+def harness(make_harness: MakeCore) -> EngineHarness:
+    return make_harness(small_profile(DynamicResources()))
 
 
 @pytest.fixture
-def devices(core: EngineHarness) -> Devices:
-    return Devices(core)
+def devices(harness: EngineHarness) -> Devices:
+    return Devices(harness)
 
 
 def test_claims_are_written_before_their_pod_is_bound(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     wanted = devices.pods("p")
     assert placements(wanted) == []
     (write,) = of_kind(ReserveClaim, wanted)
     assert write.claim == ObjectKey("default", "p", "uid-p")
     assert write.pod == ObjectKey("default", "p", "uid-default-p")
-    assert core.engine.awaits(write)
-    assert core.settle(write, Ambiguous("lost")) == []
-    assert placements(core.settle(write)) == [("p", "n1")]
+    assert harness.engine.awaits(write)
+    assert harness.settle(write, Ambiguous("lost")) == []
+    assert placements(harness.settle(write)) == [("p", "n1")]
 
 
 def test_pods_get_different_devices_and_one_too_many_waits(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     wanted = devices.pods("p", "q", "r")
     assert devices_of(wanted) == {"p": ["a"], "q": ["b"]}
     assert conditions(wanted) == [("Unschedulable", FULL)]
     for write in of_kind(ReserveClaim, wanted):
-        core.settle(write)
-    core.settle_all(core.effects)
+        harness.settle(write)
+    harness.settle_all(harness.effects)
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"))
-    assert core.advance_to(100) == [], "nothing has helped it"
+    assert harness.advance_to(100) == [], "nothing has helped it"
     devices.show(claim("p"))
-    assert devices_of(core.advance_to(200)) == {"r": ["a"]}
+    assert devices_of(harness.advance_to(200)) == {"r": ["a"]}
 
 
-def test_a_pod_waits_for_a_claim_that_is_made_for_it(core: EngineHarness, devices: Devices) -> None:
+def test_a_pod_waits_for_a_claim_that_is_made_for_it(
+    harness: EngineHarness, devices: Devices
+) -> None:
     waiting = claiming_from(a_pod("p").needs(cpu=1), "gpu")
-    core.observe(waiting)
-    assert core.run() == []
-    assert core.queue_state("p") is QueueState.GATED
+    harness.observe(waiting)
+    assert harness.run() == []
+    assert harness.queue_state("p") is QueueState.GATED
     devices.show(claim("p-gpu").made_for(waiting))
-    assert core.run() == []
-    core.observe(
+    assert harness.run() == []
+    harness.observe(
         waiting._append(
             "status", resourceClaimStatuses={"name": "gpu", "resourceClaimName": "p-gpu"}
         )
     )
-    assert devices_of(core.run()) == {"p-gpu": ["a"]}
+    assert devices_of(harness.run()) == {"p-gpu": ["a"]}
 
 
 def test_a_refused_write_is_told_and_the_pod_tries_again(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     (write,) = of_kind(ReserveClaim, devices.pods("p"))
     gone = Refused(409, "Conflict", "claim default/p got allocated elsewhere in the meantime")
-    said = core.settle(write, gone)
+    said = harness.settle(write, gone)
     assert event_notes(said) == [
         ("FailedScheduling", f"preparing to bind: {gone.message}"),
     ]
-    assert not core.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
-    assert devices_of(core.advance_to(10)) == {"p": ["a"]}
+    assert not harness.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
+    assert devices_of(harness.advance_to(10)) == {"p": ["a"]}
 
 
 def test_a_refused_binding_gives_the_devices_back_before_others_get_them(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
-    devices = Devices(core, a_slice("n1", "a"))
+    devices = Devices(harness, a_slice("n1", "a"))
     (write,) = of_kind(ReserveClaim, devices.pods("p"))
-    (bind,) = of_kind(Bind, core.settle(write))
+    (bind,) = of_kind(Bind, harness.settle(write))
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"))
-    said = core.settle(bind, CONFLICT)
+    said = harness.settle(bind, CONFLICT)
     (release,) = of_kind(ReleaseClaim, said)
     assert release == ReleaseClaim(write.claim, write.pod, deallocate=True)
-    assert of_kind(ReserveClaim, core.advance_to(5)) == [], "it waits until that is done"
-    core.settle(release)
+    assert of_kind(ReserveClaim, harness.advance_to(5)) == [], "it waits until that is done"
+    harness.settle(release)
     devices.show(claim("p"))
-    assert devices_of(core.advance_to(20)) == {"p": ["a"]}
+    assert devices_of(harness.advance_to(20)) == {"p": ["a"]}
 
 
 def test_a_pod_deleted_while_its_claim_is_written_leaves_nothing(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     (write,) = of_kind(ReserveClaim, devices.pods("p"))
-    core.observe_deleted(pod("p"))
-    assert of_kind(ReleaseClaim, core.run()) == []
-    (release,) = of_kind(ReleaseClaim, core.settle(write))
-    assert core.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
-    core.settle(release)
-    assert not core.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
+    harness.observe_deleted(pod("p"))
+    assert of_kind(ReleaseClaim, harness.run()) == []
+    (release,) = of_kind(ReleaseClaim, harness.settle(write))
+    assert harness.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
+    harness.settle(release)
+    assert not harness.engine.cluster.devices.claim_tracker.is_being_released(claim("p").build())
 
 
 def test_a_bound_pod_keeps_its_claim_whatever_its_binding_came_to(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     (write,) = of_kind(ReserveClaim, devices.pods("p"))
-    (bind,) = of_kind(Bind, core.settle(write))
-    core.observe(pod("p").on("n1"))
-    said = core.settle(bind, Refused(409, "AlreadyBound"))
+    (bind,) = of_kind(Bind, harness.settle(write))
+    harness.observe(pod("p").on("n1"))
+    said = harness.settle(bind, Refused(409, "AlreadyBound"))
     assert of_kind(ReleaseClaim, said) == []
 
 
-def test_pods_share_a_claim_from_the_first_decision_on(core: EngineHarness) -> None:
-    core.observe(N2)
-    devices = Devices(core, a_slice("n2", "a"))
+def test_pods_share_a_claim_from_the_first_decision_on(harness: EngineHarness) -> None:
+    harness.observe(N2)
+    devices = Devices(harness, a_slice("n2", "a"))
     devices.show(claim("shared"))
-    core.observe(pod("p", "shared"), pod("q", "shared"))
-    wanted = core.run()
+    harness.observe(pod("p", "shared"), pod("q", "shared"))
+    wanted = harness.run()
     assert [write.pod.name for write in of_kind(ReserveClaim, wanted)] == ["p", "q"]
     for write in of_kind(ReserveClaim, wanted):
-        core.settle(write)
-    assert placements(core.effects) == [("p", "n2"), ("q", "n2")]
+        harness.settle(write)
+    assert placements(harness.effects) == [("p", "n2"), ("q", "n2")]
 
 
 def test_a_pod_goes_where_its_claim_has_been_allocated(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
-    core.observe(N2)
+    harness.observe(N2)
     devices.show(claim("p").given("a", on="n1"), a_slice("n2", "a"))
-    core.observe(pod("p"))
-    wanted = core.run()
+    harness.observe(pod("p"))
+    wanted = harness.run()
     (write,) = of_kind(ReserveClaim, wanted)
     assert write.allocation is None
-    assert placements(core.settle(write)) == [("p", "n1")]
+    assert placements(harness.settle(write)) == [("p", "n1")]
 
 
 def test_what_an_earlier_life_has_written_is_taken_up(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"), claim("q"))
-    core.observe(pod("q"), pod("p"))
-    wanted = core.run()
+    harness.observe(pod("q"), pod("p"))
+    wanted = harness.run()
     assert placements(wanted) == [("p", "n1")], "nothing is left to be written"
     assert devices_of(wanted) == {"q": ["b"]}
 
 
 def test_an_allocation_where_there_is_no_room_is_taken_back(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
-    core.observe(N2, a_pod("full").needs(cpu=8).on("n1"))
+    harness.observe(N2, a_pod("full").needs(cpu=8).on("n1"))
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"), a_slice("n2", "a"))
-    core.observe(pod("p"))
-    wanted = core.run()
+    harness.observe(pod("p"))
+    wanted = harness.run()
     (release,) = of_kind(ReleaseClaim, wanted)
     assert release.deallocate
     assert conditions(wanted)[0][1].endswith("deallocation of ResourceClaim completed")
-    core.settle(release)
+    harness.settle(release)
     devices.show(claim("p"))
-    (write,) = of_kind(ReserveClaim, core.advance_to(20))
+    (write,) = of_kind(ReserveClaim, harness.advance_to(20))
     assert write.allocation is not None
-    assert placements(core.settle(write)) == [("p", "n2")]
+    assert placements(harness.settle(write)) == [("p", "n2")]
 
 
 def gang(*names: str, least: int) -> list[PodBuilder]:
     return [pod(name).in_gang("g", least) for name in names]
 
 
-def test_a_gang_gets_all_its_devices_or_none(core: EngineHarness, devices: Devices) -> None:
+def test_a_gang_gets_all_its_devices_or_none(harness: EngineHarness, devices: Devices) -> None:
     devices.show(*(claim(name) for name in "pqr"))
-    core.observe(*gang("p", "q", "r", least=3))
-    assert of_kind(ReserveClaim, core.run()) == []
-    free = core.engine.cluster.devices.claim_tracker
+    harness.observe(*gang("p", "q", "r", least=3))
+    assert of_kind(ReserveClaim, harness.run()) == []
+    free = harness.engine.cluster.devices.claim_tracker
     assert free.allocation_of(claim("p").build()) is None, "the first two gave theirs back"
-    core.observe(N2)
+    harness.observe(N2)
     devices.show(a_slice("n2", "c"))
-    wanted = core.advance_to(20)
+    wanted = harness.advance_to(20)
     got = [*devices_of(wanted).values()]
     assert sorted(got) == [["a"], ["b"], ["c"]]
     for write in of_kind(ReserveClaim, wanted):
-        core.settle(write)
-    assert len(of_kind(Bind, core.effects)) == 3
+        harness.settle(write)
+    assert len(of_kind(Bind, harness.effects)) == 3
 
 
 def test_what_an_earlier_life_left_to_a_gang_goes_back_if_there_is_no_room(
-    core: EngineHarness, devices: Devices
+    harness: EngineHarness, devices: Devices
 ) -> None:
-    core.observe(N2, a_pod("full").needs(cpu=8).on("n1"))
+    harness.observe(N2, a_pod("full").needs(cpu=8).on("n1"))
     devices.show(a_slice("n2", "c", "d"), claim("q"))
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"))
-    core.observe(*gang("p", "q", least=2))
-    (release,) = of_kind(ReleaseClaim, core.run())
+    harness.observe(*gang("p", "q", least=2))
+    (release,) = of_kind(ReleaseClaim, harness.run())
     assert release.deallocate
-    core.settle(release)
+    harness.settle(release)
     devices.show(claim("p"))
-    wanted = core.advance_to(20)
+    wanted = harness.advance_to(20)
     assert sorted(devices_of(wanted).values()) == [["c"], ["d"]]
 
 
-def test_nothing_is_left_when_everything_is_gone(core: EngineHarness, devices: Devices) -> None:
+def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness, devices: Devices) -> None:
     (write,) = of_kind(ReserveClaim, devices.pods("p"))
-    (bind,) = of_kind(Bind, core.settle(write))
-    core.settle(bind)
-    core.observe(pod("p").on("n1"))
+    (bind,) = of_kind(Bind, harness.settle(write))
+    harness.settle(bind)
+    harness.observe(pod("p").on("n1"))
     devices.show(claim("p").given("a", on="n1").reserved_for("uid-default-p"))
-    core.observe_deleted(pod("p"))
+    harness.observe_deleted(pod("p"))
     gone: list[StoredObject] = [claim("p").build(), a_slice("n1").build(), a_device_class().build()]
     for each in gone:
-        core.engine.on_object_deleted(each, core.now)
-    held = vars(core.engine.cluster.devices.claim_tracker)
+        harness.engine.on_object_deleted(each, harness.now)
+    held = vars(harness.engine.cluster.devices.claim_tracker)
     kept = {name: value for name, value in held.items() if value and not callable(value)}
     assert kept == {}

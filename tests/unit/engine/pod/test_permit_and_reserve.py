@@ -19,8 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import Plugin, Wait
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import Plugin, SpecOnlyPlugin, Wait
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
@@ -54,14 +53,14 @@ def door() -> Door:
 
 
 @pytest.fixture
-def waiting(make_core: MakeCore, door: Door) -> EngineHarness:
+def waiting(make_harness: MakeCore, door: Door) -> EngineHarness:
     """A core in which ``p`` waits at the door with a reservation on n1."""
-    core = make_core(small_profile(door))
-    core.observe(a_node("n1"), POD)
-    assert core.run() == []
-    assert core.phase("p") is Phase.WAITING
-    assert core.node_of(POD) == "n1"
-    return core
+    harness = make_harness(small_profile(door))
+    harness.observe(a_node("n1"), POD)
+    assert harness.run() == []
+    assert harness.phase("p") is Phase.WAITING
+    assert harness.node_of(POD) == "n1"
+    return harness
 
 
 def test_the_reservation_of_a_waiting_pod_holds(waiting: EngineHarness) -> None:
@@ -158,15 +157,15 @@ def test_a_waiting_pod_whose_node_is_deleted_looks_for_another(
     assert placements(waiting.advance_to(1)) == [("p", "n2")]
 
 
-def test_the_shortest_patience_counts(make_core: MakeCore) -> None:
+def test_the_shortest_patience_counts(make_harness: MakeCore) -> None:
     class Impatient(Door):
         answer = Wait(5)
 
-    core = make_core(small_profile(Door(), Impatient()))
-    core.observe(a_node("n1"), POD)
-    core.run()
+    harness = make_harness(small_profile(Door(), Impatient()))
+    harness.observe(a_node("n1"), POD)
+    harness.run()
 
-    assert event_notes(core.advance_to(5)) == [
+    assert event_notes(harness.advance_to(5)) == [
         (
             "FailedScheduling",
             "0/1 nodes are available: 1 rejected due to timeout after waiting 5s"
@@ -207,11 +206,11 @@ def ledgers(*, last_refuses: bool = False) -> tuple[list[Plugin], list[str]]:
     return [First("First", book), Second("Second", book, refuses=last_refuses)], book
 
 
-def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCore) -> None:
+def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_harness: MakeCore) -> None:
     plugins, book = ledgers(last_refuses=True)
-    core = make_core(small_profile(*plugins))
-    core.observe(a_node("n1"), POD)
-    said = core.run()
+    harness = make_harness(small_profile(*plugins))
+    harness.observe(a_node("n1"), POD)
+    said = harness.run()
 
     assert book == [
         "First reserves n1",
@@ -222,37 +221,37 @@ def test_a_refused_reservation_is_rolled_back_in_reverse_order(make_core: MakeCo
     assert event_notes(said) == [
         ("FailedScheduling", "0/1 nodes are available: 1 Second says no."),
     ]
-    assert core.node_of(POD) is None
-    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
+    assert harness.node_of(POD) is None
+    assert harness.queue_state("p") is QueueState.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize(
     "ending", ["the Binding is refused", "the pod is deleted", "others bind it elsewhere"]
 )
-def test_plugins_hear_that_a_reservation_has_ended(make_core: MakeCore, ending: str) -> None:
+def test_plugins_hear_that_a_reservation_has_ended(make_harness: MakeCore, ending: str) -> None:
     plugins, book = ledgers()
-    core = make_core(small_profile(*plugins))
-    core.observe(a_node("n1"), POD)
-    core.run()
+    harness = make_harness(small_profile(*plugins))
+    harness.observe(a_node("n1"), POD)
+    harness.run()
     del book[:]
     match ending:
         case "the Binding is refused":
-            core.settle(core.binding("p"), Refused(409, "Conflict"))
+            harness.settle(harness.binding("p"), Refused(409, "Conflict"))
         case "the pod is deleted":
-            core.observe_deleted(POD)
+            harness.observe_deleted(POD)
         case _:
-            core.observe(a_node("n2"), POD.on("n2"))
+            harness.observe(a_node("n2"), POD.on("n2"))
 
     assert book == ["Second lets n1 go", "First lets n1 go"]
 
 
-def test_a_bound_pod_keeps_its_reservation(make_core: MakeCore) -> None:
+def test_a_bound_pod_keeps_its_reservation(make_harness: MakeCore) -> None:
     plugins, book = ledgers()
-    core = make_core(small_profile(*plugins))
-    core.observe(a_node("n1"), POD)
-    core.run()
-    core.settle(core.binding("p"))
-    core.observe(POD.on("n1"))
+    harness = make_harness(small_profile(*plugins))
+    harness.observe(a_node("n1"), POD)
+    harness.run()
+    harness.settle(harness.binding("p"))
+    harness.observe(POD.on("n1"))
 
     assert book == ["First reserves n1", "Second reserves n1"]
 
@@ -276,14 +275,14 @@ class Prepares(SpecOnlyPlugin):
 
 
 @pytest.fixture
-def preparing(make_core: MakeCore) -> EngineHarness:
+def preparing(make_harness: MakeCore) -> EngineHarness:
     """A core in which both preparations for ``p`` are on their way."""
-    core = make_core(small_profile(Prepares()))
-    core.observe(a_node("n1"), POD)
-    core.run()
-    assert len(of_kind(PatchPodStatus, core.effects)) == 2
-    assert all(core.engine.awaits(effect) for effect in core.effects)
-    return core
+    harness = make_harness(small_profile(Prepares()))
+    harness.observe(a_node("n1"), POD)
+    harness.run()
+    assert len(of_kind(PatchPodStatus, harness.effects)) == 2
+    assert all(harness.engine.awaits(effect) for effect in harness.effects)
+    return harness
 
 
 def test_every_preparation_is_applied_before_the_binding_is_posted(
@@ -326,15 +325,15 @@ def test_a_node_deleted_while_being_prepared_is_not_bound_to(preparing: EngineHa
 
 
 def test_a_plugin_that_refuses_to_prepare_leaves_the_pod_unschedulable(
-    make_core: MakeCore,
+    make_harness: MakeCore,
 ) -> None:
     plugin = Prepares()
     plugin.refuses = True
-    core = make_core(small_profile(plugin))
-    core.observe(a_node("n1"), POD)
+    harness = make_harness(small_profile(plugin))
+    harness.observe(a_node("n1"), POD)
 
-    assert conditions(core.run()) == [
+    assert conditions(harness.run()) == [
         ("Unschedulable", "0/1 nodes are available: 1 not prepared."),
     ]
-    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
-    assert core.node_of(POD) is None
+    assert harness.queue_state("p") is QueueState.UNSCHEDULABLE
+    assert harness.node_of(POD) is None

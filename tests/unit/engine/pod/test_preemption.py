@@ -21,8 +21,8 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
-from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
+from arranger.framework.interface import SpecOnlyPlugin, Wait
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod
@@ -32,7 +32,7 @@ FORBIDDEN = Refused(403, "Forbidden", "no")
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(default_profile())
 
 
@@ -67,10 +67,10 @@ def gang(name: str, size: int, priority: int = 0, least: int | None = None) -> l
     ]
 
 
-def test_the_less_important_pod_makes_room(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=2), running("low", "n"), running("mid", "n", priority=5))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    effects = core.run()
+def test_the_less_important_pod_makes_room(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=2), running("low", "n"), running("mid", "n", priority=5))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    effects = harness.run()
     (delete,) = of_kind(DeletePod, effects)
     assert delete.pod.name == "low"
     assert delete.condition is not None
@@ -89,82 +89,82 @@ def test_the_less_important_pod_makes_room(core: EngineHarness) -> None:
     assert (event.regarding.name, event.note) == ("high", "Makes room by evicting default/low")
     (patch,) = of_kind(PatchPodStatus, effects)
     assert (patch.pod.name, patch.nominated_node) == ("high", "n")
-    core.settle(delete)
-    core.observe_deleted(running("low", "n"))
-    assert bound(core.advance_to(20)) == {"high"}
+    harness.settle(delete)
+    harness.observe_deleted(running("low", "n"))
+    assert bound(harness.advance_to(20)) == {"high"}
 
 
-def test_what_is_freed_for_the_nominee_is_not_stolen(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0])
-    core.observe(a_pod("thief").needs(cpu=1).with_priority(9))
-    core.run()
-    core.observe_deleted(running("low", "n"))
-    core.advance_to(20)
-    assert bound(core.effects) == {"high"}
+def test_what_is_freed_for_the_nominee_is_not_stolen(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0])
+    harness.observe(a_pod("thief").needs(cpu=1).with_priority(9))
+    harness.run()
+    harness.observe_deleted(running("low", "n"))
+    harness.advance_to(20)
+    assert bound(harness.effects) == {"high"}
 
 
-def test_a_more_important_pod_may_take_it(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0])
-    core.observe_deleted(running("low", "n"))
-    core.observe(a_pod("higher").needs(cpu=1).with_priority(20))
-    assert bound(core.run()) == {"higher"}
+def test_a_more_important_pod_may_take_it(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0])
+    harness.observe_deleted(running("low", "n"))
+    harness.observe(a_pod("higher").needs(cpu=1).with_priority(20))
+    assert bound(harness.run()) == {"higher"}
 
 
-def test_while_the_victim_is_leaving_nobody_else_is_evicted(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=2), running("low", "n", 2), a_node("m").offers(cpu=2))
-    core.observe(running("other", "m", 2, 1))
-    core.observe(a_pod("high").needs(cpu=2).with_priority(10))
-    assert evicted(core.run()) == {"low"}
-    core.observe(running("low", "n", 2).deleting())
+def test_while_the_victim_is_leaving_nobody_else_is_evicted(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=2), running("low", "n", 2), a_node("m").offers(cpu=2))
+    harness.observe(running("other", "m", 2, 1))
+    harness.observe(a_pod("high").needs(cpu=2).with_priority(10))
+    assert evicted(harness.run()) == {"low"}
+    harness.observe(running("low", "n", 2).deleting())
     for now in range(20, 1000, 20):
-        core.observe(a_node("k").labelled(turn=str(now)).cordoned())
-        core.advance_to(float(now))
-    assert evicted(core.effects) == {"low"}
+        harness.observe(a_node("k").labelled(turn=str(now)).cordoned())
+        harness.advance_to(float(now))
+    assert evicted(harness.effects) == {"low"}
 
 
-def test_if_the_eviction_is_refused_the_pod_tries_again(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0], FORBIDDEN)
-    assert core.node_of(a_pod("high")) is None
-    assert evicted(core.advance_to(60)) == {"low"}
+def test_if_the_eviction_is_refused_the_pod_tries_again(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0], FORBIDDEN)
+    assert harness.node_of(a_pod("high")) is None
+    assert evicted(harness.advance_to(60)) == {"low"}
 
 
-def test_no_pod_is_placed_beside_one_that_only_has_a_promise(core: EngineHarness) -> None:
+def test_no_pod_is_placed_beside_one_that_only_has_a_promise(harness: EngineHarness) -> None:
     """The second of the two filter passes, without nominees (RunFilterPluginsWithNominatedPods)."""
     web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
     low = running("low", "n").host_port(80)
-    core.observe(a_node("n").offers(cpu=3), low)
-    core.observe(web)
-    assert evicted(core.run()) == {"low"}
-    core.observe(a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"}))
-    effects = core.run()
+    harness.observe(a_node("n").offers(cpu=3), low)
+    harness.observe(web)
+    assert evicted(harness.run()) == {"low"}
+    harness.observe(a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"}))
+    effects = harness.run()
     assert bound(effects) == set()
     (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
     assert "1 node(s) didn't match pod affinity rules" in patch.condition.message
-    core.observe_deleted(low)
-    core.settle_all(core.run())
-    core.observe(web.on("n"))
-    core.advance_to(20)
-    assert bound(core.effects) == {"web", "near"}
+    harness.observe_deleted(low)
+    harness.settle_all(harness.run())
+    harness.observe(web.on("n"))
+    harness.advance_to(20)
+    assert bound(harness.effects) == {"web", "near"}
 
 
 def test_nobody_is_evicted_for_a_place_beside_one_that_only_has_a_promise(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
     web = a_pod("web").needs(cpu=1).host_port(80).labelled(app="web").with_priority(10)
-    core.observe(a_node("n").offers(cpu=3), running("low", "n").host_port(80))
-    core.observe(web)
-    core.run()
-    core.observe(running("tiny", "n"))
+    harness.observe(a_node("n").offers(cpu=3), running("low", "n").host_port(80))
+    harness.observe(web)
+    harness.run()
+    harness.observe(running("tiny", "n"))
     near = a_pod("near").needs(cpu=1).near("kubernetes.io/hostname", {"app": "web"})
-    core.observe(near.with_priority(5))
-    effects = core.run()
+    harness.observe(near.with_priority(5))
+    effects = harness.run()
     assert evicted(effects) == set()
     (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
@@ -173,47 +173,49 @@ def test_nobody_is_evicted_for_a_place_beside_one_that_only_has_a_promise(
     )
 
 
-def test_a_nominee_that_is_deleted_gives_its_room_back(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0])
-    core.observe_deleted(a_pod("high"))
-    core.observe_deleted(running("low", "n"))
-    core.observe(a_pod("late").needs(cpu=1))
-    assert bound(core.advance_to(20)) == {"late"}
-    core.observe_deleted(a_pod("late"))
-    assert len(core.engine.cluster) == 0
+def test_a_nominee_that_is_deleted_gives_its_room_back(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0])
+    harness.observe_deleted(a_pod("high"))
+    harness.observe_deleted(running("low", "n"))
+    harness.observe(a_pod("late").needs(cpu=1))
+    assert bound(harness.advance_to(20)) == {"late"}
+    harness.observe_deleted(a_pod("late"))
+    assert len(harness.engine.cluster) == 0
 
 
-def test_a_nominee_that_is_deleted_wakes_those_who_wait_for_its_room(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0])
-    core.observe(a_pod("late").needs(cpu=1))
-    core.run()
-    core.observe_deleted(running("low", "n"))
-    core.observe_deleted(a_pod("high"))
-    assert bound(core.advance_to(5)) == {"late"}
+def test_a_nominee_that_is_deleted_wakes_those_who_wait_for_its_room(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0])
+    harness.observe(a_pod("late").needs(cpu=1))
+    harness.run()
+    harness.observe_deleted(running("low", "n"))
+    harness.observe_deleted(a_pod("high"))
+    assert bound(harness.advance_to(5)) == {"late"}
 
 
-def test_a_nominee_is_no_victim_itself(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    core.settle(of_kind(DeletePod, core.run())[0])
-    core.observe(a_pod("highest").needs(cpu=1).with_priority(20))
-    core.run()
-    core.advance_to(20)
-    assert evicted(core.effects) == {"low"}
-    patches = [(p.pod.name, p.nominated_node) for p in of_kind(PatchPodStatus, core.effects)]
+def test_a_nominee_is_no_victim_itself(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    harness.settle(of_kind(DeletePod, harness.run())[0])
+    harness.observe(a_pod("highest").needs(cpu=1).with_priority(20))
+    harness.run()
+    harness.advance_to(20)
+    assert evicted(harness.effects) == {"low"}
+    patches = [(p.pod.name, p.nominated_node) for p in of_kind(PatchPodStatus, harness.effects)]
     assert patches[:3] == [("high", "n"), ("highest", "n"), ("high", "")]
     assert ("high", None) in patches[3:], "it has looked for another node"
 
 
-def test_a_nomination_of_an_earlier_life_is_honoured(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1))
-    core.observe(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))
-    core.run()
-    assert bound(core.effects) == {"high"}
+def test_a_nomination_of_an_earlier_life_is_honoured(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.observe(a_pod("late").needs(cpu=1), a_pod("high").needs(cpu=1).nominated_to("n"))
+    harness.run()
+    assert bound(harness.effects) == {"high"}
 
 
 def native(size: int, least: int, *, said: int = 0, **spec: object) -> list[object]:
@@ -342,24 +344,24 @@ WHO: dict[str, tuple[list[object], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", WHO.values(), ids=WHO.keys())
-def test_evicts(case: tuple[list[object], set[str]], core: EngineHarness) -> None:
+def test_evicts(case: tuple[list[object], set[str]], harness: EngineHarness) -> None:
     objects, expected = case
     for obj in objects:
         if isinstance(obj, PodDisruptionBudget):
-            core.engine.on_disruption_budget_updated(obj, 0.0)
+            harness.engine.on_disruption_budget_updated(obj, 0.0)
         elif isinstance(obj, NativePodGroup):
-            core.engine.on_pod_group_updated(obj, 0.0)
+            harness.engine.on_pod_group_updated(obj, 0.0)
         else:
-            core.observe(obj)  # type: ignore[arg-type]
-    core.observe(a_pod("high").needs(cpu=2).with_priority(10))
-    assert evicted(core.run()) == expected
+            harness.observe(obj)  # type: ignore[arg-type]
+    harness.observe(a_pod("high").needs(cpu=2).with_priority(10))
+    assert evicted(harness.run()) == expected
 
 
-def test_a_pod_that_never_preempts_evicts_nobody(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n"))
+def test_a_pod_that_never_preempts_evicts_nobody(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n"))
     high = a_pod("high").needs(cpu=1).with_priority(10)
-    core.observe(high.with_spec(preemptionPolicy="Never"))
-    effects = core.run()
+    harness.observe(high.with_spec(preemptionPolicy="Never"))
+    effects = harness.run()
     assert evicted(effects) == set()
     (patch,) = of_kind(PatchPodStatus, effects)
     assert patch.condition is not None
@@ -369,34 +371,34 @@ def test_a_pod_that_never_preempts_evicts_nobody(core: EngineHarness) -> None:
 # --- gangs that preempt ------------------------------------------------------------------------
 
 
-def test_a_gang_evicts_what_it_needs_and_is_bound_whole(core: EngineHarness) -> None:
+def test_a_gang_evicts_what_it_needs_and_is_bound_whole(harness: EngineHarness) -> None:
     for n in range(3):
-        core.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
-    core.observe(*gang("g", 2, 10))
-    effects = core.run()
+        harness.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    harness.observe(*gang("g", 2, 10))
+    effects = harness.run()
     victims = evicted(effects)
     assert len(victims) == 2
     notes = {e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"}
     assert all(note.startswith("Preempted by gang default/g on node n") for note in notes)
     nominated = {p.pod.name for p in of_kind(PatchPodStatus, effects) if p.nominated_node}
     assert nominated == {"g-0", "g-1"}
-    core.observe(a_pod("thief").needs(cpu=1).with_priority(5))
+    harness.observe(a_pod("thief").needs(cpu=1).with_priority(5))
     first, second = sorted(victims)
-    core.observe_deleted(running(first, "n0"))
-    core.advance_to(20)
-    assert bound(core.effects) == set(), "not before all of it fits"
-    core.observe_deleted(running(second, "n1"))
-    core.advance_to(40)
-    assert bound(core.effects) == {"g-0", "g-1"}
+    harness.observe_deleted(running(first, "n0"))
+    harness.advance_to(20)
+    assert bound(harness.effects) == set(), "not before all of it fits"
+    harness.observe_deleted(running(second, "n1"))
+    harness.advance_to(40)
+    assert bound(harness.effects) == {"g-0", "g-1"}
 
 
-def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: EngineHarness) -> None:
+def test_a_gang_that_would_not_fit_even_then_evicts_nobody(harness: EngineHarness) -> None:
     for n in range(2):
-        core.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
-    core.observe(*gang("g", 3, 10))
-    core.run()
-    core.advance_to(1000)
-    assert evicted(core.effects) == set()
+        harness.observe(a_node(f"n{n}").offers(cpu=1), running(f"low-{n}", f"n{n}"))
+    harness.observe(*gang("g", 3, 10))
+    harness.run()
+    harness.advance_to(1000)
+    assert evicted(harness.effects) == set()
 
 
 @pytest.mark.parametrize(
@@ -409,90 +411,90 @@ def test_a_gang_that_would_not_fit_even_then_evicts_nobody(core: EngineHarness) 
     ids=["its own", "its own, and evicts nobody", "none: its pods' counts"],
 )
 def test_a_gang_evicts_by_the_priority_of_its_pod_group(
-    spec: dict[str, object], expected: set[str], core: EngineHarness
+    spec: dict[str, object], expected: set[str], harness: EngineHarness
 ) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low", "n", priority=5))
+    harness.observe(a_node("n").offers(cpu=1), running("low", "n", priority=5))
     member = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
-    core.observe(member)  # pods may come before their PodGroup
-    core.run()
-    core.engine.on_pod_group_updated(pod_group(1, **spec), core.now)
-    assert evicted(core.run()) == expected
+    harness.observe(member)  # pods may come before their PodGroup
+    harness.run()
+    harness.engine.on_pod_group_updated(pod_group(1, **spec), harness.now)
+    assert evicted(harness.run()) == expected
 
 
 def test_when_the_pod_group_of_running_pods_changes_their_priority_does(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.observe(a_node("n").offers(cpu=1))
-    core.observe(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
-    core.engine.on_pod_group_updated(pod_group(1, priority=50), core.now)
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    assert evicted(core.run()) == set()
-    core.engine.on_pod_group_deleted(pod_group(1, priority=50), core.now)
-    core.advance_to(400)
-    assert evicted(core.effects) == {"g-0"}
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.observe(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
+    harness.engine.on_pod_group_updated(pod_group(1, priority=50), harness.now)
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(harness.run()) == set()
+    harness.engine.on_pod_group_deleted(pod_group(1, priority=50), harness.now)
+    harness.advance_to(400)
+    assert evicted(harness.effects) == {"g-0"}
 
 
 def test_a_priority_that_changes_while_the_pod_is_bound_leaves_it_where_it_is(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
     pod = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
-    core.observe(a_node("n").offers(cpu=1))
-    core.engine.on_pod_group_updated(pod_group(1, priority=1), core.now)
-    core.observe(pod)
-    (bind,) = of_kind(Bind, core.run())
-    core.engine.on_pod_group_updated(pod_group(1, priority=2), core.now)
-    core.observe(pod.on("n"))  # the watch is ahead of the answer
-    core.engine.on_pod_group_updated(pod_group(1, priority=50), core.now)
-    core.settle(bind)
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    assert evicted(core.run()) == set()
-    assert core.node_of(pod) == "n"
-    core.engine.check_consistent()
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.engine.on_pod_group_updated(pod_group(1, priority=1), harness.now)
+    harness.observe(pod)
+    (bind,) = of_kind(Bind, harness.run())
+    harness.engine.on_pod_group_updated(pod_group(1, priority=2), harness.now)
+    harness.observe(pod.on("n"))  # the watch is ahead of the answer
+    harness.engine.on_pod_group_updated(pod_group(1, priority=50), harness.now)
+    harness.settle(bind)
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(harness.run()) == set()
+    assert harness.node_of(pod) == "n"
+    harness.engine.check_consistent()
 
 
-def test_gang_against_gang_the_loser_leaves_whole(core: EngineHarness) -> None:
-    core.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
-    core.observe(*gang("old", 3, 1))
-    core.settle_all(core.run())
+def test_gang_against_gang_the_loser_leaves_whole(harness: EngineHarness) -> None:
+    harness.observe(*(a_node(f"n{n}").offers(cpu=1) for n in range(4)))
+    harness.observe(*gang("old", 3, 1))
+    harness.settle_all(harness.run())
     for n, pod in enumerate(gang("old", 3, 1)):
-        core.observe(pod.on(core.node_of(pod) or f"n{n}"))
-    core.observe(*gang("new", 2, 5))
-    assert evicted(core.run()) == {"old-0", "old-1", "old-2"}
+        harness.observe(pod.on(harness.node_of(pod) or f"n{n}"))
+    harness.observe(*gang("new", 2, 5))
+    assert evicted(harness.run()) == {"old-0", "old-1", "old-2"}
 
 
-def test_a_gang_puts_back_whom_it_can_do_without(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=4))
-    core.observe(*(running(f"low-{n}", "n", priority=n) for n in range(4)))
-    core.observe(*gang("g", 2, 10))
-    assert evicted(core.run()) == {"low-0", "low-1"}
+def test_a_gang_puts_back_whom_it_can_do_without(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=4))
+    harness.observe(*(running(f"low-{n}", "n", priority=n) for n in range(4)))
+    harness.observe(*gang("g", 2, 10))
+    assert evicted(harness.run()) == {"low-0", "low-1"}
 
 
-def test_a_gang_evicts_again_and_again_ever_more_rarely(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), running("low-0", "n"))
-    core.observe(*gang("g", 1, 10))
+def test_a_gang_evicts_again_and_again_ever_more_rarely(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), running("low-0", "n"))
+    harness.observe(*gang("g", 1, 10))
     times = []
     for second in range(2000):
-        core.now = float(second)
-        if evicted(core.run()):
+        harness.now = float(second)
+        if evicted(harness.run()):
             times.append(second)
             # The victim's owner is quicker than the gang: another is there at once.
-            core.observe_deleted(running(f"low-{len(times) - 1}", "n"))
-            core.observe(running(f"low-{len(times)}", "n"))
+            harness.observe_deleted(running(f"low-{len(times) - 1}", "n"))
+            harness.observe(running(f"low-{len(times)}", "n"))
     assert 2 <= len(times) <= 12
 
 
-def test_nothing_is_left_of_promises(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=2), running("low", "n", 2))
+def test_nothing_is_left_of_promises(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=2), running("low", "n", 2))
     pods = gang("g", 2, 10)
-    core.observe(*pods)
-    core.run()
-    core.observe_deleted(*pods, running("low", "n", 2))
-    core.advance_to(5000)
-    nominations = core.engine._context.cycle.nominator
+    harness.observe(*pods)
+    harness.run()
+    harness.observe_deleted(*pods, running("low", "n", 2))
+    harness.advance_to(5000)
+    nominations = harness.engine._context.cycle.nominator
     assert not nominations
     assert not nominations.terminating_victims
-    assert len(core.engine.cluster) == 0
-    assert core.engine.next_timer() is None
+    assert len(harness.engine.cluster) == 0
+    assert harness.engine.next_timer() is None
 
 
 class Holding(SpecOnlyPlugin):
@@ -518,25 +520,25 @@ class Holding(SpecOnlyPlugin):
 @pytest.mark.parametrize("where", ["permit", "pre_bind", "bindable"])
 def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
     plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
-    core = EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))
-    core.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
-    core.run()
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    effects = core.run()
+    harness = EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))
+    harness.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    harness.run()
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    effects = harness.run()
     assert evicted(effects) == set()
     told = [e.note for e in of_kind(PublishEvent, effects) if e.reason == "Preempted"]
     assert told == ["Preempted by pod uid-default-high on node n (in arranger memory)."]
-    core.advance_to(1)
-    assert bound(core.effects) == {"high"}
-    assert core.node_of(a_pod("low")) is None
-    assert core.queue_state("low") is not QueueState.NOT_QUEUED
+    harness.advance_to(1)
+    assert bound(harness.effects) == {"high"}
+    assert harness.node_of(a_pod("low")) is None
+    assert harness.queue_state("low") is not QueueState.NOT_QUEUED
 
 
-def test_a_binding_pod_can_be_a_victim(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
-    (bind,) = of_kind(Bind, core.run())
-    core.observe(a_pod("high").needs(cpu=1).with_priority(10))
-    assert evicted(core.run()) == {"low"}
-    core.settle(bind, Applied())
-    core.observe_deleted(a_pod("low"))
-    assert bound(core.advance_to(20)) == {"high"}
+def test_a_binding_pod_can_be_a_victim(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=1), a_pod("low").needs(cpu=1))
+    (bind,) = of_kind(Bind, harness.run())
+    harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
+    assert evicted(harness.run()) == {"low"}
+    harness.settle(bind, Applied())
+    harness.observe_deleted(a_pod("low"))
+    assert bound(harness.advance_to(20)) == {"high"}

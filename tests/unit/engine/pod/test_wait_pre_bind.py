@@ -9,8 +9,7 @@ import pytest
 from arranger.api.effects import Effect, PatchObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import Phase
-from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import SpecOnlyPlugin, Wait
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (
@@ -58,15 +57,15 @@ def lock() -> Lock:
 
 
 @pytest.fixture
-def locked(make_core: MakeCore, lock: Lock) -> EngineHarness:
+def locked(make_harness: MakeCore, lock: Lock) -> EngineHarness:
     """A core in which the writes of ``p`` are done, and it is not let go."""
-    core = make_core(small_profile(lock))
-    core.observe(a_node("n1"), POD)
-    (write,) = core.run()
+    harness = make_harness(small_profile(lock))
+    harness.observe(a_node("n1"), POD)
+    (write,) = harness.run()
     assert lock.asked == 0, "asked before the writes were done"
-    core.now = 10
-    assert core.settle(write) == []
-    return core
+    harness.now = 10
+    assert harness.settle(write) == []
+    return harness
 
 
 def test_a_pod_that_is_not_let_go_holds_its_node(locked: EngineHarness) -> None:
@@ -125,11 +124,11 @@ def test_an_exception_breaks_it_off(locked: EngineHarness, lock: Lock) -> None:
     assert conditions(locked.run()) == [("SchedulerError", text)]
 
 
-def test_a_write_that_comes_too_late_is_not_waited_for(make_core: MakeCore, lock: Lock) -> None:
-    core = make_core(small_profile(lock))
-    core.observe(a_node("n1"), POD)
-    (write,) = core.run()
-    said = core.settle(write, CONFLICT)
+def test_a_write_that_comes_too_late_is_not_waited_for(make_harness: MakeCore, lock: Lock) -> None:
+    harness = make_harness(small_profile(lock))
+    harness.observe(a_node("n1"), POD)
+    (write,) = harness.run()
+    said = harness.settle(write, CONFLICT)
     assert conditions(said) == [("SchedulerError", f"preparing to bind: {CONFLICT.message}")]
     assert lock.asked == 0
 

@@ -77,9 +77,9 @@ ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
 @pytest.mark.parametrize("case", ORDER.values(), ids=ORDER.keys())
 def test_who_comes_first(case: tuple[str, list[list[PodBuilder]], list[str]]) -> None:
     policy, jobs, expected = case
-    core = EngineHarness(profile(policy))
-    core.observe(a_node("n").offers(cpu=10, memory="20G"))
+    harness = EngineHarness(profile(policy))
+    harness.observe(a_node("n").offers(cpu=10, memory="20G"))
     for pods in jobs:
-        core.observe(*pods)
-    order = [name.split("-")[0] for name, _ in placements(core.run())]
+        harness.observe(*pods)
+    order = [name.split("-")[0] for name, _ in placements(harness.run())]
     assert list(dict.fromkeys(order)) == expected

@@ -20,7 +20,7 @@ CARD = "NVIDIA-GeForce-RTX-4090"
 
 
 @pytest.fixture
-def core() -> EngineHarness:
+def harness() -> EngineHarness:
     return EngineHarness(default_profile())
 
 
@@ -192,22 +192,22 @@ LIMITS: dict[str, tuple[list[Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", LIMITS.values(), ids=LIMITS.keys())
-def test_who_is_bound(case: tuple[list[Any], set[str]], core: EngineHarness) -> None:
+def test_who_is_bound(case: tuple[list[Any], set[str]], harness: EngineHarness) -> None:
     objects, expected = case
-    core.observe(*objects)
-    assert bound(core.run()) == expected
+    harness.observe(*objects)
+    assert bound(harness.run()) == expected
 
 
-def test_the_card_named_first_is_preferred(core: EngineHarness) -> None:
-    core.observe(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
-    core.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B|A"}))
-    assert placements(core.run()) == [("p", "m")]
+def test_the_card_named_first_is_preferred(harness: EngineHarness) -> None:
+    harness.observe(gpu_node("n", 8, "A"), gpu_node("m", 8, "B"), a_queue("other"))
+    harness.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B|A"}))
+    assert placements(harness.run()) == [("p", "m")]
 
 
-def test_a_pod_gets_only_the_card_it_names(core: EngineHarness) -> None:
-    core.observe(gpu_node("n", 8, "A"), a_queue("other"))
-    core.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
-    assert placements(core.run()) == []
+def test_a_pod_gets_only_the_card_it_names(harness: EngineHarness) -> None:
+    harness.observe(gpu_node("n", 8, "A"), a_queue("other"))
+    harness.observe(a_pod("p").needs({GPU: 1}).annotated({"volcano.sh/card.name": "B"}))
+    assert placements(harness.run()) == []
 
 
 REASONS: dict[str, tuple[list[Any], str, str]] = {
@@ -258,11 +258,11 @@ REASONS: dict[str, tuple[list[Any], str, str]] = {
 
 @pytest.mark.parametrize("case", REASONS.values(), ids=REASONS.keys())
 def test_the_pod_is_told_what_its_queue_lacks(
-    case: tuple[list[Any], str, str], core: EngineHarness
+    case: tuple[list[Any], str, str], harness: EngineHarness
 ) -> None:
     objects, reason, text = case
-    core.observe(*objects)
-    assert event(core.run(), reason) == text
+    harness.observe(*objects)
+    assert event(harness.run(), reason) == text
 
 
 #: Queues, and why a pod of queue q waits.
@@ -277,31 +277,35 @@ WAITS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize(("queues", "why"), WAITS.values(), ids=WAITS)
-def test_the_pod_is_told_that_it_waits(queues: list[Any], why: str, core: EngineHarness) -> None:
-    core.observe(a_node("n"), *queues, a_pod("p").in_queue("q"))
-    assert why in event(core.run(), "FailedScheduling")
+def test_the_pod_is_told_that_it_waits(queues: list[Any], why: str, harness: EngineHarness) -> None:
+    harness.observe(a_node("n"), *queues, a_pod("p").in_queue("q"))
+    assert why in event(harness.run(), "FailedScheduling")
 
 
-def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(core: EngineHarness) -> None:
+def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(
+    harness: EngineHarness,
+) -> None:
     queue, running = a_queue("q", capability={"cpu": 1}), a_pod("a").needs(cpu=1).in_queue("q")
-    core.observe(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
-    core.observe(a_pod("b").needs(cpu=1).in_queue("q"))
-    assert bound(core.run()) == set()
-    core.engine.on_queue_deleted(queue, core.now)
-    assert bound(core.advance_to(20)) == evicted(core.effects) == set()
-    told = [e.note for e in of_kind(PublishEvent, core.effects) if e.reason == "FailedScheduling"]
+    harness.observe(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
+    harness.observe(a_pod("b").needs(cpu=1).in_queue("q"))
+    assert bound(harness.run()) == set()
+    harness.engine.on_queue_deleted(queue, harness.now)
+    assert bound(harness.advance_to(20)) == evicted(harness.effects) == set()
+    told = [
+        e.note for e in of_kind(PublishEvent, harness.effects) if e.reason == "FailedScheduling"
+    ]
     assert "Queue <q> does not exist" in told[-1]
-    core.observe(a_queue("q", capability={"cpu": 2}))
-    assert bound(core.advance_to(40)) == {"b"}, "the running one counts again"
-    core.observe(a_pod("c").needs(cpu=1).in_queue("q"))
-    assert bound(core.advance_to(60)) == set()
+    harness.observe(a_queue("q", capability={"cpu": 2}))
+    assert bound(harness.advance_to(40)) == {"b"}, "the running one counts again"
+    harness.observe(a_pod("c").needs(cpu=1).in_queue("q"))
+    assert bound(harness.advance_to(60)) == set()
 
 
-def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(core: EngineHarness) -> None:
+def test_a_queue_that_cannot_be_read_is_told_and_gives_no_cards(harness: EngineHarness) -> None:
     queue = a_queue("training", cards={CARD: 1})
     queue.metadata.annotations["volcano.sh/card.quota"] = "lots"
-    core.observe(gpu_node(), queue, training("p", 1))
-    effects = core.run()
+    harness.observe(gpu_node(), queue, training("p", 1))
+    effects = harness.run()
     assert bound(effects) == set()
     assert event(effects, "InvalidQueue") == "Ignored: volcano.sh/card.quota: 'lots' is not JSON"
 
@@ -320,63 +324,63 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("spec", "why"), UNSUPPORTED.values(), ids=UNSUPPORTED)
 def test_what_is_not_done_for_a_queue_is_told(
-    spec: dict[str, Any], why: str, core: EngineHarness
+    spec: dict[str, Any], why: str, harness: EngineHarness
 ) -> None:
-    core.observe(a_queue("q", **spec))
-    assert event(core.run(), "InvalidQueue") == f"Ignored: {why}"
+    harness.observe(a_queue("q", **spec))
+    assert event(harness.run(), "InvalidQueue") == f"Ignored: {why}"
 
 
-def test_a_pod_outside_the_groups_of_its_queue_is_told_and_woken(core: EngineHarness) -> None:
-    core.observe(a_node("n"), a_queue("q", affinity=node_groups("nodeGroupAffinity", "x")))
-    core.observe(a_pod().in_queue("q"))
-    told = event(core.run(), "FailedScheduling")
+def test_a_pod_outside_the_groups_of_its_queue_is_told_and_woken(harness: EngineHarness) -> None:
+    harness.observe(a_node("n"), a_queue("q", affinity=node_groups("nodeGroupAffinity", "x")))
+    harness.observe(a_pod().in_queue("q"))
+    told = event(harness.run(), "FailedScheduling")
     assert "1 node(s) weren't of a node group that the pod's queue may use" in told
-    core.observe(a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}))
-    assert bound(core.advance_to(20)) == {"p"}
+    harness.observe(a_node("n").labelled({"volcano.sh/nodegroup-name": "x"}))
+    assert bound(harness.advance_to(20)) == {"p"}
 
 
-def test_a_pod_is_woken_when_its_queue_may_use_more(core: EngineHarness) -> None:
-    core.observe(gpu_node(), *two_queues(1), training("p", 2))
-    assert bound(core.run()) == set()
-    core.observe(*two_queues(2))
-    assert bound(core.advance_to(20)) == {"p"}
+def test_a_pod_is_woken_when_its_queue_may_use_more(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), *two_queues(1), training("p", 2))
+    assert bound(harness.run()) == set()
+    harness.observe(*two_queues(2))
+    assert bound(harness.advance_to(20)) == {"p"}
 
 
 def test_a_pod_group_is_let_in_while_its_cards_fit() -> None:
-    core = EngineHarness(default_profile(), queues=QuotaConfig(over_commit=2.0))
-    core.observe(gpu_node(count=1), a_queue("default", cards={CARD: 1}))
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(over_commit=2.0))
+    harness.observe(gpu_node(count=1), a_queue("default", cards={CARD: 1}))
     for n in range(3):
         request = {"volcano.sh/card.request": f'{{"{CARD}": 1}}'}
-        core.observe(a_pod_group(f"g{n}", least=1).annotated(request))
-        core.observe(a_pod(f"p{n}").needs({GPU: 1}).in_pod_group(f"g{n}"))
-    assert bound(core.run()) == {"p0"}
-    core.advance_to(30)
-    waits = [e.note for e in of_kind(PublishEvent, core.effects) if e.regarding.name == "p2"]
+        harness.observe(a_pod_group(f"g{n}", least=1).annotated(request))
+        harness.observe(a_pod(f"p{n}").needs({GPU: 1}).in_pod_group(f"g{n}"))
+    assert bound(harness.run()) == {"p0"}
+    harness.advance_to(30)
+    waits = [e.note for e in of_kind(PublishEvent, harness.effects) if e.regarding.name == "p2"]
     assert waits[-1].startswith("gang default/g2 waits: Queue <default> has insufficient")
 
 
 # --- order ---------------------------------------------------------------------------------------
 
 
-def test_the_more_important_queue_comes_first(core: EngineHarness) -> None:
-    core.observe(*two_queues(), training("a", 8, 90000), inference("b", 8, 1), gpu_node())
-    assert bound(core.run()) == {"b"}
+def test_the_more_important_queue_comes_first(harness: EngineHarness) -> None:
+    harness.observe(*two_queues(), training("a", 8, 90000), inference("b", 8, 1), gpu_node())
+    assert bound(harness.run()) == {"b"}
 
 
-def test_queues_of_one_priority_take_turns_by_share(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=4))
-    core.observe(a_queue("a", deserved={"cpu": 4}), a_queue("b", deserved={"cpu": 4}))
-    core.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
-    core.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
-    assert bound(core.run()) == {"a0", "a1", "b0", "b1"}
+def test_queues_of_one_priority_take_turns_by_share(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=4))
+    harness.observe(a_queue("a", deserved={"cpu": 4}), a_queue("b", deserved={"cpu": 4}))
+    harness.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    harness.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+    assert bound(harness.run()) == {"a0", "a1", "b0", "b1"}
 
 
-def test_by_weight(core: EngineHarness) -> None:
-    core.observe(a_node("n").offers(cpu=4))
-    core.observe(a_queue("a", deserved={"cpu": 4}, weight=3), a_queue("b", deserved={"cpu": 4}))
-    core.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
-    core.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
-    assert len([name for name in bound(core.run()) if name.startswith("a")]) == 3
+def test_by_weight(harness: EngineHarness) -> None:
+    harness.observe(a_node("n").offers(cpu=4))
+    harness.observe(a_queue("a", deserved={"cpu": 4}, weight=3), a_queue("b", deserved={"cpu": 4}))
+    harness.observe(*(a_pod(f"a{n}").needs(cpu=1).in_queue("a") for n in range(4)))
+    harness.observe(*(a_pod(f"b{n}").needs(cpu=1).in_queue("b") for n in range(4)))
+    assert len([name for name in bound(harness.run()) if name.startswith("a")]) == 3
 
 
 def counted(pods: set[str]) -> dict[str, int]:
@@ -407,28 +411,28 @@ TURNS: dict[str, tuple[list[Any], dict[str, int]]] = {
 
 @pytest.mark.parametrize(("queues", "expected"), TURNS.values(), ids=TURNS)
 def test_queues_take_turns(
-    queues: list[Any], expected: dict[str, int], core: EngineHarness
+    queues: list[Any], expected: dict[str, int], harness: EngineHarness
 ) -> None:
-    core.observe(a_node("n").offers(cpu=8), *queues)
+    harness.observe(a_node("n").offers(cpu=8), *queues)
     for queue in expected:
         name = "default" if queue == "d" else queue
-        core.observe(*(a_pod(f"{queue}{n}").needs(cpu=1).in_queue(name) for n in range(8)))
-    assert counted(bound(core.run())) == expected
+        harness.observe(*(a_pod(f"{queue}{n}").needs(cpu=1).in_queue(name) for n in range(8)))
+    assert counted(bound(harness.run())) == expected
 
 
-def test_in_back_off_too_the_more_important_queue_comes_first(core: EngineHarness) -> None:
-    core.observe(*two_queues(), training("t", 8, 90000), inference("i", 8, 1))
-    assert bound(core.run()) == set()
-    core.now = 0.5
-    core.observe(gpu_node())
-    assert bound(core.run()) == {"i"}
+def test_in_back_off_too_the_more_important_queue_comes_first(harness: EngineHarness) -> None:
+    harness.observe(*two_queues(), training("t", 8, 90000), inference("i", 8, 1))
+    assert bound(harness.run()) == set()
+    harness.now = 0.5
+    harness.observe(gpu_node())
+    assert bound(harness.run()) == {"i"}
 
 
 # --- giving way ----------------------------------------------------------------------------------
 
 
-def on_node(core: EngineHarness, *pods: PodBuilder, node: str = "n") -> None:
-    core.observe(*(pod.on(node) for pod in pods))
+def on_node(harness: EngineHarness, *pods: PodBuilder, node: str = "n") -> None:
+    harness.observe(*(pod.on(node) for pod in pods))
 
 
 #: Running, arriving, and who is evicted.
@@ -486,11 +490,11 @@ TAKES: dict[str, tuple[list[PodBuilder], PodBuilder, set[str]]] = {
 def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> None:
     running, arriving, expected = case
     owners = {"ReplicaSet": "inference", "Job": "training"}
-    core = EngineHarness(default_profile(), queues=QuotaConfig(service_type_by_owner=owners))
-    core.observe(gpu_node(), *two_queues())
-    on_node(core, *running)
-    core.observe(arriving)
-    assert evicted(core.run()) == expected
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(service_type_by_owner=owners))
+    harness.observe(gpu_node(), *two_queues())
+    on_node(harness, *running)
+    harness.observe(arriving)
+    assert evicted(harness.run()) == expected
 
 
 @pytest.mark.parametrize(
@@ -502,90 +506,92 @@ def test_who_gives_way(case: tuple[list[PodBuilder], PodBuilder, set[str]]) -> N
     ids=["a pod", "a gang"],
 )
 def test_who_gives_way_to_another_queue_is_told_to_whom(
-    taker: list[PodBuilder], words: str, core: EngineHarness
+    taker: list[PodBuilder], words: str, harness: EngineHarness
 ) -> None:
-    core.observe(gpu_node(), *two_queues())
-    on_node(core, training("t", 8))
-    core.observe(*taker)
-    told = [e.note for e in core.run() if isinstance(e, PublishEvent) and e.reason == "Preempted"]
+    harness.observe(gpu_node(), *two_queues())
+    on_node(harness, training("t", 8))
+    harness.observe(*taker)
+    told = [
+        e.note for e in harness.run() if isinstance(e, PublishEvent) and e.reason == "Preempted"
+    ]
     assert told == [f"Preempted by {words} on node n"]
 
 
 def test_priority_can_be_left_out_of_it() -> None:
-    core = EngineHarness(default_profile(), queues=QuotaConfig(respect_priority=False))
-    core.observe(gpu_node(), *two_queues())
-    on_node(core, training("t", 8, 60000))
-    core.observe(inference("i", 8, 20000))
-    assert evicted(core.run()) == {"t"}
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(respect_priority=False))
+    harness.observe(gpu_node(), *two_queues())
+    on_node(harness, training("t", 8, 60000))
+    harness.observe(inference("i", 8, 20000))
+    assert evicted(harness.run()) == {"t"}
 
 
-def test_a_queue_that_is_not_reclaimable_loses_nothing(core: EngineHarness) -> None:
-    core.observe(gpu_node(), a_queue("inference"), a_queue("training", reclaimable=False))
-    on_node(core, training("t", 8))
-    core.observe(inference("i", 8))
-    assert evicted(core.run()) == set()
+def test_a_queue_that_is_not_reclaimable_loses_nothing(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), a_queue("inference"), a_queue("training", reclaimable=False))
+    on_node(harness, training("t", 8))
+    harness.observe(inference("i", 8))
+    assert evicted(harness.run()) == set()
 
 
-def test_nor_one_below_its_guarantee(core: EngineHarness) -> None:
-    core.observe(gpu_node(), a_queue("inference"))
-    core.observe(a_queue("training", guarantee={"resource": {GPU: 4}}))
-    on_node(core, training("a", 4), training("b", 4))
-    core.observe(inference("i", 8))
-    assert evicted(core.run()) == set()
-    core.observe(inference("j", 4))
-    assert len(evicted(core.advance_to(20))) == 1
+def test_nor_one_below_its_guarantee(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), a_queue("inference"))
+    harness.observe(a_queue("training", guarantee={"resource": {GPU: 4}}))
+    on_node(harness, training("a", 4), training("b", 4))
+    harness.observe(inference("i", 8))
+    assert evicted(harness.run()) == set()
+    harness.observe(inference("j", 4))
+    assert len(evicted(harness.advance_to(20))) == 1
 
 
-def test_a_taker_beyond_its_own_quota_takes_nothing(core: EngineHarness) -> None:
-    core.observe(gpu_node(), *two_queues(4))
-    on_node(core, training("a", 4), training("b", 4))
-    core.observe(inference("i", 8))
-    assert evicted(core.run()) == set()
+def test_a_taker_beyond_its_own_quota_takes_nothing(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), *two_queues(4))
+    on_node(harness, training("a", 4), training("b", 4))
+    harness.observe(inference("i", 8))
+    assert evicted(harness.run()) == set()
 
 
-def test_inside_a_full_quota_the_important_take_from_the_others(core: EngineHarness) -> None:
-    core.observe(gpu_node(), *two_queues(4))
-    on_node(core, training("a", 2, 1), training("b", 2, 2))
-    core.observe(training("c", 2, 3))
-    assert evicted(core.run()) == {"a"}
+def test_inside_a_full_quota_the_important_take_from_the_others(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), *two_queues(4))
+    on_node(harness, training("a", 2, 1), training("b", 2, 2))
+    harness.observe(training("c", 2, 3))
+    assert evicted(harness.run()) == {"a"}
 
 
-def test_what_is_freed_is_held_for_the_taker(core: EngineHarness) -> None:
-    core.observe(gpu_node(), *two_queues())
-    on_node(core, training("t", 8))
-    core.observe(inference("i", 8))
-    assert evicted(core.run()) == {"t"}
-    core.observe(training("again", 8, 90000))
-    core.observe_deleted(training("t", 8))
-    core.advance_to(20)
-    assert bound(core.effects) == {"i"}
+def test_what_is_freed_is_held_for_the_taker(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), *two_queues())
+    on_node(harness, training("t", 8))
+    harness.observe(inference("i", 8))
+    assert evicted(harness.run()) == {"t"}
+    harness.observe(training("again", 8, 90000))
+    harness.observe_deleted(training("t", 8))
+    harness.advance_to(20)
+    assert bound(harness.effects) == {"i"}
 
 
-def test_a_gang_of_inference_takes_all_it_needs_or_nothing(core: EngineHarness) -> None:
-    core.observe(gpu_node("n"), gpu_node("m"), *two_queues(16))
-    on_node(core, *(training(f"t{n}", 8) for n in range(1)), node="n")
-    on_node(core, training("u", 8), node="m")
-    core.observe(*gang("g", (8, 8), inference))
-    assert evicted(core.run()) == {"t0", "u"}
+def test_a_gang_of_inference_takes_all_it_needs_or_nothing(harness: EngineHarness) -> None:
+    harness.observe(gpu_node("n"), gpu_node("m"), *two_queues(16))
+    on_node(harness, *(training(f"t{n}", 8) for n in range(1)), node="n")
+    on_node(harness, training("u", 8), node="m")
+    harness.observe(*gang("g", (8, 8), inference))
+    assert evicted(harness.run()) == {"t0", "u"}
 
 
 @pytest.mark.parametrize("sparing", [preemption.MAX_REPRIEVE_COST, 0], ids=["few pods", "many"])
 def test_a_gang_takes_from_its_own_queue_on_other_nodes_too(
-    sparing: int, core: EngineHarness, monkeypatch: pytest.MonkeyPatch
+    sparing: int, harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its quota lacks is given back wherever that is, however victims are looked for."""
     monkeypatch.setattr(preemption, "MAX_REPRIEVE_COST", sparing)
-    core.observe(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
-    on_node(core, inference("a", 1, 60000), training("t", 1, 80000), node="n")
-    on_node(core, inference("b", 1, 60000), inference("c", 1, 60000), node="m")
-    core.observe(*gang("g", (2, 2, 2), inference))
-    assert evicted(core.run()) == {"a", "b", "c"}
+    harness.observe(gpu_node("n", 2), gpu_node("m", 8), *two_queues(6))
+    on_node(harness, inference("a", 1, 60000), training("t", 1, 80000), node="n")
+    on_node(harness, inference("b", 1, 60000), inference("c", 1, 60000), node="m")
+    harness.observe(*gang("g", (2, 2, 2), inference))
+    assert evicted(harness.run()) == {"a", "b", "c"}
 
 
-def test_use_is_counted_and_given_back(core: EngineHarness) -> None:
-    core.observe(gpu_node(), *two_queues(), training("a", 3))
-    core.settle_all(core.run())
-    used = core.engine.ledger.queues["training"].used
+def test_use_is_counted_and_given_back(harness: EngineHarness) -> None:
+    harness.observe(gpu_node(), *two_queues(), training("a", 3))
+    harness.settle_all(harness.run())
+    used = harness.engine.ledger.queues["training"].used
     assert (used[CARD], used["cpu"]) == (3, 100)
-    core.observe_deleted(training("a", 3))
+    harness.observe_deleted(training("a", 3))
     assert not +used

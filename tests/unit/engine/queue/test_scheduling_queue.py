@@ -11,8 +11,8 @@ from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import Plugin
-from arranger.framework.runtime.profile import Profile, SpecOnlyPlugin
+from arranger.framework.interface import Plugin, SpecOnlyPlugin
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
@@ -29,30 +29,34 @@ from tests.unit.engine.harness import (
 MakeCore = Callable[..., EngineHarness]
 
 
-def test_higher_priority_goes_first_and_equals_in_order_of_arrival(core: EngineHarness) -> None:
-    core.observe(a_node("n1"))
-    core.observe(a_pod("early").with_priority(5))
-    core.now = 1
-    core.observe(a_pod("late").with_priority(5), a_pod("later").with_priority(5))
-    core.observe(a_pod("low"), a_pod("high").with_priority(1000), a_pod("below").with_priority(-1))
+def test_higher_priority_goes_first_and_equals_in_order_of_arrival(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"))
+    harness.observe(a_pod("early").with_priority(5))
+    harness.now = 1
+    harness.observe(a_pod("late").with_priority(5), a_pod("later").with_priority(5))
+    harness.observe(
+        a_pod("low"), a_pod("high").with_priority(1000), a_pod("below").with_priority(-1)
+    )
 
-    tried = [pod for pod, _ in placements(core.run())]
+    tried = [pod for pod, _ in placements(harness.run())]
 
     assert tried == ["high", "early", "late", "later", "low", "below"]
 
 
-def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("big").needs(cpu=5).with_priority(9), a_pod("small"))
+def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n1"), a_pod("big").needs(cpu=5).with_priority(9), a_pod("small"))
 
-    assert placements(core.run()) == [("small", "n1")]
+    assert placements(harness.run()) == [("small", "n1")]
 
 
-def test_only_as_many_are_tried_in_one_run_as_asked(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
+def test_only_as_many_are_tried_in_one_run_as_asked(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
 
     sizes = []
-    while core.engine.ready:
-        sizes.append(len(core.engine.run(0, limit=2)))
+    while harness.engine.ready:
+        sizes.append(len(harness.engine.run(0, limit=2)))
 
     assert sizes == [2, 2, 1]
 
@@ -60,48 +64,48 @@ def test_only_as_many_are_tried_in_one_run_as_asked(core: EngineHarness) -> None
 # --- back-off --------------------------------------------------------------------------------
 
 
-def test_back_off_doubles_from_one_second_to_ten(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p"))
-    core.run()
+def test_back_off_doubles_from_one_second_to_ten(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p"))
+    harness.run()
     waits = []
     for _ in range(6):
-        core.settle(core.binding("p"), CONFLICT)
-        due = core.engine.next_timer()
+        harness.settle(harness.binding("p"), CONFLICT)
+        due = harness.engine.next_timer()
         assert due is not None
-        waits.append(due - core.now)
-        assert core.advance_to(due - 0.01) == []
-        assert placements(core.advance_to(due)) == [("p", "n1")]
+        waits.append(due - harness.now)
+        assert harness.advance_to(due - 0.01) == []
+        assert placements(harness.advance_to(due)) == [("p", "n1")]
 
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
 def test_a_woken_pod_does_not_wait_for_its_back_off_while_there_is_nothing_else(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.observe(a_pod("p"))
-    core.run()
-    core.now = 0.4
-    core.observe(a_node("n1"))
+    harness.observe(a_pod("p"))
+    harness.run()
+    harness.now = 0.4
+    harness.observe(a_node("n1"))
 
-    assert placements(core.run()) == [("p", "n1")]
-
-
-def test_but_whoever_has_no_back_off_goes_first(core: EngineHarness) -> None:
-    core.observe(a_pod("p").needs(cpu=1).with_priority(9))
-    core.run()
-    core.now = 0.4
-    core.observe(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
-
-    assert placements(core.run()) == [("new", "n1")]
+    assert placements(harness.run()) == [("p", "n1")]
 
 
-def test_of_those_in_back_off_the_most_important_goes_first(core: EngineHarness) -> None:
-    core.observe(*(a_pod(f"p{n}").needs(cpu=1).with_priority(n) for n in range(3)))
-    core.run()
-    core.now = 0.4
-    core.observe(a_node("n1").offers(cpu=2))
+def test_but_whoever_has_no_back_off_goes_first(harness: EngineHarness) -> None:
+    harness.observe(a_pod("p").needs(cpu=1).with_priority(9))
+    harness.run()
+    harness.now = 0.4
+    harness.observe(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
 
-    assert placements(core.run()) == [("p2", "n1"), ("p1", "n1")]
+    assert placements(harness.run()) == [("new", "n1")]
+
+
+def test_of_those_in_back_off_the_most_important_goes_first(harness: EngineHarness) -> None:
+    harness.observe(*(a_pod(f"p{n}").needs(cpu=1).with_priority(n) for n in range(3)))
+    harness.run()
+    harness.now = 0.4
+    harness.observe(a_node("n1").offers(cpu=2))
+
+    assert placements(harness.run()) == [("p2", "n1"), ("p1", "n1")]
 
 
 class Never(SpecOnlyPlugin):
@@ -114,70 +118,70 @@ class Never(SpecOnlyPlugin):
 
 
 def test_only_every_second_back_off_is_cut_short() -> None:
-    core = EngineHarness(small_profile(Never()))
-    core.observe(a_pod("p"))
+    harness = EngineHarness(small_profile(Never()))
+    harness.observe(a_pod("p"))
     tried = []
     for tick in range(60):
-        core.now = tick / 2
-        core.observe(a_node(f"n{tick}"))
-        if of_kind(PublishEvent, core.run()):
-            tried.append(core.now)
+        harness.now = tick / 2
+        harness.observe(a_node(f"n{tick}"))
+        if of_kind(PublishEvent, harness.run()):
+            tried.append(harness.now)
 
     # Its back-offs are of 1, 2, 4, 8, 10, 10, and 10 seconds.
     assert tried == [0, 0.5, 2, 2.5, 10, 10.5, 20, 20.5]
 
 
-def test_an_edit_of_the_pod_cuts_its_back_off_short(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
-    core.run()
-    core.now = 0.4
-    core.observe(a_pod("p").needs(cpu=1))
+def test_an_edit_of_the_pod_cuts_its_back_off_short(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p").needs(cpu=5))
+    harness.run()
+    harness.now = 0.4
+    harness.observe(a_pod("p").needs(cpu=1))
 
-    assert placements(core.run()) == [("p", "n1")]
+    assert placements(harness.run()) == [("p", "n1")]
 
 
-def test_a_back_off_from_an_error_is_waited_for(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p"))
-    core.run()
-    core.settle(core.binding("p"), CONFLICT)
-    core.now = 0.4
-    core.observe(a_node("n2"))
+def test_a_back_off_from_an_error_is_waited_for(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p"))
+    harness.run()
+    harness.settle(harness.binding("p"), CONFLICT)
+    harness.now = 0.4
+    harness.observe(a_node("n2"))
 
-    assert core.run() == []
-    assert core.queue_state("p") is QueueState.BACKOFF
+    assert harness.run() == []
+    assert harness.queue_state("p") is QueueState.BACKOFF
 
 
 def test_of_back_offs_that_end_within_a_second_the_most_important_comes_first(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.now = 10.1
-    core.observe(a_node("n1"), a_pod("low"), a_pod("high").with_priority(9))
-    core.run()
-    core.settle(core.binding("low"), CONFLICT)
-    core.now = 10.9
-    core.settle(core.binding("high"), CONFLICT)
+    harness.now = 10.1
+    harness.observe(a_node("n1"), a_pod("low"), a_pod("high").with_priority(9))
+    harness.run()
+    harness.settle(harness.binding("low"), CONFLICT)
+    harness.now = 10.9
+    harness.settle(harness.binding("high"), CONFLICT)
 
-    assert core.advance_to(10.99) == []
-    assert [name for name, _ in placements(core.advance_to(11))] == ["high", "low"]
+    assert harness.advance_to(10.99) == []
+    assert [name for name, _ in placements(harness.advance_to(11))] == ["high", "low"]
 
 
-def test_what_has_left_the_queue_leaves_nothing_behind_in_it(core: EngineHarness) -> None:
-    core.observe(a_pod("busy"))
+def test_what_has_left_the_queue_leaves_nothing_behind_in_it(harness: EngineHarness) -> None:
+    harness.observe(a_pod("busy"))
     for tick in range(1000):
-        core.now = float(tick)
-        core.observe(a_pod("p").with_priority(tick))
-        core.observe(a_pod("p").with_priority(tick).labelled(a=str(tick)))
+        harness.now = float(tick)
+        harness.observe(a_pod("p").with_priority(tick))
+        harness.observe(a_pod("p").with_priority(tick).labelled(a=str(tick)))
 
-    assert len(core.engine.queue._active) < 200
+    assert len(harness.engine.queue._active) < 200
 
 
-def test_a_pod_woken_after_its_back_off_is_tried_at_once(core: EngineHarness) -> None:
-    core.observe(a_pod("p"))
-    core.run()
-    core.now = 3
-    core.observe(a_node("n1"))
+def test_a_pod_woken_after_its_back_off_is_tried_at_once(harness: EngineHarness) -> None:
+    harness.observe(a_pod("p"))
+    harness.run()
+    harness.now = 3
+    harness.observe(a_node("n1"))
 
-    assert placements(core.run()) == [("p", "n1")]
+    assert placements(harness.run()) == [("p", "n1")]
 
 
 # --- what wakes an unschedulable pod ---------------------------------------------------------
@@ -209,17 +213,17 @@ WAKES: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder |
 
 @pytest.mark.parametrize(("before", "pod", "change"), WAKES.values(), ids=WAKES.keys())
 def test_wakes(
-    core: EngineHarness,
+    harness: EngineHarness,
     before: list[NodeBuilder | PodBuilder],
     pod: PodBuilder,
     change: NodeBuilder | PodBuilder,
 ) -> None:
-    core.observe(*before, pod)
-    assert placements(core.run()) == []
-    core.now = 20
-    core.observe(change)
+    harness.observe(*before, pod)
+    assert placements(harness.run()) == []
+    harness.now = 20
+    harness.observe(change)
 
-    assert [name for name, _ in placements(core.run())] == ["p"]
+    assert [name for name, _ in placements(harness.run())] == ["p"]
 
 
 SLEEPS: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder | PodBuilder]] = {
@@ -267,95 +271,97 @@ SLEEPS: dict[str, tuple[list[NodeBuilder | PodBuilder], PodBuilder, NodeBuilder 
 
 @pytest.mark.parametrize(("before", "pod", "change"), SLEEPS.values(), ids=SLEEPS.keys())
 def test_sleeps_on_when(
-    core: EngineHarness,
+    harness: EngineHarness,
     before: list[NodeBuilder | PodBuilder],
     pod: PodBuilder,
     change: NodeBuilder | PodBuilder,
 ) -> None:
-    core.observe(*before, pod)
-    core.run()
-    core.now = 20
-    core.observe(change)
+    harness.observe(*before, pod)
+    harness.run()
+    harness.now = 20
+    harness.observe(change)
 
-    assert core.run() == []
-    assert core.queue_state("p") is QueueState.UNSCHEDULABLE
-    assert core.engine.next_timer() == 300
-
-
-def test_what_nothing_woke_is_tried_again_after_five_minutes(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
-    core.run()
-
-    assert core.advance_to(299.9) == []
-    assert len(event_notes(core.advance_to(300))) == 1
-    assert core.engine.next_timer() == 600
+    assert harness.run() == []
+    assert harness.queue_state("p") is QueueState.UNSCHEDULABLE
+    assert harness.engine.next_timer() == 300
 
 
-def test_a_pod_edited_all_the_time_is_still_tried_every_five_minutes(core: EngineHarness) -> None:
+def test_what_nothing_woke_is_tried_again_after_five_minutes(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p").needs(cpu=5))
+    harness.run()
+
+    assert harness.advance_to(299.9) == []
+    assert len(event_notes(harness.advance_to(300))) == 1
+    assert harness.engine.next_timer() == 600
+
+
+def test_a_pod_edited_all_the_time_is_still_tried_every_five_minutes(
+    harness: EngineHarness,
+) -> None:
     pod = a_pod("p").needs(cpu=5)
-    core.observe(a_node("n1"), pod)
-    core.run()
+    harness.observe(a_node("n1"), pod)
+    harness.run()
     for minute in range(1, 5):
-        core.now = minute * 60
-        core.observe(pod.annotated(seen=str(minute)))
-        assert core.run() == []
+        harness.now = minute * 60
+        harness.observe(pod.annotated(seen=str(minute)))
+        assert harness.run() == []
 
-    assert len(event_notes(core.advance_to(300))) == 1
+    assert len(event_notes(harness.advance_to(300))) == 1
 
 
-def test_pods_of_one_class_wake_together_and_are_judged_each(core: EngineHarness) -> None:
-    core.observe(a_node("n1").offers(cpu=1), *[a_pod(f"p{n}").needs(cpu=2) for n in range(3)])
-    core.run()
-    core.now = 20
-    core.observe(a_node("n1").offers(cpu=5))
+def test_pods_of_one_class_wake_together_and_are_judged_each(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1").offers(cpu=1), *[a_pod(f"p{n}").needs(cpu=2) for n in range(3)])
+    harness.run()
+    harness.now = 20
+    harness.observe(a_node("n1").offers(cpu=5))
 
-    assert placements(core.run()) == [("p0", "n1"), ("p1", "n1")]
-    assert core.queue_state("p2") is QueueState.UNSCHEDULABLE
+    assert placements(harness.run()) == [("p0", "n1"), ("p1", "n1")]
+    assert harness.queue_state("p2") is QueueState.UNSCHEDULABLE
 
 
 # --- gates -----------------------------------------------------------------------------------
 
 
-def test_a_gated_pod_is_neither_tried_nor_spoken_of(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p").gated("quota"))
-    core.observe(a_node("n2"))
+def test_a_gated_pod_is_neither_tried_nor_spoken_of(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p").gated("quota"))
+    harness.observe(a_node("n2"))
 
-    assert core.advance_to(1000) == []
-    assert core.queue_state("p") is QueueState.GATED
-    assert core.engine.next_timer() is None
-
-
-def test_removing_the_last_gate_schedules_at_once(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_pod("p").gated("quota", "image"))
-    core.run()
-    core.observe(a_pod("p").gated("image"))
-    assert core.run() == []
-    core.observe(a_pod("p"))
-
-    assert placements(core.run()) == [("p", "n1")]
+    assert harness.advance_to(1000) == []
+    assert harness.queue_state("p") is QueueState.GATED
+    assert harness.engine.next_timer() is None
 
 
-def test_a_gated_pod_that_is_deleted_is_gone(core: EngineHarness) -> None:
-    core.observe(a_pod("p").gated("quota"))
-    core.observe_deleted(a_pod("p"))
+def test_removing_the_last_gate_schedules_at_once(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_pod("p").gated("quota", "image"))
+    harness.run()
+    harness.observe(a_pod("p").gated("image"))
+    assert harness.run() == []
+    harness.observe(a_pod("p"))
 
-    assert len(core.engine.queue) == 0
-    assert core.engine.pods() == []
+    assert placements(harness.run()) == [("p", "n1")]
+
+
+def test_a_gated_pod_that_is_deleted_is_gone(harness: EngineHarness) -> None:
+    harness.observe(a_pod("p").gated("quota"))
+    harness.observe_deleted(a_pod("p"))
+
+    assert len(harness.engine.queue) == 0
+    assert harness.engine.pods() == []
 
 
 # --- texts -----------------------------------------------------------------------------------
 
 
 def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
-    core.observe(a_node("n1"), a_pod("p").needs(cpu=5))
-    first = core.run()
-    second = core.advance_to(300)
-    core.now = 310
-    core.observe(a_node("n2").cordoned(), a_node("n3").offers(cpu=8).tainted("team", "a"))
-    core.observe(a_pod("p").needs(cpu=6))
-    third = core.run()
+    harness.observe(a_node("n1"), a_pod("p").needs(cpu=5))
+    first = harness.run()
+    second = harness.advance_to(300)
+    harness.now = 310
+    harness.observe(a_node("n2").cordoned(), a_node("n3").offers(cpu=8).tainted("team", "a"))
+    harness.observe(a_pod("p").needs(cpu=6))
+    third = harness.run()
 
     unhelpful = "Preemption is not helpful for scheduling."
     text = (
@@ -375,66 +381,70 @@ def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(
 
 
 def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
     text = "no nodes available to schedule pods"
     standing = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    core.observe(a_pod("told").with_status(conditions=[{**standing, "message": text}]))
-    core.observe(
+    harness.observe(a_pod("told").with_status(conditions=[{**standing, "message": text}]))
+    harness.observe(
         a_pod("untold").with_status(conditions=[{**standing, "message": "something else"}])
     )
 
-    assert conditions(core.run()) == [("Unschedulable", text)]
-    assert event_notes(core.effects) == [("FailedScheduling", text)] * 2
+    assert conditions(harness.run()) == [("Unschedulable", text)]
+    assert event_notes(harness.effects) == [("FailedScheduling", text)] * 2
 
 
 # --- profiles --------------------------------------------------------------------------------
 
 
-def test_each_pod_is_judged_by_the_plugins_of_its_own_scheduler_name(make_core: MakeCore) -> None:
+def test_each_pod_is_judged_by_the_plugins_of_its_own_scheduler_name(
+    make_harness: MakeCore,
+) -> None:
     lax = Profile("lax", [w for w in default_profile().plugins if w.plugin.name in LAX])
-    core = make_core(default_profile(), lax)
-    core.observe(a_node("n1").cordoned())
-    core.observe(
+    harness = make_harness(default_profile(), lax)
+    harness.observe(a_node("n1").cordoned())
+    harness.observe(
         a_pod("strict"), a_pod("lax").for_scheduler("lax"), a_pod("else").for_scheduler("x")
     )
 
-    assert placements(core.run()) == [("lax", "n1")]
-    assert core.queue_state("strict") is QueueState.UNSCHEDULABLE
-    assert len(core.engine.pods()) == 2
+    assert placements(harness.run()) == [("lax", "n1")]
+    assert harness.queue_state("strict") is QueueState.UNSCHEDULABLE
+    assert len(harness.engine.pods()) == 2
 
 
 LAX = ("PrioritySort", "NodeResourcesFit", "DefaultBinder")
 
 
-def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_core: MakeCore) -> None:
+def test_a_plugin_that_cannot_sign_has_every_pod_judged_alone(make_harness: MakeCore) -> None:
     class EvenNames(Plugin):
         def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
             return self.reject("odd") if int(pod.pod.metadata.name[1:]) % 2 else None
 
-    core = make_core(small_profile(EvenNames()))
-    core.observe(a_node("n1"), *[a_pod(f"p{n}").needs(cpu=1) for n in range(4)])
+    harness = make_harness(small_profile(EvenNames()))
+    harness.observe(a_node("n1"), *[a_pod(f"p{n}").needs(cpu=1) for n in range(4)])
 
-    assert placements(core.run()) == [("p0", "n1"), ("p2", "n1")]
+    assert placements(harness.run()) == [("p0", "n1"), ("p2", "n1")]
 
 
 # --- objects nobody can read -----------------------------------------------------------------
 
 
 def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(
-    core: EngineHarness,
+    harness: EngineHarness,
 ) -> None:
     bad = a_pod("bad").needs(cpu="lots")
-    core.observe(a_node("n1"), bad, a_pod("good"))
-    assert placements(core.run()) == [("good", "n1")]
-    core.observe_deleted(bad)
-    core.observe(a_pod("bad").with_uid("uid-2"))
+    harness.observe(a_node("n1"), bad, a_pod("good"))
+    assert placements(harness.run()) == [("good", "n1")]
+    harness.observe_deleted(bad)
+    harness.observe(a_pod("bad").with_uid("uid-2"))
 
-    assert placements(core.run()) == [("bad", "n1")]
+    assert placements(harness.run()) == [("bad", "n1")]
 
 
-def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(core: EngineHarness) -> None:
-    core.observe(a_node("n1"), a_node("n2").offers(cpu="many"))
-    core.observe(a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4))
+def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(harness: EngineHarness) -> None:
+    harness.observe(a_node("n1"), a_node("n2").offers(cpu="many"))
+    harness.observe(
+        a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4)
+    )
 
-    assert placements(core.run()) == [("p", "n1")]
+    assert placements(harness.run()) == [("p", "n1")]
