@@ -13,7 +13,7 @@ A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` a
 
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, Wait
+from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, SpecOnlyPlugin, Wait
 from arranger.framework.status import Code, CycleState, Status
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "PreFilterResult",
     "QueueingHint",
     "Rejection",
+    "SpecOnlyPlugin",
     "Status",
     "Wait",
 ]

@@ -266,6 +266,14 @@ class Plugin:
         """The pod is bound; for information only."""
 
 
+class SpecOnlyPlugin(Plugin):
+    """A plugin whose results about a pod depend only on the pod's spec."""
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        """The spec says it all."""
+        return ()
+
+
 def overrides(plugin: Plugin, method: str) -> bool:
     """Whether ``plugin`` takes part in the extension point ``method``."""
     return getattr(type(plugin), method) is not getattr(Plugin, method)

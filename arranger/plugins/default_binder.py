@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arranger.api.effects import Bind, ObjectKey
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import SpecOnlyPlugin
 from arranger.framework.status import CycleState
 
 

@@ -10,9 +10,8 @@ from pydantic.alias_generators import to_camel
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.interface import PostFilterResult, PreemptionCandidate
+from arranger.framework.interface import PostFilterResult, PreemptionCandidate, SpecOnlyPlugin
 from arranger.framework.runtime.dry_run import PreemptionContext
-from arranger.framework.runtime.profile import SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.preemption.candidate_cache import CandidateCache
 

@@ -173,7 +173,7 @@ class BindingCycle:
     def _run_pre_bind(self, member: QueuedPod) -> Status | None:
         """Send off what PreBind wants done; returns its refusal if it refuses."""
         for plugin in member.profile.plugins_at("pre_bind"):
-            with plugin_errors(plugin, "PreBind"):
+            with plugin_errors(plugin.name, "PreBind"):
                 answer = plugin.pre_bind(member.cycle_state, member.pod, member.node)
                 if isinstance(answer, Status):
                     if answer.rejected:
@@ -189,7 +189,7 @@ class BindingCycle:
         """PreBind's writes are applied: post the Binding if every plugin lets the pod go."""
         try:
             for plugin in member.profile.plugins_at("wait_pre_bind"):
-                with plugin_errors(plugin, "PreBind"):
+                with plugin_errors(plugin.name, "PreBind"):
                     answer = plugin.wait_pre_bind(member.cycle_state, member.pod, member.node)
                 if isinstance(answer, Wait):
                     if member.uid not in self._pre_bind_waits:
@@ -214,7 +214,7 @@ class BindingCycle:
             self.roll_back(member, f'node "{member.node}" not found', now)
             return
         if (extender := self._binding_extender(member)) is not None:
-            by_extender = Bind(pod_events.pod_ref(member.pod.pod), member.node, extender=extender)
+            by_extender = Bind(pod_events.pod_key(member.pod.pod), member.node, extender=extender)
             member.binding = by_extender
             self._context.outbox.append(by_extender)
         else:
@@ -230,7 +230,7 @@ class BindingCycle:
     def _run_bind_plugins(self, member: QueuedPod, now: float) -> None:
         try:
             for plugin in member.profile.plugins_at("bind"):
-                with plugin_errors(plugin, "Bind"):
+                with plugin_errors(plugin.name, "Bind"):
                     member.binding = plugin.bind(member.cycle_state, member.pod, member.node)
                 if member.binding is not None:
                     self._context.outbox.append(member.binding)
@@ -267,7 +267,7 @@ class BindingCycle:
             try:
                 plugin.post_bind(member.cycle_state, member.pod, member.node)
             except Exception as error:
-                log.error("pod %s: %s", member.pod.key, error_text(plugin, "PostBind", error))
+                log.error("pod %s: %s", member.pod.key, error_text(plugin.name, "PostBind", error))
         # From here on the API owns the pod. The assumption stays until the watch shows
         # it, and a pending state of this uid can only be an old one.
         del context.pods[member.uid]

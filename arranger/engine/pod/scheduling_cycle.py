@@ -344,7 +344,7 @@ class SchedulingCycle:
     def _run_reserve_and_permit(self, member: QueuedPod) -> Status | PermitWait | None:
         """Reserve and Permit: the first refusal, the shortest wait, or ``None`` to go ahead."""
         for plugin in member.profile.plugins_at("reserve"):
-            with plugin_errors(plugin, "Reserve"):
+            with plugin_errors(plugin.name, "Reserve"):
                 answer = plugin.reserve(member.cycle_state, member.pod, member.node)
                 if answer is not None and answer.rejected:
                     return Status(answer.code, answer.reasons, plugin.name)
@@ -358,7 +358,7 @@ class SchedulingCycle:
         """
         held: PermitWait | None = None
         for plugin in member.profile.plugins_at("permit"):
-            with plugin_errors(plugin, "Permit"):
+            with plugin_errors(plugin.name, "Permit"):
                 answer = plugin.permit(member.cycle_state, member.pod, member.node)
                 if isinstance(answer, Wait):
                     if held is None or answer.timeout < held.timeout:

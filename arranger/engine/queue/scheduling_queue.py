@@ -280,7 +280,7 @@ class SchedulingQueue:
 
     def _run_pre_enqueue(self, member: QueuedPod) -> Status | None:
         for plugin in member.profile.plugins_at("pre_enqueue"):
-            with plugin_errors(plugin, "PreEnqueue"):
+            with plugin_errors(plugin.name, "PreEnqueue"):
                 answer = plugin.pre_enqueue(member.pod)
             if answer is not None and answer.rejected:
                 return Status(answer.code, answer.reasons, plugin.name)
@@ -312,7 +312,7 @@ class SchedulingQueue:
         try:
             return (0 if entity.urgent else 1, plugin.sort_key(entity.sort_input(self._share_of)))
         except Exception as error:
-            entity.plugin_error = error_text(plugin, "QueueSort", error)
+            entity.plugin_error = error_text(plugin.name, "QueueSort", error)
             return (2,)
 
     def _push_active(self, entity: QueuedEntity) -> None:

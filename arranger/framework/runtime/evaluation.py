@@ -223,7 +223,7 @@ class Evaluation:
     def _pre_filters_unchanged(self) -> bool:
         """Ask the plugins that depend on everything again; whether that changes what runs."""
         for plugin in self._cluster_pre_filters:
-            with plugin_errors(plugin, "PreFilter"):
+            with plugin_errors(plugin.name, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
                 return False
@@ -233,7 +233,7 @@ class Evaluation:
 
     def _pre_scores_unchanged(self, view: NodeView) -> bool:
         for plugin in self._cluster_pre_scorers:
-            with plugin_errors(plugin, "PreScore"):
+            with plugin_errors(plugin.name, "PreScore"):
                 answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
             if _is_skip(answer) != (plugin.name in self._skipped_scores):
                 return False
@@ -244,7 +244,7 @@ class Evaluation:
         skipped: set[str] = set()
         names: frozenset[str] | None = None
         for plugin in self._profile.plugins_at("pre_filter"):
-            with plugin_errors(plugin, "PreFilter"):
+            with plugin_errors(plugin.name, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if answer is None:
                 continue
@@ -305,7 +305,7 @@ class Evaluation:
         view = NodeView(self._cluster.table)
         self._skipped_scores = set[str]()
         for plugin in self._profile.plugins_at("pre_score"):
-            with plugin_errors(plugin, "PreScore"):
+            with plugin_errors(plugin.name, "PreScore"):
                 if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
                     self._skipped_scores.add(plugin.name)
         self._scorers = tuple(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from arranger.framework.interface import Plugin
-
 
 class PluginFailureError(Exception):
     """A plugin raised; the text says which, where and what."""
 
 
-def error_text(plugin: Plugin, point: str, error: Exception) -> str:
-    """The text about a plugin that raised at an extension point."""
-    return f'running {point} plugin "{plugin.name}": {type(error).__name__}: {error}'
+def error_text(plugin: str, point: str, error: Exception) -> str:
+    """The text about a plugin, by its name, that raised at an extension point."""
+    return f'running {point} plugin "{plugin}": {type(error).__name__}: {error}'
 
 
-class plugin_errors:  # noqa: N801 - reads as a word in a with statement
+class plugin_errors:  # noqa: N801 - a context manager, named like a function as in contextlib
     """Name the plugin in whatever the block raises.
 
     Raises:
@@ -24,7 +22,7 @@ class plugin_errors:  # noqa: N801 - reads as a word in a with statement
     __slots__ = ("_plugin", "_point")
 
     # A class, not a generator: this is entered several times for every placement.
-    def __init__(self, plugin: Plugin, point: str) -> None:
+    def __init__(self, plugin: str, point: str) -> None:
         self._plugin = plugin
         self._point = point
 

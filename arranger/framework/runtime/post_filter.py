@@ -45,7 +45,7 @@ def run_post_filter(context: PreemptionContext, diagnosis: Diagnosis) -> PostFil
     """
     outcome = PostFilterOutcome()
     for plugin in context.profile.plugins_at("post_filter"):
-        with plugin_errors(plugin, "PostFilter"):
+        with plugin_errors(plugin.name, "PostFilter"):
             answer = plugin.post_filter(context.evaluation.state, context.pod, context, diagnosis)
         if isinstance(answer, PostFilterResult):
             outcome.nominated_node, outcome.victims = answer.node, answer.victims

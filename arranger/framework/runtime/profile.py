@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import Plugin
+from arranger.framework.interface import Plugin, SpecOnlyPlugin
 from arranger.framework.runtime.run import implements
 
 #: Methods that decide whether a plugin takes part in a point at which order matters.
@@ -72,7 +72,7 @@ class Profile:
         self._signature_plugins = tuple(
             w.plugin
             for w in plugins
-            if type(w.plugin).sign_pod is not _spec_only_signature
+            if type(w.plugin).sign_pod is not SpecOnlyPlugin.sign_pod
             and any(
                 w.plugin in self._by_point[p]
                 for p in ("pre_filter", "filter", "pre_score", "score")
@@ -126,15 +126,3 @@ class Profile:
                     f"profile {self.scheduler_name!r}: the weight of {weighted.plugin.name} is "
                     f"{weighted.weight}; it must be at least 1 (disable the plugin instead)"
                 )
-
-
-def _spec_only_signature(self: Plugin, pod: PodInfo) -> Hashable | None:
-    """For ``sign``: verdicts depend on nothing of the pod but its spec."""
-    del self, pod
-    return ()
-
-
-class SpecOnlyPlugin(Plugin):
-    """A plugin whose verdicts about a pod depend only on the pod's spec."""
-
-    sign_pod = _spec_only_signature

@@ -12,8 +12,6 @@ from arranger.framework.interface import Plugin, overrides
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text
 from arranger.framework.status import CycleState, Status
 
-MAX_SCORE = 100
-
 
 def implements(plugin: Plugin, method: str) -> bool:
     """Whether the plugin has ``method``, in its vectorised or its per-node form."""
@@ -31,7 +29,7 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
     try:
         return _filter(plugin, state, pod, nodes)
     except Exception as error:
-        raise PluginFailureError(error_text(plugin, "Filter", error)) from error
+        raise PluginFailureError(error_text(plugin.name, "Filter", error)) from error
 
 
 def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
@@ -58,7 +56,7 @@ def run_score(
     try:
         return _score(plugin, state, pod, nodes, feasible)
     except Exception as error:
-        raise PluginFailureError(error_text(plugin, "Score", error)) from error
+        raise PluginFailureError(error_text(plugin.name, "Score", error)) from error
 
 
 def _score(
@@ -79,15 +77,3 @@ def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejection
     for place, status in answers.items():
         kind_of[place] = kinds.setdefault(Rejection(status.reasons, status.code), len(kinds))
     return tuple(kinds), kind_of
-
-
-def normalize_by_max(scores: IntArray, feasible: BoolArray, *, reverse: bool = False) -> IntArray:
-    """Scale so that the largest feasible score becomes 100; ``reverse`` turns it round.
-
-    Upstream: ``helper.DefaultNormalizeScore``, integer division included.
-    """
-    top = int(scores.max(where=feasible, initial=0))
-    if top == 0:
-        return np.full_like(scores, MAX_SCORE) if reverse else scores
-    scaled = MAX_SCORE * scores // top
-    return MAX_SCORE - scaled if reverse else scaled

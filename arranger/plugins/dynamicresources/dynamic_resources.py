@@ -30,7 +30,6 @@ from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult, Rejection
 from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.runtime.dry_run import PreemptionContext
-from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
 from arranger.plugins.dynamicresources.allocation_result import build_allocation
@@ -42,6 +41,7 @@ from arranger.plugins.dynamicresources.claims import (
 )
 from arranger.plugins.dynamicresources.requests import preference_score, unallocatable_reason
 from arranger.plugins.helpers.node_selectors import compile_terms, matches_any
+from arranger.plugins.helpers.normalize_score import default_normalize_score
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 #: Pods that a claim can be reserved for (``ResourceClaimReservedForMaxSize``).
@@ -195,7 +195,7 @@ class DynamicResources(Plugin):
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
-        return normalize_by_max(scores, feasible)
+        return default_normalize_score(scores, feasible)
 
     # --- placing ---------------------------------------------------------------------------
 

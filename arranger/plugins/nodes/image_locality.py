@@ -9,8 +9,7 @@ import numpy as np
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import CycleState
 
 _MIB: Final = 1024 * 1024

@@ -16,9 +16,7 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, PreFilterResult
-from arranger.framework.runtime.profile import SpecOnlyPlugin
-from arranger.framework.runtime.run import normalize_by_max
+from arranger.framework.interface import DependsOn, PreFilterResult, SpecOnlyPlugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.helpers.node_selectors import (
@@ -28,6 +26,7 @@ from arranger.plugins.helpers.node_selectors import (
     matches_any,
     required_node_affinity,
 )
+from arranger.plugins.helpers.normalize_score import default_normalize_score
 
 OWN: Final = Rejection(("node(s) didn't match Pod's node affinity/selector",), Code.UNRESOLVABLE)
 ENFORCED: Final = Rejection(
@@ -160,7 +159,7 @@ class NodeAffinity(SpecOnlyPlugin):
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
-        return normalize_by_max(scores, feasible)
+        return default_normalize_score(scores, feasible)
 
     def _required(self, state: CycleState, pod: PodInfo) -> RequiredNodeAffinity:
         required = state.get("NodeAffinity/required")

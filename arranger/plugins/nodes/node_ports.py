@@ -12,8 +12,7 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 
 REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod ports",))

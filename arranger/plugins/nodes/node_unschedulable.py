@@ -10,8 +10,7 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
 
 CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

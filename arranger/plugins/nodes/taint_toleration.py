@@ -14,14 +14,12 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn
-from arranger.framework.runtime.profile import SpecOnlyPlugin
-from arranger.framework.runtime.run import normalize_by_max
+from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
+from arranger.plugins.helpers.normalize_score import default_normalize_score
+from arranger.plugins.helpers.taints import tolerates_hard_taints
 
 REASON: Final = Rejection(("node(s) had untolerated taint(s)",), Code.UNRESOLVABLE)
-#: Effects that keep a pod away; PreferNoSchedule only costs points.
-HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 SOFT_EFFECTS: Final = ("PreferNoSchedule",)
 
 
@@ -30,10 +28,10 @@ def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node is None:
         return False
     tolerations = pod.pod.spec.tolerations
-    if untolerated_taints(event.node.spec.taints, tolerations, HARD_EFFECTS):
+    if not tolerates_hard_taints(event.node.spec.taints, tolerations):
         return False
     before = event.node_before
-    return before is None or bool(untolerated_taints(before.spec.taints, tolerations, HARD_EFFECTS))
+    return before is None or not tolerates_hard_taints(before.spec.taints, tolerations)
 
 
 class _TaintListResults:
@@ -53,9 +51,7 @@ class _TaintListResults:
         if len(table.taint_lists) == known:
             return
         taints = [table.taints_of(number) for number in range(known, len(table.taint_lists))]
-        allowed = [
-            not untolerated_taints(of_node, self._tolerations, HARD_EFFECTS) for of_node in taints
-        ]
+        allowed = [tolerates_hard_taints(of_node, self._tolerations) for of_node in taints]
         disliked = [
             len(untolerated_taints(of_node, self._preferring, SOFT_EFFECTS)) for of_node in taints
         ]
@@ -84,7 +80,7 @@ class TaintToleration(SpecOnlyPlugin):
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """Fewest taints, most points."""
-        return normalize_by_max(scores, feasible, reverse=True)
+        return default_normalize_score(scores, feasible, reverse=True)
 
     def _results(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _TaintListResults:
         judged = state.get(self.name)

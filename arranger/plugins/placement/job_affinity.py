@@ -9,8 +9,8 @@ from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.selector_counts import SelectorCounts
-from arranger.framework.runtime.run import normalize_by_max
 from arranger.framework.status import SKIP, CycleState, Status
+from arranger.plugins.helpers.normalize_score import default_normalize_score
 from arranger.plugins.placement.policies import PlacementPolicyPlugin, workload_key
 
 
@@ -46,7 +46,7 @@ class JobAffinity(PlacementPolicyPlugin):
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The node with the most gets 100, the others in proportion."""
-        return normalize_by_max(scores, feasible)
+        return default_normalize_score(scores, feasible)
 
 
 class JobAntiAffinity(JobAffinity):
@@ -54,4 +54,4 @@ class JobAntiAffinity(JobAffinity):
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The node with the most gets 0, one without gets 100."""
-        return normalize_by_max(scores, feasible, reverse=True)
+        return default_normalize_score(scores, feasible, reverse=True)

@@ -9,8 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import QueueSortInput
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 
 
 class PrioritySortArgs(BaseModel):

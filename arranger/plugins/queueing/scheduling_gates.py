@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import DependsOn
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Status
 
 

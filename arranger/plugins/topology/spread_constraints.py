@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from arranger.api.selectors import Selector, untolerated_taints
+from arranger.api.selectors import Selector
 from arranger.api.types.core import (
     LabelSelector,
     Node,
@@ -23,7 +23,7 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
-from arranger.plugins.nodes.taint_toleration import HARD_EFFECTS
+from arranger.plugins.helpers.taints import tolerates_hard_taints
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -151,5 +151,5 @@ def _tolerated(pod: Pod, nodes: NodeView) -> BoolArray:
     passes = np.zeros(len(nodes.table.taint_lists), dtype=np.bool_)
     for number in np.unique(nodes.taints).tolist():
         taints = nodes.table.taints_of(number)
-        passes[number] = not untolerated_taints(taints, tolerations, HARD_EFFECTS)
+        passes[number] = tolerates_hard_taints(taints, tolerations)
     return passes.take(nodes.taints)

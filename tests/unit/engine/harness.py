@@ -25,8 +25,8 @@ from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import DependsOn, Plugin, QueueSortInput
-from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
+from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState, Status
 from arranger.quota.preemption_policy import QuotaConfig
 from tests.builders import NodeBuilder, PodBuilder, PodGroupBuilder

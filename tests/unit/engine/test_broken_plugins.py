@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from arranger.engine.entity import QueueState
-from arranger.framework.interface import Plugin, QueueSortInput, Wait
-from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
+from arranger.framework.interface import Plugin, QueueSortInput, SpecOnlyPlugin, Wait
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import (
     BindAll,

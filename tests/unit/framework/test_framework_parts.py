@@ -24,9 +24,10 @@ from arranger.framework import (
 from arranger.framework.diagnosis import Diagnosis, PluginRejection
 from arranger.framework.runtime.profile import PluginWeight, Profile, ProfileError
 from arranger.framework.runtime.registry import PluginError, Registry
-from arranger.framework.runtime.run import normalize_by_max, run_filter, run_score
+from arranger.framework.runtime.run import run_filter, run_score
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from arranger.plugins.default_binder import DefaultBinder
+from arranger.plugins.helpers.normalize_score import default_normalize_score
 from arranger.plugins.nodes.node_name import NodeName
 from arranger.plugins.queueing.priority_sort import PrioritySort
 from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
@@ -250,7 +251,7 @@ NORMALIZED: dict[str, tuple[list[int], list[bool], bool, list[int]]] = {
 @pytest.mark.parametrize("case", NORMALIZED.values(), ids=NORMALIZED.keys())
 def test_normalize_by_max(case: tuple[list[int], list[bool], bool, list[int]]) -> None:
     raw, feasible, reverse, expected = case
-    scores = normalize_by_max(np.array(raw), np.array(feasible), reverse=reverse)
+    scores = default_normalize_score(np.array(raw), np.array(feasible), reverse=reverse)
     assert scores.tolist() == expected
 
 

@@ -19,8 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import Plugin, Wait
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import Plugin, SpecOnlyPlugin, Wait
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (

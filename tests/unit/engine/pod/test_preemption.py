@@ -21,8 +21,8 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import NativePodGroup
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
-from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import PluginWeight, Profile, SpecOnlyPlugin
+from arranger.framework.interface import SpecOnlyPlugin, Wait
+from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.framework.status import CycleState
 from arranger.plugins import DEFAULT_PLUGINS, default_profile
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod

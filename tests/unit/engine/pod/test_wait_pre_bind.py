@@ -9,8 +9,7 @@ import pytest
 from arranger.api.effects import Effect, PatchObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.phases import Phase
-from arranger.framework.interface import Wait
-from arranger.framework.runtime.profile import SpecOnlyPlugin
+from arranger.framework.interface import SpecOnlyPlugin, Wait
 from arranger.framework.status import CycleState, Status
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import (

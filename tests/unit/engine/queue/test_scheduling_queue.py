@@ -11,8 +11,8 @@ from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
 from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import Plugin
-from arranger.framework.runtime.profile import Profile, SpecOnlyPlugin
+from arranger.framework.interface import Plugin, SpecOnlyPlugin
+from arranger.framework.runtime.profile import Profile
 from arranger.framework.status import CycleState, Status
 from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
