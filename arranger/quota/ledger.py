@@ -13,15 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arranger.api.queue_annotations import DEFAULT_QUEUE, is_preemptable, queue_of, service_type
+from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
-from arranger.api.types.queue import (
-    DEFAULT_QUEUE,
-    Amounts,
-    Queue,
-    is_preemptable,
-    queue_of,
-    service_type,
-)
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
