@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from arranger.api.types.storage import (
-    BIND_COMPLETED,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+from arranger.api.annotations import BIND_COMPLETED
+from arranger.api.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tests.builders import Manifest, PodBuilder, StoredBuilder, expr
 
 #: The provisioner of :func:`a_class`, unless it has another.

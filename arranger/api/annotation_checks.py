@@ -1,19 +1,19 @@
-"""Annotations of pods that say something nobody understands, so that their owners can be told."""
+"""Finds annotations of pods with values that cannot be read, for an Event to their owners."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-from arranger.api.annotations import PLACEMENT
+from arranger.api.annotations import CARD_NAME, PLACEMENT, PREEMPTABLE, SERVICE_TYPE
+from arranger.api.queue_annotations import requested_cards
 from arranger.api.types.core import Pod
-from arranger.api.types.queue import CARD_NAME, PREEMPTABLE, SERVICE_TYPE, requested_cards
 
 
 def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
-    """What is ignored of a pod's annotations about queues, cards and placement, as sentences.
+    """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
 
-    ``policies`` are the placement policies there are. What is said about gangs is read, and its
-    problems told, by :func:`~arranger.api.gang_membership.gang_membership`.
+    ``policies`` are the placement policies of its profile. Annotations about gangs are checked by
+    :func:`~arranger.api.gang_membership.gang_membership`.
     """
     notes = pod.metadata.annotations
     if not notes:

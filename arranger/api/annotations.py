@@ -1,4 +1,8 @@
-"""Every annotation and label that Arranger reads or writes."""
+"""Every annotation and label that the scheduler and the controllers read or write.
+
+The reference page of annotations is made of the comments here. The embedded cluster has a few of
+its own, see :mod:`arranger.embedded.kubelet`.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +66,6 @@ BUNDLE_TIMEOUT: Final = _BUNDLES + "timeOut"
 VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
 #: On a pod: another spelling of the same.
 VOLCANO_GROUP_LONG: Final = "scheduling.volcano.sh/group-name"
-#: On a pod (annotation or label): the task it belongs to, which is its bundle.
-VOLCANO_TASK: Final = "volcano.sh/task-spec"
 
 # --- our own --------------------------------------------------------------------------------------
 #: On a pod or PodGroup: ``required=<node label>`` or ``preferred=<node label>``, to keep the gang
@@ -87,3 +89,65 @@ RESTARTS: Final = "arranger.io/restarts"
 JOB_PRIORITY: Final = "arranger.io/job-priority"
 #: On a TYJob's pod: the job's order among jobs, ``Priority`` or ``DRF``.
 JOB_QUEUE_POLICY: Final = "arranger.io/job-queue-policy"
+
+# --- queues ---------------------------------------------------------------------------------------
+_VOLCANO: Final = "volcano.sh/"
+#: On a pod (annotation or label): its queue.
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+#: On a Queue: a JSON object from card to number, what the queue may use. A card without an entry
+#: may not be used.
+CARD_QUOTA: Final = _VOLCANO + "card.quota"
+#: On a PodGroup: a JSON object from card to number, what all its pods will want.
+CARD_REQUEST: Final = _VOLCANO + "card.request"
+#: On a pod: the card that it needs, or several in order of preference: ``A|B``.
+CARD_NAME: Final = _VOLCANO + "card.name"
+#: On a pod or PodGroup: ``inference`` or ``training``.
+SERVICE_TYPE: Final = _VOLCANO + "service.type"
+#: On a Queue: ``Open`` or ``Closed``, what its owner wants it to be.
+QUEUE_STATE: Final = "arranger.io/queue-state"
+#: On a node (label): the group that queues name in ``spec.affinity``.
+NODE_GROUP: Final = _VOLCANO + "nodegroup-name"
+#: On a pod (annotation or label): ``false`` keeps it from being evicted, as long as there are
+#: queues.
+PREEMPTABLE: Final = _VOLCANO + "preemptable"
+
+# --- Volcano Jobs ---------------------------------------------------------------------------------
+#: On a Volcano Job's pod (annotation and label): the name of the job.
+JOB_NAME: Final = _VOLCANO + "job-name"
+#: On a Volcano Job's pod (label): the namespace of the job.
+JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
+#: On a Volcano Job's pod: the version of the job that it was made for.
+JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
+#: On a Volcano Job's pod: how often the job had been restarted when it was made.
+JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
+#: On a pod (annotation or label): its task of a Volcano Job, which is its bundle.
+TASK_SPEC: Final = _VOLCANO + "task-spec"
+#: On a Volcano Job's pod (annotation and label): its number within the task.
+TASK_INDEX: Final = _VOLCANO + "task-index"
+#: On a Volcano Job's pod (annotation and label): the job's queue, as Volcano writes it. The
+#: scheduler reads ``scheduling.volcano.sh/queue-name``.
+JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
+#: On a Volcano Job's pod: the template of its task, as Volcano names it.
+TEMPLATE_UID: Final = _VOLCANO + "template-uid"
+#: Annotations of a Job that hold for all its pods whose template does not have them.
+INHERITED_ANNOTATIONS: Final = (
+    PREEMPTABLE,
+    SERVICE_TYPE,
+    CARD_NAME,
+    _VOLCANO + "cooldown-time",
+    _VOLCANO + "revocable-zone",
+)
+#: On a Volcano Job: an action that its owner asks for, done once for each value.
+JOB_ACTION: Final = "arranger.io/action"
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+#: On a PersistentVolumeClaim: the node whose pod it is provisioned for; removed when that fails.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+#: On a PersistentVolumeClaim: the volume controller has finished binding it.
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+#: On a PersistentVolume: its claim was chosen by software, not by its owner.
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+#: On a claim or volume: its class, as it was written before there was a field for it.
+BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+#: On a CSINode: the in-tree plugins whose volumes a CSI driver serves there.
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"

@@ -1,4 +1,7 @@
-"""Dominant resource fairness: how much of a cluster somebody asks for (seed 003, DRFPolicy)."""
+"""Dominant resource fairness (DRF): which share of the cluster a job requests.
+
+Orders the jobs of a queue, see ``docs/design/tyjob.md``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the core asks the edge to do, and the ways it can end.
+"""Effects: what the engine asks to be written or queried, and how that can end.
 
 The engine returns effects and never awaits. The edge carries them out and reports an
-:data:`SimulationResult` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions
+:data:`Outcome` for each; "we do not know" (:class:`Ambiguous`) is one of them. Questions
 to extenders are effects, too: their outcome is the answer.
 """
 
@@ -16,7 +16,10 @@ from arranger.api.extenders import Extender
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """One incarnation of a pod: a recreated pod of the same name has another ``uid``."""
+    """One incarnation of an object, as a precondition of writes.
+
+    An object that was deleted and created again under the same name has another ``uid``.
+    """
 
     namespace: str
     name: str
@@ -27,7 +30,7 @@ class ObjectKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectReference:
     """The object an Event is about."""
 
     api_version: str
@@ -107,18 +110,6 @@ class PatchObject:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRef:
-    """One incarnation of a ResourceClaim."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
 class ReserveClaim:
     """Reserve a ResourceClaim for a pod and, unless it is allocated, allocate it.
 
@@ -126,7 +117,7 @@ class ReserveClaim:
     claim that is allocated otherwise meanwhile, or is going, ends as Refused.
     """
 
-    claim: ClaimRef
+    claim: ObjectKey
     pod: ObjectKey
     allocation: Mapping[str, Any] | None = None
 
@@ -138,7 +129,7 @@ class ReleaseClaim:
     With ``deallocate`` its allocation, too, if it is then reserved for nobody.
     """
 
-    claim: ClaimRef
+    claim: ObjectKey
     pod: ObjectKey
     deallocate: bool
 
@@ -147,12 +138,12 @@ class ReleaseClaim:
 class PublishEvent:
     """Record an events.k8s.io/v1 Event; best effort, never waited for."""
 
-    regarding: ObjectRef
+    regarding: ObjectReference
     reason: str
     action: str
     note: str
     type: Literal["Normal", "Warning"] = "Normal"
-    related: ObjectRef | None = None
+    related: ObjectReference | None = None
     controller: str = "arranger"
 
 

@@ -1,9 +1,9 @@
-"""One gang model, read from all dialects.
+"""Reads which gang a pod belongs to, and what is set for the gang, from all dialects.
 
-A pod *claims* to be in a gang, by labels, annotations or its spec; a PodGroup may define the gang.
-What the pods' annotations say goes before what the PodGroup says, and its annotations before its
-spec (seed 000). A value that cannot be read counts as absent and is reported, so that a typing
-error neither loses a pod nor goes unseen.
+A pod names its gang by labels, annotations or its spec; a PodGroup may define the gang. Settings in
+the pods' annotations take precedence over those of the PodGroup, and its annotations over its spec.
+An invalid value counts as absent and is reported, so that a typing error neither loses a pod nor
+goes unseen. See ``docs/design/gang-scheduling.md`` and ``docs/design/bundles.md``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from arranger.api.annotations import (
     POD_GROUP_MIN,
     POD_GROUP_NAME,
     POD_GROUP_X,
+    TASK_SPEC,
     TOPOLOGY,
     VOLCANO_GROUP,
     VOLCANO_GROUP_LONG,
-    VOLCANO_TASK,
 )
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
@@ -60,7 +60,7 @@ _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|ms|s|m|
 _MAX_DURATION: Final = 290 * 365.25 * 86400
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
-#: The annotations with settings.
+#: The annotations that settings are read from; the others name the gang or mark its pods.
 _SETTINGS_ANNOTATIONS: Final = (
     GANG_MIN,
     POD_GROUP_MIN,
@@ -81,23 +81,26 @@ _SETTINGS_ANNOTATIONS: Final = (
 class Mode(Enum):
     """What becomes of the members that were placed when others cannot be."""
 
-    STRICT = "Strict"  # they give their nodes back
-    NON_STRICT = "NonStrict"  # they keep them until the gang is complete or out of time
+    #: They give their nodes back at once.
+    STRICT = "Strict"
+    #: They keep them until the gang is complete or its wait time is over.
+    NON_STRICT = "NonStrict"
 
 
 class MatchPolicy(Enum):
     """Which members count towards the minimum."""
 
-    ONCE_SATISFIED = (
-        "once-satisfied"  # all; and when it has been reached once, it does not matter any more
-    )
-    ONLY_WAITING = "only-waiting"  # those placed and not yet bound
-    WAITING_AND_RUNNING = "waiting-and-running"  # those and the bound, running and succeeded
+    #: All members; and once the minimum has been bound it does not matter any more.
+    ONCE_SATISFIED = "once-satisfied"
+    #: Those that have a node and are not bound yet.
+    ONLY_WAITING = "only-waiting"
+    #: Those that have a node, bound or not, and those that have succeeded.
+    WAITING_AND_RUNNING = "waiting-and-running"
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Keep the gang inside one domain of a node label; ``required`` or rather than not."""
+    """Keep the gang inside one domain of the node label ``key``, ``required`` or preferred."""
 
     key: str
     required: bool
@@ -105,7 +108,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class GangSettings:
-    """What one source says about a gang; ``None`` where it is silent.
+    """What one source sets for a gang; ``None`` where it sets nothing.
 
     Attributes:
         minimum: members that must run together, whatever their bundles.
@@ -113,8 +116,8 @@ class GangSettings:
         groups: the names of the gangs to be placed together with this one.
         bundle_minimums: (bundle, minimum) for the bundles the source defines.
         evict_together: whether no member may be evicted without all the others.
-        priority: of all members, whatever they say themselves.
-        may_preempt: whether others may be evicted for it.
+        priority: the priority of all members, instead of their own.
+        may_preempt: whether pods may be evicted to make room for the gang.
     """
 
     minimum: int | None = None
@@ -129,13 +132,11 @@ class GangSettings:
     may_preempt: bool | None = None
 
     def with_fallback(self, other: GangSettings) -> GangSettings:
-        """What this says, and what ``other`` says where this is silent."""
-        mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        said = {name: value for name, value in mine.items() if value is not None}
-        minima = tuple(
-            sorted({**dict(other.bundle_minimums), **dict(self.bundle_minimums)}.items())
-        )
-        return replace(other, **{**said, "bundle_minimums": minima})
+        """These settings, and those of ``other`` where these set nothing."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {name: value for name, value in values.items() if value is not None}
+        minimums = {**dict(other.bundle_minimums), **dict(self.bundle_minimums)}
+        return replace(other, **{**values, "bundle_minimums": tuple(sorted(minimums.items()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +146,10 @@ class GangMembership:
     Attributes:
         gang: ``namespace/name``.
         bundle: the role within the gang, ``""`` for the only one.
-        pod_group_type: the kind of PodGroup that defines the gang; None where annotations do.
-        timed_out: whether the pod is marked as having waited too long.
-        timeout_annotation: the annotation with which the seed of its dialect marks such a pod.
-        problems: what could not be read, as sentences for the pod's owner.
+        pod_group_type: the type of PodGroup that defines the gang; None where annotations do.
+        timed_out: whether the pod is marked as one whose gang has timed out.
+        timeout_annotation: the annotation that marks such a pod in its dialect.
+        problems: the invalid values, as sentences for the pod's owner.
     """
 
     gang: str
@@ -161,25 +162,26 @@ class GangMembership:
 
 
 def gang_membership(pod: Pod) -> GangMembership | None:
-    """The gang that a pod says it belongs to; None for a pod on its own.
+    """The gang that a pod belongs to, by its own word; None for a pod on its own.
 
-    Sources, in the order of precedence: ``spec.schedulingGroup``, the labels of the PodGroup
-    dialects (seed 000, scheduler-plugins), Koordinator's annotations, those of seed 002, Volcano's.
+    Sources, in the order of precedence: ``spec.schedulingGroup``, the labels of PodGroups
+    (scheduling.sigs.k8s.io, scheduling.x-k8s.io), Koordinator's annotations, those of bundles,
+    Volcano's.
     """
     labels, notes = pod.metadata.labels, pod.metadata.annotations
     group = pod.spec.scheduling_group
     if not (labels or notes or group):
         return None
-    name, definition = _membership(labels, notes, group.pod_group_name if group else None)
+    name, pod_group_type = _gang_name(labels, notes, group.pod_group_name if group else None)
     if not name:
         return None
     bundle = ""
     if BUNDLE_GANG in notes:
         bundle = notes.get(BUNDLE_NAME, "")
-    elif definition is VolcanoPodGroup:
-        bundle = notes.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
-    said = tuple(map(notes.get, _SETTINGS_ANNOTATIONS))
-    settings, problems = _pod_settings(said, bundle, labels.get(POD_GROUP_MIN, ""))
+    elif pod_group_type is VolcanoPodGroup:
+        bundle = notes.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
+    values = tuple(map(notes.get, _SETTINGS_ANNOTATIONS))
+    settings, problems = _pod_settings(values, bundle, labels.get(POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
@@ -188,35 +190,38 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     gang = f"{pod.metadata.namespace}/{name}"
     in_bundle = BUNDLE_GANG in notes and GANG_NAME not in notes
     mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
-    return GangMembership(gang, bundle, definition, settings, timed_out, mark, problems)
+    return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
 
 
 @lru_cache(maxsize=4096)
 def _pod_settings(
     values: tuple[str | None, ...], bundle: str, label: str
 ) -> tuple[GangSettings, tuple[str, ...]]:
-    """The settings in a pod's annotations, and what is wrong; members mostly say the same."""
+    """The settings in a pod's annotations, and the invalid values among them.
+
+    Cached, as most members of a gang have the same values.
+    """
     notes = {key: value for key, value in zip(_SETTINGS_ANNOTATIONS, values, strict=True) if value}
     problems: list[str] = []
     settings = _koordinator_settings(notes, problems)
     if BUNDLE_GANG in notes:
         settings = settings.with_fallback(_bundle_settings(notes, bundle, problems))
     if settings.minimum is None:
-        # The deprecated label of the community's dialect.
+        # A deprecated label of the scheduler plugins.
         least = _read_annotation({POD_GROUP_MIN: label}, POD_GROUP_MIN, _parse_pod_count, problems)
         settings = replace(settings, minimum=least)
     return settings, tuple(problems)
 
 
 def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
-    """What a PodGroup says; appends to ``problems`` what could not be read of its annotations."""
+    """What a PodGroup sets for its gang; appends its invalid values to ``problems``."""
     notes = _koordinator_settings(group.metadata.annotations, problems)
     if isinstance(group, NativePodGroup):
         policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
         key = constraints.topology[0].key if constraints and constraints.topology else ""
         return notes.with_fallback(
             GangSettings(
-                # The basic policy: one by one, so that any one of them is enough.
+                # The basic policy schedules pods one by one, so that no minimum must be reached.
                 minimum=policy.gang.min_count if policy.gang else 0,
                 topology=Topology(key, required=True) if key else None,
                 evict_together=group.spec.evict_together or None,
@@ -226,7 +231,7 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
         )
     spec = group.spec
     wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
-    # The upstream types are written in Go with "omitempty": a field left out is a zero.
+    # In the upstream Go types these fields have "omitempty": an absent field means zero.
     least = _non_negative("minMember", spec.min_member, problems)
     tasks = spec.min_task_member.items()
     minima = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
@@ -252,10 +257,10 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def _membership(
+def _gang_name(
     labels: Mapping[str, str], notes: Mapping[str, str], native: str | None
 ) -> tuple[str, type[AnyPodGroup] | None]:
-    """The gang's name and what defines it."""
+    """The gang's name, and the type of PodGroup that defines it."""
     if native:
         return native, NativePodGroup
     for key in (POD_GROUP, POD_GROUP_NAME):

@@ -12,6 +12,7 @@ from typing import Final
 from arranger.api.quantity import milli_value, value
 from arranger.api.types.core import Container, ContainerStatus, Pod, ResourceList
 
+#: Resource or card → amount: cpu in millicores, everything else in units (bytes, devices, cards).
 Amounts = dict[str, int]
 
 #: What the scoring plugins assume for a container that states nothing (100m, 200Mi).
@@ -27,6 +28,24 @@ def parse_resource_list(resources: ResourceList) -> Amounts:
     return {
         name: milli_value(raw) if name == "cpu" else value(raw) for name, raw in resources.items()
     }
+
+
+def format_resource_list(amounts: Mapping[str, int]) -> dict[str, str]:
+    """The amounts as quantities, as :func:`parse_resource_list` reads them."""
+    return {name: format_quantity(name, n) for name, n in sorted(amounts.items())}
+
+
+def format_quantity(name: str, amount: int) -> str:
+    """One amount as a quantity; memory gets the largest suffix that keeps it exact."""
+    if name == "cpu":
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if name not in ("memory", "ephemeral-storage") or not amount:
+        return str(amount)
+    for suffix in ("", "Ki", "Mi", "Gi", "Ti"):
+        if amount % 1024 or suffix == "Ti":
+            return f"{amount}{suffix}"
+        amount //= 1024
+    raise AssertionError("the last suffix takes everything")
 
 
 def pod_requests(

@@ -11,7 +11,6 @@ import msgspec
 from arranger.api.effects import (
     Ambiguous,
     Applied,
-    ClaimRef,
     ObjectKey,
     Outcome,
     ReleaseClaim,
@@ -31,7 +30,7 @@ class _Reservation:
         bound: whether the pod is bound: from now on the claim is the API's matter.
     """
 
-    claim: ClaimRef
+    claim: ObjectKey
     pod: ObjectKey
     write: ReserveClaim | None = None
     written: bool = False
@@ -152,7 +151,7 @@ class ResourceClaimTracker:
                 allocation, allocation.exclusive_devices()
             )
             self._mark_taken(pending.devices)
-        reservation = _Reservation(ClaimRef(meta.namespace, meta.name, meta.uid), pod)
+        reservation = _Reservation(ObjectKey(meta.namespace, meta.name, meta.uid), pod)
         outdated = pod.uid in self._released_pods.get(meta.uid, ())
         reservation.written = claim.is_reserved_for(pod.uid) and not outdated
         self._reservations_by_pod.setdefault(pod.uid, {})[meta.uid] = reservation
@@ -190,7 +189,7 @@ class ResourceClaimTracker:
         Nothing has changed before that is written: whoever only asks what would be writes nothing.
         """
         meta = claim.metadata
-        ref = ClaimRef(meta.namespace, meta.name, meta.uid)
+        ref = ObjectKey(meta.namespace, meta.name, meta.uid)
         self._planned.append(ReleaseClaim(ref, pod, deallocate=True))
 
     def on_outcome(self, effect: ReserveClaim | ReleaseClaim, outcome: Outcome) -> bool:

@@ -6,13 +6,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from arranger.api.annotation_checks import invalid_values
+from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.extenders import Extender
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
+from arranger.api.queue_annotations import is_preemptable, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
-from arranger.api.types.queue import SERVICE_TYPE, Queue, is_preemptable, queue_of
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -84,7 +86,6 @@ class EventHandlers:
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
-        self.cluster.companions[QuotaLedger] = self.ledger
         self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             lambda entity: self._gangs.missing_requirement(entity),

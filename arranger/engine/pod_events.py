@@ -9,7 +9,7 @@ from arranger.api.annotation_checks import invalid_values
 from arranger.api.effects import (
     Effect,
     ObjectKey,
-    ObjectRef,
+    ObjectReference,
     PatchPodStatus,
     PodCondition,
     PublishEvent,
@@ -26,15 +26,15 @@ SCHEDULER_ERROR = "SchedulerError"
 _MAX_NAMED_VICTIMS = 5
 
 
-def pod_ref(pod: Pod) -> ObjectKey:
+def pod_key(pod: Pod) -> ObjectKey:
     """This incarnation of a pod."""
     return ObjectKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
-def object_ref(pod: Pod) -> ObjectRef:
+def object_ref(pod: Pod) -> ObjectReference:
     """A pod as the subject of an Event."""
     meta = pod.metadata
-    return ObjectRef("v1", "Pod", meta.namespace, meta.name, meta.uid)
+    return ObjectReference("v1", "Pod", meta.namespace, meta.name, meta.uid)
 
 
 def scheduled(member: QueuedPod) -> PublishEvent:
@@ -63,7 +63,7 @@ def scheduling_failed(
         member.last_condition = (reason, message)
         effects.append(
             PatchPodStatus(
-                pod_ref(pod),
+                pod_key(pod),
                 PodCondition("PodScheduled", "False", reason, message, pod.metadata.generation),
                 nominated,
             )
@@ -174,25 +174,27 @@ def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> list[Effec
     if not problems:
         return []
     meta = group.metadata
-    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
     return [_invalid_gang(about, problems)]
 
 
 def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
     """What a PodGroup's owner should know of its queue."""
     meta = group.metadata
-    about = ObjectRef(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
+    about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
     return [PublishEvent(about, reason, "Scheduling", text, type="Warning")]
 
 
 def invalid_queue(queue: Queue, problems: Sequence[str]) -> list[Effect]:
     """What a Queue says cannot be read; the rest of it counts."""
-    about = ObjectRef("scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid)
+    about = ObjectReference(
+        "scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid
+    )
     note = f"Ignored: {'; '.join(problems)}"
     return [PublishEvent(about, event_reasons.INVALID_QUEUE, "Scheduling", note, type="Warning")]
 
 
-def _invalid_gang(about: ObjectRef, problems: Sequence[str]) -> PublishEvent:
+def _invalid_gang(about: ObjectReference, problems: Sequence[str]) -> PublishEvent:
     note = f"Ignored: {'; '.join(problems)}"
     return PublishEvent(about, event_reasons.INVALID_GANG, "Scheduling", note, type="Warning")
 

@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from arranger.api.effects import ObjectRef, PublishEvent
+from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import micro_time, utc_now
@@ -383,7 +383,7 @@ class EventRecorder:
         self.dropped += 1
         self._metrics.increment("events_dropped", 1, why=why)
 
-    def _name(self, regarding: ObjectRef, stamp: datetime) -> str:
+    def _name(self, regarding: ObjectReference, stamp: datetime) -> str:
         # Upstream's form, the object's name and the time in nanoseconds; made unique by counting.
         self._last_name = max(self._last_name + 1, int(stamp.timestamp() * 1e6) * 1000)
         return f"{regarding.name[:_NAME_LIMIT].rstrip('.-')}.{self._last_name:016x}"
@@ -404,5 +404,5 @@ def truncate_note(note: str) -> str:
     return encoded[: NOTE_LIMIT - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
 
 
-def _ref(ref: ObjectRef) -> _Ref:
+def _ref(ref: ObjectReference) -> _Ref:
     return _Ref(ref.api_version, ref.kind, ref.name, ref.namespace, ref.uid)

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from arranger.api import event_reasons
+from arranger.api.annotations import CARD_REQUEST
+from arranger.api.queue_annotations import DEFAULT_QUEUE, parse_cards
+from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
-from arranger.api.types.queue import CARD_REQUEST, DEFAULT_QUEUE, Amounts, parse_cards
 from arranger.quota.ledger import QuotaLedger
 
 

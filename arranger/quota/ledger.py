@@ -13,15 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arranger.api.queue_annotations import DEFAULT_QUEUE, is_preemptable, queue_of, service_type
+from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
-from arranger.api.types.queue import (
-    DEFAULT_QUEUE,
-    Amounts,
-    Queue,
-    is_preemptable,
-    queue_of,
-    service_type,
-)
+from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
@@ -89,7 +84,7 @@ class QuotaLedger:
         self._stale = False
         #: Rises whenever something is charged anew.
         self.version = 0
-        cluster.add_pod_listener(self._on_pod_moved)
+        cluster.register_quota(self)
 
     @property
     def active(self) -> bool:
@@ -236,7 +231,8 @@ class QuotaLedger:
 
     # --- charging --------------------------------------------------------------------------
 
-    def _on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+        """Charge a pod that takes a node (1), or give its charge back (-1)."""
         if not self.active:
             return
         if sign > 0:
@@ -269,7 +265,7 @@ class QuotaLedger:
         sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
         self.total = dict(zip(table.resources.values, sums, strict=False))
         for pod, node in self._cluster.placed_pods():
-            self._on_pod_moved(pod, node, 1)
+            self.on_pod_moved(pod, node, 1)
 
     def check_consistent(self) -> None:
         """Check the use of every queue against the pods.

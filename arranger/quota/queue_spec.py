@@ -7,16 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from arranger.api.annotations import CARD_QUOTA, QUEUE_STATE
 from arranger.api.quantity import QuantityError
-from arranger.api.types.queue import (
-    CARD_QUOTA,
-    QUEUE_STATE,
-    Amounts,
-    Queue,
-    desired_state,
-    parse_cards,
-    read_amounts,
-)
+from arranger.api.queue_annotations import desired_state, parse_cards
+from arranger.api.resource_requests import Amounts, parse_resource_list
+from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 
 #: Never charged: every pod takes one slot of its node.
@@ -79,7 +74,7 @@ def read_queue(queue: Queue) -> QueueState:
         ("guarantee", spec.guarantee.resource),
     ):
         try:
-            setattr(state, name, read_amounts(amounts))
+            setattr(state, name, parse_resource_list(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
     # What would be limited or ordered otherwise elsewhere must not be thought to be so here.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from arranger.api import annotations
-from arranger.api.types import queue, volcano_job
 from arranger.embedded import kubelet
 from docs.generator.constants import Constant, constants
 from docs.generator.markdown import code, heading, table
@@ -15,7 +14,9 @@ INTRODUCTION = (
     "[TYJobs](../tyjob.md) and [Volcano Jobs](../vcjob.md)."
 )
 #: What the constants of a module are about, where its sections do not say so.
-SECTIONS = {queue: "queues", volcano_job: "Volcano Jobs", kubelet: "the embedded cluster"}
+SECTIONS = {kubelet: "the embedded cluster"}
+#: The section of keys that Kubernetes documents itself.
+UPSTREAM = "Kubernetes"
 
 
 def page() -> str:
@@ -24,8 +25,8 @@ def page() -> str:
     sections: dict[str, list[Constant]] = {}
     for module in (annotations, *SECTIONS):
         for constant in constants(module):
-            if _is_key(constant.value):
-                section = SECTIONS.get(module) or constant.section
+            section = SECTIONS.get(module) or constant.section
+            if _is_key(constant.value) and section != UPSTREAM:
                 sections.setdefault(section, []).append(constant)
     for section, found in sections.items():
         lines += [f"## {section[:1].upper()}{section[1:]}", ""]

@@ -17,7 +17,7 @@ from arranger.api.effects import (
     DeletePod,
     Effect,
     ObjectKey,
-    ObjectRef,
+    ObjectReference,
     Outcome,
     PatchPodStatus,
     PodCondition,
@@ -165,12 +165,12 @@ async def test_events_are_accepted_and_become_series(control_plane: ControlPlane
     plane = control_plane
     ns = await namespace_of(plane, "edge-events")
     event = PublishEvent(
-        regarding=ObjectRef("v1", "Pod", ns, "web", "uid-1"),
+        regarding=ObjectReference("v1", "Pod", ns, "web", "uid-1"),
         reason="FailedScheduling",
         action="Scheduling",
         note="0/3 nodes are available: " + "ü" * 2000,
         type="Warning",
-        related=ObjectRef("v1", "Node", "", "n1"),
+        related=ObjectReference("v1", "Node", "", "n1"),
     )
     path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
     counts: dict[str, int] = {}

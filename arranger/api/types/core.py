@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-#: A quantity as the API serves it: mostly ``"100m"``, in hand-written YAML also ``4`` or ``0.5``.
-RawQuantity = str | int | float
+from arranger.api.quantity import RawQuantity
+
 ResourceList = dict[str, RawQuantity]
 
 

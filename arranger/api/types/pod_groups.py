@@ -20,7 +20,7 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupStatus(Struct):
-    """``status``: what tells after a restart that the group has run before."""
+    """``status``: its phase tells after a restart whether the group has run before."""
 
     phase: str = ""
 
@@ -41,7 +41,7 @@ class PodGroup(Struct):
 
 
 class SigsPodGroup(PodGroup):
-    """Of ``scheduling.sigs.k8s.io`` (seed 000)."""
+    """Of ``scheduling.sigs.k8s.io``, as the scheduler plugins define it."""
 
     api_version: ClassVar[str] = "scheduling.sigs.k8s.io/v1alpha1"
 
@@ -83,7 +83,7 @@ class PodGroupSchedulingConstraints(Struct):
 
 
 class DisruptionMode(Struct):
-    """``disruptionMode``: ``all`` pods leave together, or each on its own."""
+    """``disruptionMode``: pods are evicted ``all`` together, or each on its own."""
 
     all: dict[str, object] | None = None
 
@@ -91,7 +91,7 @@ class DisruptionMode(Struct):
 class NativePodGroupSpec(Struct):
     """``spec`` of ``scheduling.k8s.io``; in v1alpha2 the mode was a string, ``PodGroup`` for all.
 
-    ``priority`` is what admission has made of the class.
+    ``priority`` is the number that admission resolved the PriorityClass to.
     """
 
     scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(
@@ -133,21 +133,21 @@ class GangBundle(Struct):
 
 
 class GangSpec(Struct):
-    """``spec`` of a Gang: what was asked for when it was written."""
+    """``spec`` of a Gang: its bundles when the controller wrote it, and who defined them."""
 
     bundles: list[GangBundle] = msgspec.field(default_factory=list)
     source: str | None = None
 
 
 class GangStatus(Struct):
-    """``status`` of a Gang: what had become of it."""
+    """``status`` of a Gang."""
 
     resource_satisfied: bool = False
     scheduling_cycle: int = 0
 
 
 class GangObject(Struct):
-    """One of our own Gang objects: what a restarted scheduler wants to know."""
+    """A Gang of ``arranger.io``, with the fields that a restarted scheduler reads."""
 
     metadata: ObjectMeta
     spec: GangSpec = msgspec.field(default_factory=GangSpec)
@@ -160,9 +160,10 @@ class GangObject(Struct):
 
     @property
     def recorded_minimums(self) -> dict[str, int]:
-        """Bundle → minimum, of bundles that pods told of: no PodGroup can tell of them again.
+        """Bundle → minimum, of gangs that pods' annotations defined.
 
-        A bundle without a name cannot be told from the minimum over all.
+        Empty for a gang that a PodGroup defines, which still says so itself. A bundle without a
+        name is left out: it cannot be distinguished from the minimum over all bundles.
         """
         if not self.spec.source or self.spec.source in _POD_GROUP_API_GROUPS:
             return {}
@@ -171,8 +172,8 @@ class GangObject(Struct):
 
 AnyPodGroup = SigsPodGroup | CommunityPodGroup | VolcanoPodGroup | NativePodGroup
 
-#: Kind of our own → struct, in the order in which they are asked for a gang's definition.
+#: In order of precedence: the first that exists under a gang's name defines the gang.
 POD_GROUPS: Final = (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup)
 
-#: Their API groups, as Gangs name them.
+#: Their API groups, which ``spec.source`` of a Gang names.
 _POD_GROUP_API_GROUPS: Final = frozenset(kind.api_version.partition("/")[0] for kind in POD_GROUPS)

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from arranger.api.types.core import NodeSelector, ObjectMeta, RawQuantity, Struct
+from arranger.api.quantity import RawQuantity
+from arranger.api.types.core import NodeSelector, ObjectMeta, Struct
 
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.

@@ -9,26 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.quantity import value
+from arranger.api.annotations import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS
+from arranger.api.quantity import RawQuantity, value
 from arranger.api.types.core import (
     LabelSelector,
     NodeSelector,
     ObjectMeta,
-    RawQuantity,
     ResourceRequirements,
     Struct,
 )
-
-#: On a claim: the node whose pod it is to be provisioned for; taken off when that fails.
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: On a claim: the volume controller has done its part.
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-#: On a volume: its claim was chosen by software, not by its owner.
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-#: On a claim or volume: its class, as it was written before there was a field for it.
-BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-#: On a CSINode: the in-tree plugins whose volumes a CSI driver serves there.
-MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
@@ -36,7 +25,7 @@ READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-class ObjectReference(Struct):
+class ClaimReference(Struct):
     """``spec.claimRef`` of a volume."""
 
     kind: str = ""
@@ -63,7 +52,7 @@ class PersistentVolumeSpec(Struct):
 
     capacity: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
     access_modes: list[str] = msgspec.field(default_factory=list)
-    claim_ref: ObjectReference | None = None
+    claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str | None = None

@@ -1,4 +1,7 @@
-"""TYJob (seed 003) and the pods it is made of, with the fields that its controller reads."""
+"""TYJob and the pods it is made of, with the fields that its controller reads.
+
+See ``docs/design/tyjob.md``.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +77,10 @@ class TYJobSpec(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A place in a job, and the pod's name that goes with it.
+    """One leader or worker of a job.
 
     Attributes:
-        set_name: the name of the leader or of the set of workers.
+        set_name: the name of the leader or of its set of workers.
         rank: 0 for the leader, then the workers in the order of their sets.
     """
 
@@ -89,7 +92,7 @@ class Replica:
 
 
 class TYJob(msgspec.Struct, rename="camel", dict=True):
-    """A TYJob; ``spec`` is None where it cannot be read, and ``problem`` says why."""
+    """A TYJob; ``spec`` is None where it cannot be decoded, and ``problem`` says why."""
 
     metadata: ObjectMeta
     spec: TYJobSpec | None = None
@@ -103,8 +106,8 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
 
     @property
     def valid_spec(self) -> TYJobSpec:
-        """The spec of a job that has been found without problems."""
-        assert self.spec is not None, "problems_of tells jobs without a spec"
+        """The spec of a job for which :func:`validate_tyjob` has found no problem."""
+        assert self.spec is not None, "validate_tyjob refuses jobs without a spec"
         return self.spec
 
     @cached_property
@@ -143,7 +146,10 @@ def parse_tyjob(body: dict[str, Any]) -> TYJob:
 
 
 def validate_tyjob(job: TYJob) -> list[str]:
-    """What keeps a job from being run, as sentences for its owner; beyond what its schema says."""
+    """What keeps a job from being run, as sentences for its owner.
+
+    What the schema of the CRD checks is not checked again.
+    """
     if job.spec is None:
         return [job.problem or "it has no spec"]
     spec, name = job.spec, job.metadata.name
@@ -206,12 +212,12 @@ class TYJobPodStatus(Struct):
     init_container_statuses: list[TYJobContainerStatus] = msgspec.field(default_factory=list)
 
 
-#: Reasons with which a kubelet fails a pod that did nothing wrong.
+#: Reasons with which a kubelet fails a pod for a cause outside the pod.
 _NODE_FAILURE_REASONS: Final = frozenset(
     {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"}
     | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 )
-#: A kubelet says ErrImagePull of a first failure, which may pass, and these when it backs off.
+#: A kubelet reports ErrImagePull for a first failure, which may pass, and these for later ones.
 _IMAGE_ERROR_REASONS: Final = frozenset(
     {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
@@ -241,7 +247,7 @@ class TYJobPod(Struct):
 
     @property
     def terminal(self) -> bool:
-        """Whether it has ended."""
+        """Whether it has ended, well or not."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
@@ -255,7 +261,7 @@ class TYJobPod(Struct):
 
     @property
     def active(self) -> bool:
-        """Whether it does its part or will: it has not failed and nobody has deleted it."""
+        """Whether it runs or will run: it has not failed and is not being deleted."""
         return self.status.phase != "Failed" and self.deletion_deadline is None
 
     @property
@@ -265,9 +271,9 @@ class TYJobPod(Struct):
 
     @property
     def failures(self) -> int:
-        """How often its place in the job has failed, itself and its containers' restarts included.
+        """How often this replica has failed: earlier pods, this pod, its containers' restarts.
 
-        Never less for a later state of the same pod, so that counting it twice does no harm.
+        Never decreases over the life of a pod, so that it can be read at any time.
         """
         said = self.metadata.annotations.get(RESTARTS, "")
         before = int(said) if said.isdecimal() else 0
@@ -276,7 +282,7 @@ class TYJobPod(Struct):
 
     @property
     def image_error(self) -> str:
-        """Why a container does not get its image, "" where none says so."""
+        """Why the image of a container cannot be pulled, "" where no container says so."""
         for status in self._containers():
             waiting = status.state.waiting
             if waiting is not None and waiting.reason in _IMAGE_ERROR_REASONS:
@@ -285,7 +291,7 @@ class TYJobPod(Struct):
 
     @property
     def unschedulable_condition(self) -> StatusCondition | None:
-        """What the scheduler says of a pod that it has no node for."""
+        """``PodScheduled=False`` of a pod that has no node, None where there is none."""
         if self.node:
             return None
         conditions = (c for c in self.status.conditions if c.type == "PodScheduled")
@@ -293,7 +299,7 @@ class TYJobPod(Struct):
 
     @property
     def timed_out(self) -> bool:
-        """Whether its gang is not tried again until its owner acts."""
+        """Whether its gang has timed out and is not tried until its owner acts."""
         notes = self.metadata.annotations
         marked = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
         return marked and not self.node
@@ -307,7 +313,7 @@ class TYJobPod(Struct):
 
 
 class LeaderService(Struct):
-    """The headless Service of a job: that it is there is all that matters."""
+    """The headless Service of a job; only its existence matters."""
 
     metadata: ObjectMeta
 

@@ -1,4 +1,4 @@
-"""Volcano's Job (seed 004) and its pods, with the fields that the Job controller reads."""
+"""Volcano's Job and its pods, with the fields that the Job controller reads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from arranger.api.annotations import TASK_INDEX, TASK_SPEC
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
 JOB_API: Final = f"{JOB_GROUP}/{JOB_VERSION}"
-#: Of one job.
+#: Pods of one job at most.
 MAX_PODS: Final = 100_000
 
 
@@ -61,7 +62,10 @@ class LifecycleEvent(StrEnum):
 
 
 class LifecyclePolicy(Struct):
-    """What to do when; ``timeout`` is a Go duration that the cause must last."""
+    """An action and the events that cause it.
+
+    ``timeout`` is a Go duration for which the cause must last.
+    """
 
     action: JobAction
     event: LifecycleEvent | None = None
@@ -123,10 +127,10 @@ class JobSpec(Struct):
     priority_class_name: str = ""
 
     def __post_init__(self) -> None:
-        """Name what has no name.
+        """Name the tasks that have no name.
 
         Raises:
-            ValueError: no cluster has so many pods; nobody could even count them.
+            ValueError: it asks for more pods than :data:`MAX_PODS`.
         """
         if self.replicas > MAX_PODS:
             raise ValueError(f"{self.replicas} pods are more than {MAX_PODS}")
@@ -140,7 +144,7 @@ class JobSpec(Struct):
 
     @property
     def minimum(self) -> int:
-        """Pods that must run together; upstream reads 0 as silence."""
+        """Pods that must run together; 0 counts as unset, as upstream."""
         return self.min_available or sum(task.minimum for task in self.tasks)
 
     def task(self, name: str) -> Task | None:
@@ -232,7 +236,7 @@ class JobPod(Struct):
 
     @property
     def disrupted(self) -> bool:
-        """Whether somebody has said that it is to go, or has gone, for others' sake."""
+        """Whether it was evicted, or is marked for eviction (``DisruptionTarget``)."""
         marked = any(
             c.type == "DisruptionTarget" and c.status == "True" for c in self.status.conditions
         )
@@ -270,41 +274,8 @@ class JobPod(Struct):
         return [end for end in ends if end is not None]
 
 
-# --- keys ----------------------------------------------------------------------------------------
-
-_VOLCANO: Final = "volcano.sh/"
-#: On a Volcano Job's pod (annotation and label): the name of the job.
-JOB_NAME: Final = _VOLCANO + "job-name"
-#: On a Volcano Job's pod (label): the namespace of the job.
-JOB_NAMESPACE: Final = _VOLCANO + "job-namespace"
-#: On a Volcano Job's pod: the version of the job that it was made for.
-JOB_VERSION_KEY: Final = _VOLCANO + "job-version"
-#: On a Volcano Job's pod: how often the job had been restarted when it was made.
-JOB_RETRIES: Final = _VOLCANO + "job-retry-count"
-#: On a Volcano Job's pod (annotation and label): its task.
-TASK_SPEC: Final = _VOLCANO + "task-spec"
-#: On a Volcano Job's pod (annotation and label): its number within the task.
-TASK_INDEX: Final = _VOLCANO + "task-index"
-#: On a Volcano Job's pod (annotation and label): the job's queue.
-JOB_QUEUE_NAME: Final = _VOLCANO + "queue-name"
-#: On a Volcano Job's pod: the template of its task, as Volcano names it.
-TEMPLATE_UID: Final = _VOLCANO + "template-uid"
-#: On a Volcano Job's pod: the job's queue, for the scheduler.
-POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
-#: What a Job says for all its pods whose template is silent.
-INHERITED_ANNOTATIONS: Final = (
-    _VOLCANO + "preemptable",
-    _VOLCANO + "service.type",
-    _VOLCANO + "card.name",
-    _VOLCANO + "cooldown-time",
-    _VOLCANO + "revocable-zone",
-)
-#: On a Volcano Job: an action that its owner asks for, done once for each value.
-JOB_ACTION: Final = "arranger.io/action"
-
-
 def task_index(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, int] | None:
-    """(task, index) of a pod by its own word; None where it does not say."""
+    """(task, index) of a pod by its labels or annotations; None where they do not say."""
     task = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)
     index = annotations.get(TASK_INDEX) or labels.get(TASK_INDEX) or ""
     return (task, int(index)) if task and index.isdecimal() else None

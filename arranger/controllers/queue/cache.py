@@ -13,19 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.api.annotations import QUEUE_NAME
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.resource_requests import pod_requests
+from arranger.api.queue_annotations import DEFAULT_QUEUE
+from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.queue import (
-    DEFAULT_QUEUE,
-    QUEUE_NAME,
-    Amounts,
-    Queue,
-    QueueSpec,
-    QueueStatus,
-)
+from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.kube.watch.reflector import is_newer
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (

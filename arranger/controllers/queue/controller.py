@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from arranger.api import event_reasons
-from arranger.api.effects import ObjectRef, PublishEvent
+from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.gang.controller import status_fields
@@ -178,7 +178,7 @@ class QueueController:
     async def _publish_problems(self, queue: ObservedQueue) -> None:
         """Tell what is wrong with a queue; of what cannot be read the scheduler tells."""
         if problems := self.book.problems_of(queue.name):
-            about = ObjectRef(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
+            about = ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
             event = PublishEvent(
                 about,
                 event_reasons.INVALID_QUEUE,

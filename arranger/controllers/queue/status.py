@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from arranger.api.types.queue import desired_state, format_quantity, format_resource_list
+from arranger.api.queue_annotations import desired_state
+from arranger.api.resource_requests import format_quantity, format_resource_list
 from arranger.controllers.gang.status import with_condition
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache, Usage
 from arranger.quota.queue_spec import QueueState

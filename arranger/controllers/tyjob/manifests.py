@@ -28,13 +28,13 @@ from arranger.api.annotations import (
     JOB_QUEUE_POLICY,
     LEADER_UID,
     PLACEMENT,
+    QUEUE_NAME,
     RESTARTS,
     ROLE,
     TOPOLOGY,
     TYJOB,
     WORKER_SET,
 )
-from arranger.api.types.queue import QUEUE_NAME
 from arranger.api.types.tyjob import (
     API_VERSION,
     GANG,

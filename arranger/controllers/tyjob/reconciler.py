@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from arranger.api.effects import ObjectRef, PublishEvent
+from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import publish_events
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
@@ -218,12 +218,12 @@ class TYJobReconciler:
         log.info("tyjob.news", job=job.key, reason=note.reason, note=note.message)
         meta = job.metadata
         event = PublishEvent(
-            regarding=ObjectRef(API_VERSION, "TYJob", meta.namespace, meta.name, meta.uid),
+            regarding=ObjectReference(API_VERSION, "TYJob", meta.namespace, meta.name, meta.uid),
             reason=note.reason,
             action="Reconcile",
             note=note.message,
             type="Warning" if note.warning else "Normal",
-            related=ObjectRef("v1", "Pod", meta.namespace, note.pod) if note.pod else None,
+            related=ObjectReference("v1", "Pod", meta.namespace, note.pod) if note.pod else None,
             controller="arranger-controllers",
         )
         self._events.record(event, asyncio.get_running_loop().time())

@@ -13,9 +13,10 @@ import msgspec
 import structlog
 
 from arranger.api import event_reasons
-from arranger.api.effects import ObjectRef
+from arranger.api.annotations import JOB_NAME
+from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_NAME, JOB_VERSION, JobPod
+from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.reconciler import JobReconciler
 from arranger.kube.client.timestamps import utc_now
@@ -91,7 +92,7 @@ class JobController:
         except msgspec.ValidationError as error:
             # Another definition than ours may let it pass.
             log.warning("job.bad_object", job=name, error=str(error))
-            about = ObjectRef(JOB_API, "Job", meta["namespace"], meta["name"], meta["uid"])
+            about = ObjectReference(JOB_API, "Job", meta["namespace"], meta["name"], meta["uid"])
             self.reconciler.record_warning(about, event_reasons.INVALID_JOB, str(error))
 
     def on_pod_group_event(self, body: dict[str, Any], *, deleted: bool = False) -> None:

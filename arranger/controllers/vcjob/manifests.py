@@ -14,28 +14,25 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.annotations import VOLCANO_GROUP
-from arranger.api.quantity import QuantityError
-from arranger.api.resource_requests import Amounts, pod_requests
-from arranger.api.types.core import Pod
-from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.api.types.volcano_job import (
+from arranger.api.annotations import (
     INHERITED_ANNOTATIONS,
     JOB_ACTION,
-    JOB_API,
     JOB_NAME,
     JOB_NAMESPACE,
     JOB_QUEUE_NAME,
     JOB_RETRIES,
     JOB_VERSION_KEY,
-    POD_QUEUE,
+    QUEUE_NAME,
     TASK_INDEX,
     TASK_SPEC,
     TEMPLATE_UID,
-    JobVolume,
-    Task,
-    VolcanoJob,
+    VOLCANO_GROUP,
 )
+from arranger.api.quantity import QuantityError
+from arranger.api.resource_requests import Amounts, pod_requests
+from arranger.api.types.core import Pod
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.api.types.volcano_job import JOB_API, JobVolume, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot, pod_group_name
@@ -97,7 +94,7 @@ def pod_of(view: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
     }
     del annotations[JOB_NAMESPACE]
     inherited = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED_ANNOTATIONS}
-    inherited[POD_QUEUE] = spec.queue
+    inherited[QUEUE_NAME] = spec.queue
     pod_spec.setdefault("schedulerName", spec.scheduler_name or scheduler)
     if spec.priority_class_name:
         pod_spec.setdefault("priorityClassName", spec.priority_class_name)

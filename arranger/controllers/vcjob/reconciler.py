@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from arranger.api import event_reasons
-from arranger.api.effects import ObjectRef, PublishEvent
+from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.events import publish_events
@@ -108,7 +108,7 @@ class JobReconciler:
             if name not in self._failing:
                 self._after(self._debounce, name)
 
-    def record_warning(self, job: ObjectRef, reason: str, note: str) -> None:
+    def record_warning(self, job: ObjectReference, reason: str, note: str) -> None:
         """Tell the owner of a job, by an Event, what is wrong; best effort."""
         self._record_event(job, "Warning", reason, note)
 
@@ -360,7 +360,7 @@ class JobReconciler:
         self._refusals.setdefault(job.metadata.uid, note)
         self._record_event(_ref(job), "Warning", event_reasons.FAILED_CREATE, note)
 
-    def _record_event(self, job: ObjectRef, kind: str, reason: str, note: str) -> None:
+    def _record_event(self, job: ObjectReference, kind: str, reason: str, note: str) -> None:
         event = PublishEvent(
             regarding=job,
             reason=reason,
@@ -387,9 +387,9 @@ def _is_ours(pod: JobPod, job: VolcanoJob) -> bool:
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
 
 
-def _ref(job: VolcanoJob) -> ObjectRef:
+def _ref(job: VolcanoJob) -> ObjectReference:
     meta = job.metadata
-    return ObjectRef(JOB_API, "Job", meta.namespace, meta.name, meta.uid)
+    return ObjectReference(JOB_API, "Job", meta.namespace, meta.name, meta.uid)
 
 
 def _job_path(job: VolcanoJob) -> str:

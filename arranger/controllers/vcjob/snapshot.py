@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from arranger.api.types.volcano_job import JOB_VERSION_KEY, JobPod, JobSpec, Task, VolcanoJob
+from arranger.api.annotations import JOB_VERSION_KEY
+from arranger.api.types.volcano_job import JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from arranger.api.types.volcano_job import JOB_ACTION, JobAction, JobPhase
+from arranger.api.annotations import JOB_ACTION
+from arranger.api.types.volcano_job import JobAction, JobPhase
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.policies import Decision, decide
 from arranger.controllers.vcjob.snapshot import JobSnapshot

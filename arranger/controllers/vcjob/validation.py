@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.gang_membership import parse_duration
-from arranger.api.types.core import RawQuantity, Struct
+from arranger.api.quantity import RawQuantity
+from arranger.api.types.core import Struct
 from arranger.api.types.volcano_job import (
     JobAction,
     JobSpec,

@@ -117,7 +117,7 @@ class ExtenderCoordinator:
         extenders = self.interested_in_preemption(member.pod)
         pods = {pod.uid: pod for option in unschedulable.options for pod in option.victims}
         question = QueryExtenderPreemption(
-            pod_events.pod_ref(member.pod.pod),
+            pod_events.pod_key(member.pod.pod),
             extenders,
             {
                 option.node: NodeVictims(
@@ -125,7 +125,7 @@ class ExtenderCoordinator:
                 )
                 for option in unschedulable.options
             },
-            {uid: pod_events.pod_ref(pod.pod) for uid, pod in pods.items()},
+            {uid: pod_events.pod_key(pod.pod) for uid, pod in pods.items()},
         )
         call = self._new_call(entity, extenders, now)
         call.unschedulable = unschedulable
@@ -164,7 +164,7 @@ class ExtenderCoordinator:
             nodes = self._context.cycle.feasible_nodes(member)
             if nodes:
                 self._send(
-                    call, kind, QueryExtenders(pod_events.pod_ref(member.pod.pod), minding, nodes)
+                    call, kind, QueryExtenders(pod_events.pod_key(member.pod.pod), minding, nodes)
                 )
             else:
                 call.results[kind] = empty_extender_result(self._context.cluster.table)

@@ -391,7 +391,7 @@ class GangManager(GangUnits):
             for member in (*hold.entity.members.values(), *released):
                 mark = self._registry.membership_of(member.uid).timeout_annotation
                 self._desk.outbox.append(
-                    AnnotatePod(pod_events.pod_ref(member.pod.pod), {mark: "true"})
+                    AnnotatePod(pod_events.pod_key(member.pod.pod), {mark: "true"})
                 )
         text = (
             f"{messages.display_name(group)} gave its nodes back: it did not become complete "
@@ -408,4 +408,4 @@ class GangManager(GangUnits):
             for uid in gang.memberships:
                 pod = self._desk.cluster.pod(uid)
                 if pod is not None and uid not in self._desk.pods and not gang.is_terminating(uid):
-                    self._desk.outbox.append(DeletePod(pod_events.pod_ref(pod.pod)))
+                    self._desk.outbox.append(DeletePod(pod_events.pod_key(pod.pod)))

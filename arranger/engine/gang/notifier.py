@@ -234,7 +234,7 @@ class GangUnits:
             gang = self._registry.gang_of(member.uid)
             if gang is not None and not gang.blocked and gang.memberships[member.uid].timed_out:
                 mark = {GANG_TIMEOUT: None, BUNDLE_TIMEOUT: None}
-                self._desk.outbox.append(AnnotatePod(pod_events.pod_ref(member.pod.pod), mark))
+                self._desk.outbox.append(AnnotatePod(pod_events.pod_key(member.pod.pod), mark))
 
     # --- counting --------------------------------------------------------------------------
 

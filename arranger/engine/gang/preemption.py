@@ -363,7 +363,7 @@ class GangPreemptionExecutor:
         for member, node in plan.placements:
             self._preempting.nominate(member, node, (), now)
             self._desk.outbox.append(
-                PatchPodStatus(pod_events.pod_ref(member.pod.pod), nominated_node=node)
+                PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node=node)
             )
         for victim in plan.victims:
             node = self._desk.cluster.node_of(victim.uid) or ""

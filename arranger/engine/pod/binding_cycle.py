@@ -214,7 +214,7 @@ class BindingCycle:
             self.roll_back(member, f'node "{member.node}" not found', now)
             return
         if (extender := self._binding_extender(member)) is not None:
-            by_extender = Bind(pod_events.pod_ref(member.pod.pod), member.node, extender=extender)
+            by_extender = Bind(pod_events.pod_key(member.pod.pod), member.node, extender=extender)
             member.binding = by_extender
             self._context.outbox.append(by_extender)
         else:

@@ -62,7 +62,7 @@ class PreemptionExecutor:
         """Take a promise back, and the nomination with it."""
         if self.release_nomination(member, now):
             self._context.outbox.append(
-                PatchPodStatus(pod_events.pod_ref(member.pod.pod), nominated_node="")
+                PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node="")
             )
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
@@ -105,7 +105,7 @@ class PreemptionExecutor:
             self._preempt(own, reason, now)
             return
         delete = DeletePod(
-            pod_events.pod_ref(victim.pod),
+            pod_events.pod_key(victim.pod),
             pod_events.disruption_condition(controller, group=bool(group)),
         )
         context.cycle.nominator.terminating_victims.add(victim.uid)
@@ -115,7 +115,7 @@ class PreemptionExecutor:
 
     def _foreign_queue(self, victim: PodInfo, taker: QueuedPod) -> str:
         """The taker's queue where that is not the victim's, and queues count; else ""."""
-        ledger = self._context.cluster.companions.get(QuotaLedger)
+        ledger = self._context.cluster.quota
         if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return ""
         queue = ledger.queue_name(taker.pod)

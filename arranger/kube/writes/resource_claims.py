@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.effects import Applied, ClaimRef, Outcome, Refused, ReleaseClaim, ReserveClaim
+from arranger.api.effects import Applied, ObjectKey, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.api.types.resource_claims import (
     FINALIZER,
     GROUP,
@@ -176,5 +176,5 @@ def _conflict(effect: ReserveClaim, why: str) -> Refused:
     return Refused(409, "Conflict", f"claim {effect.claim} {why}")
 
 
-def _path(claim: ClaimRef) -> str:
+def _path(claim: ObjectKey) -> str:
     return f"/apis/{GROUP}/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api import event_reasons
-from arranger.api.annotations import VOLCANO_GROUP, VOLCANO_GROUP_LONG
-from arranger.api.types.queue import NODE_GROUP, SERVICE_TYPE, queue_of, requested_cards
+from arranger.api.annotations import NODE_GROUP, SERVICE_TYPE, VOLCANO_GROUP, VOLCANO_GROUP_LONG
+from arranger.api.queue_annotations import queue_of, requested_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
@@ -71,7 +71,7 @@ class CapacityCard(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue takes nothing; skip where there are no queues."""
-        ledger = cluster.companions.get(QuotaLedger)
+        ledger = cluster.quota
         if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)

@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from arranger.api.annotations import SELECTED_NODE
 from arranger.api.selectors import Selector
 from arranger.api.types.core import Requirement
 from arranger.api.types.storage import (
     NO_PROVISIONER,
-    SELECTED_NODE,
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,

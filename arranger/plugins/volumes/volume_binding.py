@@ -14,15 +14,14 @@ from typing import Annotated, Any, Final
 from msgspec.structs import replace
 from pydantic import Field
 
+from arranger.api.annotations import BOUND_BY_CONTROLLER, SELECTED_NODE
 from arranger.api.effects import Effect, PatchObject
 from arranger.api.types.storage import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
+    ClaimReference,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
-    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -298,7 +297,7 @@ def _bind(
     }
     # Without the mark it is a volume whose owner has chosen the claim.
     marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
-    bound = ObjectReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
+    bound = ClaimReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
     after = replace(
         volume,
         metadata=replace(meta, annotations={**meta.annotations, **marks}),

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from arranger.api.annotations import BIND_COMPLETED, SELECTED_NODE
 from arranger.api.quantity import value
-from arranger.api.types.storage import BIND_COMPLETED, SELECTED_NODE
 from arranger.embedded.storage.store import Change
 from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
 from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arranger.api.quantity import QuantityError, milli_value, value
-from arranger.api.types.core import RawQuantity
+from arranger.api.quantity import QuantityError, RawQuantity, milli_value, value
 
 CASES: dict[str, tuple[RawQuantity, int, int]] = {
     "a plain number": ("4", 4, 4000),

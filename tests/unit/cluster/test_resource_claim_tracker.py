@@ -7,7 +7,6 @@ import pytest
 from arranger.api.effects import (
     Ambiguous,
     Applied,
-    ClaimRef,
     ObjectKey,
     Outcome,
     Refused,
@@ -23,7 +22,7 @@ N1 = a_node("n1")
 FREE = a_claim().asks()
 GIVEN = FREE.given("a", on="n1")
 POD, OTHER = ObjectKey("default", "p", "uid-p"), ObjectKey("default", "q", "uid-q")
-REF = ClaimRef("default", "c", "uid-c")
+REF = ObjectKey("default", "c", "uid-c")
 GPU_A = DeviceId(DRIVER, "n1", "a")
 REFUSED = Refused(409, "Conflict")
 

@@ -143,3 +143,22 @@ def test_the_fault_matrix_has_every_fault_that_tests_cite() -> None:
     assert cited
     assert cited <= rows
     assert rows == {f"F{number}" for number in range(1, len(rows) + 1)}
+
+
+def test_the_glossary_has_each_word_once_and_in_order() -> None:
+    words = [word.replace("`", "").lower() for word in _glossary()]
+    assert len(words) == len(set(words))
+    assert words == sorted(words)
+
+
+def test_the_names_in_the_glossary_are_names_in_the_sources() -> None:
+    names = {name for word in _glossary() for name in re.findall(r"`([A-Za-z_]\w*)`", word)}
+    sources = " ".join(file.read_text() for file in (REPO / "arranger").rglob("*.py"))
+    defined = set(re.findall(r"(?:class|def) (\w+)", sources))
+    defined |= set(re.findall(r"\b(\w+)(?:: [\w\[\], .|]+)? =", sources))
+    assert not names - defined
+
+
+def _glossary() -> list[str]:
+    table = PAGES["docs/glossary.md"].split("## All words")[1]
+    return re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]

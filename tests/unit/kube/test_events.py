@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from arranger.api.effects import ObjectRef, PublishEvent
+from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.kube.events import EventRecorder, EventWrite, truncate_note
 
-POD = ObjectRef("v1", "Pod", "team", "web-0", "uid-1")
+POD = ObjectReference("v1", "Pod", "team", "web-0", "uid-1")
 FAILED = PublishEvent(
     regarding=POD,
     reason="FailedScheduling",
@@ -67,7 +67,7 @@ class RecorderHarness:
 
 def test_the_first_occurrence_is_created_with_every_required_field() -> None:
     harness = RecorderHarness()
-    node = ObjectRef("v1", "Node", "", "n1")
+    node = ObjectReference("v1", "Node", "", "n1")
     harness.record(replace(FAILED, related=node, controller="batch"))
     harness.send()
     assert harness.sent[0].path == "/apis/events.k8s.io/v1/namespaces/team/events"
@@ -99,7 +99,7 @@ def test_the_first_occurrence_is_created_with_every_required_field() -> None:
 
 def test_an_event_about_a_node_lives_in_default() -> None:
     harness = RecorderHarness()
-    harness.record(replace(FAILED, regarding=ObjectRef("v1", "Node", "", "n1")))
+    harness.record(replace(FAILED, regarding=ObjectReference("v1", "Node", "", "n1")))
     harness.send()
     assert harness.sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
     assert harness.body()["metadata"]["namespace"] == "default"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.types.queue import format_resource_list, read_amounts
+from arranger.api.resource_requests import format_resource_list, parse_resource_list
 from arranger.cluster.cluster import Cluster
 from arranger.quota.ledger import QuotaLedger, QuotaShortage
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
@@ -238,4 +238,4 @@ def test_amounts_are_written_as_they_are_read() -> None:
     for name, pairs in AMOUNTS.items():
         for text, number in pairs:
             assert format_resource_list({name: number}) == {name: text}
-            assert read_amounts({name: text}) == {name: number}
+            assert parse_resource_list({name: text}) == {name: number}

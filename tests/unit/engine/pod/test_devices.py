@@ -9,7 +9,6 @@ import pytest
 from arranger.api.effects import (
     Ambiguous,
     Bind,
-    ClaimRef,
     Effect,
     ObjectKey,
     Refused,
@@ -100,7 +99,7 @@ def test_claims_are_written_before_their_pod_is_bound(
     wanted = devices.pods("p")
     assert placements(wanted) == []
     (write,) = of_kind(ReserveClaim, wanted)
-    assert write.claim == ClaimRef("default", "p", "uid-p")
+    assert write.claim == ObjectKey("default", "p", "uid-p")
     assert write.pod == ObjectKey("default", "p", "uid-default-p")
     assert harness.engine.awaits(write)
     assert harness.settle(write, Ambiguous("lost")) == []

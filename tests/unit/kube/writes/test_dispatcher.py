@@ -16,7 +16,7 @@ from arranger.api.effects import (
     DeletePod,
     Effect,
     ObjectKey,
-    ObjectRef,
+    ObjectReference,
     Outcome,
     PatchObject,
     PatchPodStatus,
@@ -44,7 +44,7 @@ BIND = Bind(POD, "n1", {"arranger.io/txn": "7"})
 CREATED = ok({"kind": "Status", "status": "Success"}, 201)
 CONFLICT = failure(409, "Conflict", "pod web-0 is already assigned")
 EVENT = PublishEvent(
-    regarding=ObjectRef("v1", "Pod", "team", "web-0", "uid-1"),
+    regarding=ObjectReference("v1", "Pod", "team", "web-0", "uid-1"),
     reason="Scheduled",
     action="Binding",
     note="Successfully assigned team/web-0 to n1",
@@ -472,7 +472,7 @@ async def test_an_event_is_never_waited_for_by_a_binding() -> None:
     times: list[float] = []
     async with writing(transport) as writer:
         for n in range(100):
-            about = ObjectRef("v1", "Pod", "team", f"p{n}", f"uid-{n}")
+            about = ObjectReference("v1", "Pod", "team", f"p{n}", f"uid-{n}")
             writer.submit(PublishEvent(about, "Scheduled", "Binding", "note"))
         await asyncio.sleep(0.1)
         start = asyncio.get_running_loop().time()

@@ -11,7 +11,6 @@ import pytest
 from arranger.api.effects import (
     Ambiguous,
     Applied,
-    ClaimRef,
     ObjectKey,
     Outcome,
     Refused,
@@ -32,7 +31,7 @@ from tests.unit.kube.scripted_transport import (
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
-CLAIM, POD = ClaimRef("team", "gpu", "uid-gpu"), ObjectKey("team", "web-0", "uid-web")
+CLAIM, POD = ObjectKey("team", "gpu", "uid-gpu"), ObjectKey("team", "web-0", "uid-web")
 PATH = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/gpu"
 DEVICE = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
 GIVEN = {"devices": {"results": [DEVICE]}}

@@ -1,0 +1,86 @@
+"""What queues, PodGroups and pods say by annotations about queues and cards.
+
+See ``docs/design/queues.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from arranger.api.annotations import CARD_NAME, PREEMPTABLE, QUEUE_NAME, QUEUE_STATE, SERVICE_TYPE
+from arranger.api.resource_requests import Amounts
+from arranger.api.types.core import Pod
+from arranger.api.types.queue import Queue
+
+DEFAULT_QUEUE: Final = "default"
+
+
+def desired_state(queue: Queue) -> str:
+    """``Open`` or ``Closed``, as the queue's owner wants it to be; "" where it is not set.
+
+    Raises:
+        ValueError: the annotation has another value.
+    """
+    text = queue.metadata.annotations.get(QUEUE_STATE, "")
+    if text not in ("", "Open", "Closed"):
+        raise ValueError(f"{text!r} is neither Open nor Closed")
+    return text
+
+
+def parse_cards(text: str) -> Amounts:
+    """The cards in the value of an annotation: card → number.
+
+    Raises:
+        ValueError: it is not a JSON object from card to a whole number.
+    """
+    try:
+        cards = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{text!r} is not JSON") from error
+    if not isinstance(cards, dict):
+        raise ValueError(f"{text!r} is not an object from card to number")
+    for card, count in cards.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ValueError(f"{card}: {count!r} is not a number of cards")
+    return dict(cards)
+
+
+def queue_of(pod: Pod, group_queue: str = "") -> str:
+    """The queue of a pod: the one it names, else its PodGroup's, else the default queue."""
+    meta = pod.metadata
+    return (
+        meta.annotations.get(QUEUE_NAME)
+        or meta.labels.get(QUEUE_NAME)
+        or group_queue
+        or DEFAULT_QUEUE
+    )
+
+
+def requested_cards(pod: Pod) -> tuple[str, ...]:
+    """The cards a pod can use, in its order of preference; empty when it names none."""
+    text = pod.metadata.annotations.get(CARD_NAME, "")
+    return tuple(card for card in (part.strip() for part in text.split("|")) if card)
+
+
+def is_preemptable(pod: Pod) -> bool:
+    """Whether a pod may be evicted: yes unless its annotation or label says otherwise.
+
+    An invalid value counts as no, as in Volcano.
+    """
+    meta = pod.metadata
+    text = meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE) or "true"
+    return text.lower() in ("true", "1", "t")
+
+
+def service_type(pod: Pod, group: Mapping[str, str], by_owner: Mapping[str, str]) -> str:
+    """``inference``, ``training`` or ``""``.
+
+    Of the annotations ``group`` of its PodGroup, else of the pod, else by the kind of its owner.
+    """
+    said = group.get(SERVICE_TYPE) or pod.metadata.annotations.get(SERVICE_TYPE, "")
+    if said:
+        return said if said in ("inference", "training") else ""
+    owners = pod.metadata.owner_references
+    return by_owner.get(owners[0].kind, "") if owners else ""
