@@ -22,7 +22,7 @@ INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"
 #: The pod's queue would exceed its limit of memory; the text has the numbers, in Mi.
 INSUFFICIENT_MEMORY_QUOTA: Final = "InsufficientMemoryQuota"
 #: The pod's queue would exceed its quota of a card or its limit of another resource; the text has
-#: the numbers, in thousandths. Also on a PodGroup that is not let in.
+#: the numbers, in thousandths. Also on a PodGroup that is not admitted.
 INSUFFICIENT_SCALAR_QUOTA: Final = "InsufficientScalarQuota"
 #: The pod asks for nothing, and its queue is beyond a limit already.
 EMPTY_QUEUE_CAPABILITY: Final = "EmptyQueueCapability"
@@ -32,7 +32,7 @@ GET_TASK_REQUEST_RESOURCE_FAILED: Final = "GetTaskRequestResourceFailed"
 # --- PodGroups ------------------------------------------------------------------------------------
 #: What the PodGroup, or a pod, says about its gang cannot be read and is ignored.
 INVALID_GANG: Final = "InvalidGang"
-#: The PodGroup was let in and its pods did not come: its queue keeps no cards for it any more.
+#: The PodGroup was admitted and its pods did not come: its queue keeps no cards for it any more.
 CARD_REQUEST_TIMED_OUT: Final = "CardRequestTimedOut"
 
 # --- Queues ---------------------------------------------------------------------------------------

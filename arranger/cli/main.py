@@ -25,7 +25,13 @@ main.add_command(queue)
 
 
 @main.command()
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Form of the output.",
+)
 def version(output: str) -> None:
     """Print the version, and whose behaviour the plugins have."""
     import json
@@ -42,7 +48,7 @@ def version(output: str) -> None:
 @click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
 @click.option("--context", help="The kubeconfig context to use.")
 @click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
-@click.option("--log-level", default="INFO", show_default=True)
+@click.option("--log-level", default="INFO", show_default=True, help="The least that is logged.")
 def run(
     kubeconfig: Path | None, context: str | None, config_file: Path | None, log_level: str
 ) -> None:
@@ -79,7 +85,13 @@ def run(
 )
 @click.option("--config", "config_file", type=_FILE, help="A SchedulerConfiguration file.")
 @click.option("--seed", default=0, show_default=True, help="Equal seeds give equal runs.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Form of the output.",
+)
 @click.option("--policy", "policies", multiple=True, help="With --trace: default all known ones.")
 @click.option(
     "--speedup",
@@ -218,7 +230,13 @@ def demo(files: tuple[Path, ...], port: int, keep: bool) -> None:
     required=True,
     help="JSON, YAML, or .jsonl[.gz] whose lines are snapshots. May be repeated.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Form of the output.",
+)
 def explain(snapshots: tuple[Path, ...], output: str) -> None:
     """Judge every pending pod of a snapshot, changing nothing."""
     import msgspec

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from arranger.api.types.core import Node
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
@@ -13,24 +14,33 @@ from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.selector_counts import SelectorCountCache
 
-#: Told of a pod, its node, and 1 or -1.
-PodListener = Callable[[PodInfo, str, int], None]
+
+class PodQuota(Protocol):
+    """Counts what pods use together, wherever they are."""
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything to count for."""
+
+    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+        """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
 
 class Cluster:
     """The node table and the pods on it.
 
     A pod is *observed* on a node when the API said so, and *assumed* there from our decision
-    until the API confirms it. Pods on nodes we have not seen (the watches are not ordered among
-    each other) are *stray*: they join the table with their node.
+    until the API confirms it. Pods and nodes are watched separately, so a pod may be seen before
+    its node: it is kept aside, and joins the table together with the node.
 
     Attributes:
         table: the nodes.
-        assumed: uids of the pods whose place is our decision, not yet the API's word.
-        objects: namespaces, services and controllers.
+        assumed: uids of the pods whose node is our decision, not yet confirmed by the API.
+        objects: namespaces, services, controllers, storage and device objects.
         devices: what resource claims are allocated from.
         budgets: PodDisruptionBudgets by ``namespace/name``.
-        selector_counts: how many pods on each node answer to a selector.
+        budgets_version: number of changes of budgets so far.
+        selector_counts: how many pods on each node match a selector.
     """
 
     def __init__(self) -> None:
@@ -39,11 +49,8 @@ class Cluster:
         self.selector_counts = SelectorCountCache(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        #: Rises with every change of a budget.
         self.budgets_version = 0
-        #: What other rooms keep beside the cluster, by type; plugins find it here.
-        self.companions: dict[type, object] = {}
-        self._pod_listeners: list[PodListener] = []
+        self._quota: PodQuota | None = None
         self._pods: dict[str, PodInfo] = {}
         self._node_of: dict[str, str] = {}
         self._unknown_node_pods: dict[str, dict[str, PodInfo]] = {}
@@ -80,7 +87,7 @@ class Cluster:
         return before
 
     def remove_node(self, name: str) -> Node | None:
-        """Drop a node; its pods stay known as strays until the API deletes them."""
+        """Drop a node; its pods stay known, without a row, until the API deletes them."""
         row = self.table.index.get(name)
         if row is None:
             return None
@@ -98,7 +105,7 @@ class Cluster:
         self.budgets_version += 1
 
     def remove_budget(self, budget: PodDisruptionBudget) -> None:
-        """Forget a PodDisruptionBudget."""
+        """Drop a PodDisruptionBudget."""
         self.budgets.pop(budget.key, None)
         self.budgets_version += 1
 
@@ -124,7 +131,7 @@ class Cluster:
         """Reserve ``node`` for ``pod`` ahead of the API.
 
         Raises:
-            ValueError: the pod has a place already.
+            ValueError: the pod has a node already.
         """
         if pod.uid in self._node_of:
             raise ValueError(f"{pod.key} is already on {self._node_of[pod.uid]}")
@@ -132,7 +139,7 @@ class Cluster:
         self.assumed.add(pod.uid)
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """The pod is gone, has ended, or our assumption about it was wrong."""
+        """The pod was deleted, has ended, or our assumption about it was wrong."""
         if uid not in self._node_of:
             return None
         self.assumed.discard(uid)
@@ -140,8 +147,9 @@ class Cluster:
 
     @contextmanager
     def simulate_without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
-        """Think the pods away; inside, :meth:`put_back` takes some back in thought, too.
+        """Take pods off their nodes, in memory only, for as long as the block runs.
 
+        Inside, :meth:`simulate_add_pod` puts single ones back, as when victims are reprieved.
         Afterwards all is as before, the order of the pods on their nodes included: it decides
         between victims that are equally important.
         """
@@ -163,7 +171,7 @@ class Cluster:
                 self.table.reorder_pods(row, uids)
 
     def simulate_add_pod(self, pod: PodInfo, node: str) -> None:
-        """Inside :meth:`without`: think a pod on its node again."""
+        """Inside :meth:`simulate_without`: put a pod back on its node."""
         self._attach(pod, node)
 
     def simulate_remove_pod(self, pod: PodInfo) -> None:
@@ -183,26 +191,31 @@ class Cluster:
             for row in range(self.table.size)
             for uid in self.table.pods[row]
         }
-        strays = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
-        assert on_nodes | strays == self._node_of, "a pod is in two places or none"
-        assert not on_nodes.keys() & strays.keys(), "a stray pod is on a node"
+        aside = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
+        assert on_nodes | aside == self._node_of, "a pod is on two nodes or none"
+        assert not on_nodes.keys() & aside.keys(), "a pod kept aside is on a node"
         assert not self._unknown_node_pods.keys() & self.table.index.keys(), (
-            "strays of a known node"
+            "pods kept aside for a known node"
         )
-        assert self._pods.keys() == self._node_of.keys(), "pods and places"
-        assert self.assumed <= self._node_of.keys(), "an assumed pod has no place"
+        assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
+        assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
 
-    def add_pod_listener(self, listener: PodListener) -> None:
-        """Have ``listener`` told of every pod that takes (1) or leaves (-1) a node."""
-        self._pod_listeners.append(listener)
+    @property
+    def quota(self) -> PodQuota | None:
+        """What counts the pods of queues, if anything does."""
+        return self._quota
+
+    def register_quota(self, quota: PodQuota) -> None:
+        """Have ``quota`` told of every pod from now on; plugins find it as :attr:`quota`."""
+        self._quota = quota
 
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""
         return ((self._pods[uid], node) for uid, node in self._node_of.items())
 
     def _attach(self, pod: PodInfo, node: str) -> None:
-        for watcher in self._pod_listeners:
-            watcher(pod, node, 1)
+        if self._quota is not None:
+            self._quota.on_pod_moved(pod, node, 1)
         self._pods[pod.uid] = pod
         self._node_of[pod.uid] = node
         row = self.table.index.get(node)
@@ -214,13 +227,13 @@ class Cluster:
     def _detach(self, uid: str) -> PodInfo:
         node = self._node_of.pop(uid)
         pod = self._pods.pop(uid)
-        for watcher in self._pod_listeners:
-            watcher(pod, node, -1)
+        if self._quota is not None:
+            self._quota.on_pod_moved(pod, node, -1)
         row = self.table.index.get(node)
         if row is None:
-            of_node = self._unknown_node_pods[node]
-            del of_node[uid]
-            if not of_node:
+            on_node = self._unknown_node_pods[node]
+            del on_node[uid]
+            if not on_node:
                 del self._unknown_node_pods[node]
         else:
             self.table.remove_pod(pod, row)

@@ -13,6 +13,7 @@ from arranger.api.types.resource_claims import (
     ResourceClaim,
     ResourceSlice,
 )
+from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 
@@ -20,7 +21,7 @@ from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 ALL_NODES: Final = ""
 #: Slices of a pool that are noted one by one when another one changes.
 _MAX_LOGGED_SLICES: Final = 16
-#: The log is cut to its younger half at this length; slower readers start over.
+#: Changes kept in the log.
 _LOG_LIMIT: Final = 16384
 K = TypeVar("K")
 
@@ -47,8 +48,7 @@ class DeviceInventory:
         #: Slices by the one node that they are for; EVERYWHERE for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
         self._node_of_device: dict[DeviceId, str] = {}
-        self._log: list[str] = []
-        self._log_start = 0
+        self._log: ChangeLog[str] = ChangeLog(_LOG_LIMIT)
         objects.set_listener(ResourceClaim, self.claim_tracker.on_claim_changed)
         objects.set_listener(ResourceSlice, self._on_slice_changed)
         objects.set_listener(DeviceClass, self._on_class_changed)
@@ -67,14 +67,12 @@ class DeviceInventory:
     @property
     def version(self) -> int:
         """Number of changes so far of what devices there are and of which are taken."""
-        return self._log_start + len(self._log)
+        return self._log.version
 
     def changed_since(self, version: int) -> set[str] | None:
         """The nodes whose devices changed after ``version``; ``None`` for all of them."""
-        if version < self._log_start:
-            return None
-        nodes = set(self._log[version - self._log_start :])
-        return None if ALL_NODES in nodes else nodes
+        nodes = self._log.since(version)
+        return None if nodes is None or ALL_NODES in nodes else set(nodes)
 
     def check_consistent(self) -> None:
         """Check the parts against each other.
@@ -102,14 +100,14 @@ class DeviceInventory:
                 else ()
             )
             for home in node_names or (ALL_NODES,):
-                self._log_change(home)
+                self._log.append(home)
 
     def _remove_slice(self, gone: ResourceSlice) -> None:
         _discard(self._pools, gone.pool_id, gone.metadata.name)
         _discard(self._by_node, _node_of_slice(gone), gone.metadata.name)
         for device in _device_ids(gone):
             self._node_of_device.pop(device, None)
-        self._log_change(_node_of_slice(gone))
+        self._log.append(_node_of_slice(gone))
 
     def _add_slice(self, there: ResourceSlice) -> None:
         self._pools.setdefault(there.pool_id, {})[there.metadata.name] = there
@@ -129,13 +127,7 @@ class DeviceInventory:
         for device in devices:
             home = self._node_of_device.get(device)
             if home is not None:
-                self._log_change(home)
-
-    def _log_change(self, node: str) -> None:
-        if len(self._log) >= _LOG_LIMIT:
-            del self._log[: _LOG_LIMIT // 2]
-            self._log_start += _LOG_LIMIT // 2
-        self._log.append(node)
+                self._log.append(home)
 
 
 def _node_of_slice(of: ResourceSlice) -> str:

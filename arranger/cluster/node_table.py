@@ -17,6 +17,7 @@ import numpy as np
 from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
+from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.columns import (
     ABSENT,
     BASIC_RESOURCES,
@@ -33,7 +34,7 @@ from arranger.cluster.columns import (
 from arranger.cluster.pod_info import HostPort, PodInfo, PvcKey
 
 _FIRST_CAPACITY: Final = 64
-#: The log is cut to its younger half at this length; slower readers start over.
+#: Changes kept in the log.
 _LOG_LIMIT: Final = 65536
 
 
@@ -89,8 +90,7 @@ class NodeTable:
         self._labels = LabelColumns()
         self._label_dicts: list[dict[str, str]] = []
         self._free_rows: list[int] = []
-        self._log: list[tuple[RowChange, int]] = []
-        self._log_start = 0
+        self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
 
     # --- nodes -----------------------------------------------------------------------------
@@ -249,13 +249,11 @@ class NodeTable:
     @property
     def version(self) -> int:
         """Number of changes so far."""
-        return self._log_start + len(self._log)
+        return self._log.version
 
     def changed_since(self, version: int) -> list[tuple[RowChange, int]] | None:
         """The changes after ``version`` in order, or ``None`` when that is too long ago."""
-        if version < self._log_start:
-            return None
-        return self._log[version - self._log_start :]
+        return self._log.since(version)
 
     def check_consistent(self) -> None:
         """Recount every row from its pods.
@@ -377,9 +375,6 @@ class NodeTable:
 
     def _log_change(self, change: RowChange, row: int) -> None:
         self.nodes_version += change is RowChange.NODE
-        if len(self._log) >= _LOG_LIMIT:
-            del self._log[: _LOG_LIMIT // 2]
-            self._log_start += _LOG_LIMIT // 2
         self._log.append((change, row))
 
 

@@ -19,6 +19,7 @@ from arranger.api.types.storage import (
     VolumeAttachment,
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.cluster.change_log import ChangeLog
 
 StorageObject = (
     PersistentVolume
@@ -72,7 +73,7 @@ STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
     **DEVICE_KINDS,
 }
 
-#: The log of storage is cut to its younger half at this length; slower readers start over.
+#: Changes of storage kept in the log.
 _LOG_LIMIT: Final = 16384
 
 _ObjectKey = tuple[type[StoredObject], str, str]
@@ -104,8 +105,7 @@ class ObjectStore:
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
         #: What the API showed last of the objects that are assumed.
         self._observed: dict[_ObjectKey, StorageObject] = {}
-        self._log: list[StorageObject] = []
-        self._log_start = 0
+        self._log: ChangeLog[StorageObject] = ChangeLog(_LOG_LIMIT)
         self._listeners: dict[type[Any], ObjectListener] = {}
 
     def set_listener(self, kind: type[StoredObject], listener: ObjectListener) -> None:
@@ -187,13 +187,11 @@ class ObjectStore:
     @property
     def storage_version(self) -> int:
         """Number of changes so far of the storage kinds."""
-        return self._log_start + len(self._log)
+        return self._log.version
 
     def storage_changed_since(self, version: int) -> list[StorageObject] | None:
         """The storage objects changed after ``version``, or ``None`` if that is too long ago."""
-        if version < self._log_start:
-            return None
-        return self._log[version - self._log_start :]
+        return self._log.since(version)
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -219,9 +217,6 @@ class ObjectStore:
         if not isinstance(changed, StorageObject):
             self.version += 1
             return
-        if len(self._log) >= _LOG_LIMIT:
-            del self._log[: _LOG_LIMIT // 2]
-            self._log_start += _LOG_LIMIT // 2
         self._log.append(changed)
 
 

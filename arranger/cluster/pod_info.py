@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -19,6 +18,9 @@ PvcKey = tuple[str, str]
 
 ANY_ADDRESS: Final = "0.0.0.0"
 _encode: Final = msgspec.json.Encoder().encode
+#: What pods request, by the key of their spec: the youngest so many.
+_known_requests: dict[bytes, tuple[Amounts, tuple[int, int]]] = {}
+_MAX_KNOWN: Final = 4096
 
 
 class PodInfo:
@@ -31,9 +33,12 @@ class PodInfo:
         ports: the host ports the pod claims.
         affinity_terms: its (anti-)affinity to other pods.
         volumes: those that can tie it to certain nodes or keep it off some.
-        pvc_keys: (namespace, name) of the claims it names; not those made for it alone.
+        pvc_keys: (namespace, name) of the PersistentVolumeClaims it names; without those that are
+            made for it alone.
         spec_key: equal for pods whose specs give equal placement.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
+        request_vector: (columns, amounts) in the node table's resource matrices; filled in by the
+            table.
     """
 
     __slots__ = (
@@ -50,7 +55,7 @@ class PodInfo:
     )
 
     def __init__(self, pod: Pod) -> None:
-        """Work out what ``pod`` needs.
+        """Work out what ``pod`` requests.
 
         Raises:
             QuantityError: a request is not a quantity.
@@ -74,10 +79,9 @@ class PodInfo:
         if pod.status.container_statuses and pod.spec.node_name:
             self.requests, self.nonzero_requests = _requests(pod)
         else:
-            self.requests, self.nonzero_requests = _requests_of_spec(self.spec_key, _SpecBox(pod))
+            self.requests, self.nonzero_requests = _requests_of_spec(self.spec_key, pod)
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
-        #: (columns, amounts) in the node table's resource matrix; filled in by the table.
         self.request_vector: tuple[list[int], list[int]] | None = None
 
     @property
@@ -95,7 +99,7 @@ class PodInfo:
 
 
 def spec_key(spec: PodSpec, volumes: list[Volume]) -> bytes:
-    """What of a spec bears on placement, encoded.
+    """What of a spec decides where a pod can be placed, encoded.
 
     ``volumes`` are those that do. Others are left out: service-account volumes have random names,
     which would put every pod into a class of its own. So is the node, which is an outcome.
@@ -137,25 +141,14 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
             yield container
 
 
-class _SpecBox:
-    """Carries a pod through the cache below without taking part in its key."""
-
-    __slots__ = ("pod",)
-
-    def __init__(self, pod: Pod) -> None:
-        self.pod = pod
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SpecBox)
-
-
-@lru_cache(maxsize=4096)
-def _requests_of_spec(key: bytes, box: _SpecBox) -> tuple[Amounts, tuple[int, int]]:
-    del key  # the cache's key: equal specs have equal needs
-    return _requests(box.pod)
+def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
+    """What a pod requests, worked out once for all pods of equal specs."""
+    known = _known_requests.get(key)
+    if known is None:
+        if len(_known_requests) >= _MAX_KNOWN:
+            del _known_requests[next(iter(_known_requests))]
+        known = _known_requests[key] = _requests(pod)
+    return known
 
 
 def _requests(pod: Pod) -> tuple[Amounts, tuple[int, int]]:

@@ -86,7 +86,6 @@ class EventHandlers:
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
-        self.cluster.companions[QuotaLedger] = self.ledger
         self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             lambda entity: self._gangs.missing_requirement(entity),

@@ -84,7 +84,7 @@ class QuotaLedger:
         self._stale = False
         #: Rises whenever something is charged anew.
         self.version = 0
-        cluster.add_pod_listener(self._on_pod_moved)
+        cluster.register_quota(self)
 
     @property
     def active(self) -> bool:
@@ -231,7 +231,8 @@ class QuotaLedger:
 
     # --- charging --------------------------------------------------------------------------
 
-    def _on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+    def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
+        """Charge a pod that takes a node (1), or give its charge back (-1)."""
         if not self.active:
             return
         if sign > 0:
@@ -264,7 +265,7 @@ class QuotaLedger:
         sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
         self.total = dict(zip(table.resources.values, sums, strict=False))
         for pod, node in self._cluster.placed_pods():
-            self._on_pod_moved(pod, node, 1)
+            self.on_pod_moved(pod, node, 1)
 
     def check_consistent(self) -> None:
         """Check the use of every queue against the pods.

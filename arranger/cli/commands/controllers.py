@@ -20,7 +20,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
 @click.option("--liveness", help="Where to answer probes, http://0.0.0.0:8080/healthz for example.")
-@click.option("--log-level", default="INFO", show_default=True)
+@click.option("--log-level", default="INFO", show_default=True, help="The least that is logged.")
 def controllers(
     kubeconfig: Path | None,
     context: str | None,

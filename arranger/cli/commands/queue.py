@@ -16,7 +16,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--scheduler", "schedulers", multiple=True, default=["arranger"], help="Whose pods wait here."
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Form of the output.",
+)
 def queue(
     name: str | None,
     kubeconfig: Path | None,

@@ -115,7 +115,7 @@ class PreemptionExecutor:
 
     def _foreign_queue(self, victim: PodInfo, taker: QueuedPod) -> str:
         """The taker's queue where that is not the victim's, and queues count; else ""."""
-        ledger = self._context.cluster.companions.get(QuotaLedger)
+        ledger = self._context.cluster.quota
         if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return ""
         queue = ledger.queue_name(taker.pod)

@@ -71,7 +71,7 @@ class CapacityCard(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue takes nothing; skip where there are no queues."""
-        ledger = cluster.companions.get(QuotaLedger)
+        ledger = cluster.quota
         if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)

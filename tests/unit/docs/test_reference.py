@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
+import click
 import pytest
 
 from arranger.api import event_reasons
+from arranger.cli.main import main
 from arranger.daemon.metrics import CLIENT_METRICS
 from docs.generator.constants import constants
 from docs.generator.pages import PAGES, REFERENCE
@@ -52,3 +54,9 @@ def test_every_reason_of_an_event_has_a_name_that_the_reference_explains() -> No
                 literals += [file.name] * isinstance(reason, ast.Constant)
     assert literals == []
     assert used == {constant.name for constant in constants(event_reasons)}
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_every_option_of_a_command_says_what_it_is_for(name: str) -> None:
+    options = [each for each in main.commands[name].params if isinstance(each, click.Option)]
+    assert [option.name for option in options if not option.help] == []

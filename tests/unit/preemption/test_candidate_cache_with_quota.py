@@ -51,7 +51,6 @@ class RandomClusterWithQueues:
         self.rng = random.Random(seed)
         self.cluster = Cluster()
         self.ledger = QuotaLedger(self.cluster)
-        self.cluster.companions[QuotaLedger] = self.ledger
         self.leaving: set[str] = set()
         self.now = 0.0
         self.sparing = EvictionProtection(
