@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -10,10 +9,9 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from arranger.embedded.fault_injection import ConnectionLostError, FaultInjector
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.request_matchers import ClientRequest
 from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
+from arranger.embedded.transport.hook import ConnectionLostError, RequestHook
 from arranger.embedded.transport.in_process import open_watch
 
 T = TypeVar("T")
@@ -28,16 +26,16 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    taps: FaultInjector | None = None,
+    hook: RequestHook | None = None,
 ) -> AsyncIterator[str]:
     """Serve while the context lasts; yields the URL. ``port=0`` picks a free one.
 
-    ``taps`` know a client by its User-Agent.
+    ``hook`` is asked around every request and knows a client by its User-Agent.
 
     Raises:
         OSError: the address cannot be bound.
     """
-    server = _HttpServer(cluster, taps)
+    server = _HttpServer(cluster, hook)
     app = web.Application(client_max_size=_BODY_LIMIT)
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -58,55 +56,53 @@ class _HttpServer:
         watches: those that are open.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, taps: FaultInjector | None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, hook: RequestHook | None) -> None:
         self._cluster = cluster
-        self._taps = taps
+        self._hook = hook
         self.watches: set[Watch] = set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
-        query = dict(request.query)
-        body = await request.read()
-        now = asyncio.get_running_loop().time()
+        asked = Request(
+            request.method,
+            request.path,
+            dict(request.query),
+            await request.read(),
+            request.headers.get("Content-Type", "application/json"),
+            request.headers.get("Accept", "application/json"),
+        )
         user = request.headers.get("User-Agent", "")
-        call = ClientRequest(now, request.method, request.path, query, body, user)
-        accept = request.headers.get("Accept", "application/json")
         try:
-            if request.method == "GET" and query.get("watch") in ("1", "true"):
-                watch = await self._carry(call, lambda: open_watch(self._cluster, call, accept))
+            if asked.method == "GET" and asked.query.get("watch") in ("1", "true"):
+                watch = await self._ask(asked, user, lambda: open_watch(self._cluster, asked))
                 if isinstance(watch, Watch):
-                    return await self._stream(request, call, watch)
+                    return await self._stream(request, watch, self._chunks(asked, user, watch))
                 return _response(watch)
-            asked = Request(
-                request.method,
-                request.path,
-                query,
-                body,
-                request.headers.get("Content-Type", "application/json"),
-                accept,
-            )
-            return _response(await self._carry(call, lambda: self._cluster.handle(asked)))
+            return _response(await self._ask(asked, user, lambda: self._cluster.handle(asked)))
         except ConnectionLostError:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
 
-    async def _carry(self, call: ClientRequest, act: Callable[[], T]) -> T | ApiResponse:
-        return act() if self._taps is None else await self._taps.carry(call, act)
+    async def _ask(self, asked: Request, user: str, respond: Callable[[], T]) -> T | ApiResponse:
+        if self._hook is None:
+            return respond()
+        return await self._hook.around_request(asked, user, respond)
+
+    def _chunks(self, asked: Request, user: str, watch: Watch) -> AsyncIterator[bytes]:
+        if self._hook is None:
+            return (line + b"\n" async for line in watch.lines())
+        return self._hook.around_watch(asked, user, watch.lines())
 
     async def _stream(
-        self, request: web.Request, call: ClientRequest, watch: Watch
+        self, request: web.Request, watch: Watch, chunks: AsyncIterator[bytes]
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         self.watches.add(watch)
         try:
             await response.prepare(request)
-            if self._taps is None:
-                async for line in watch.lines():
-                    await response.write(line + b"\n")
-            else:
-                async for chunk in self._taps.lines(call, watch.lines()):
-                    await response.write(chunk)
+            async for chunk in chunks:
+                await response.write(chunk)
         except ConnectionResetError:
             pass  # the client has gone; nothing is owed to it
         finally:

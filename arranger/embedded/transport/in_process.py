@@ -10,10 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from arranger.embedded.errors import ApiError
-from arranger.embedded.fault_injection import ConnectionLostError, FaultInjector
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.request_matchers import ClientRequest
 from arranger.embedded.server import ApiResponse, EmbeddedCluster
+from arranger.embedded.transport.hook import ConnectionLostError, RequestHook
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -25,12 +24,10 @@ from arranger.kube.client.transport import (
 T = TypeVar("T")
 
 
-def open_watch(
-    cluster: EmbeddedCluster, call: ClientRequest, accept: str = "application/json"
-) -> Watch | ApiResponse:
-    """The watch a call asks for, or its refusal."""
+def open_watch(cluster: EmbeddedCluster, request: Request) -> Watch | ApiResponse:
+    """The watch that a request asks for, or its refusal."""
     try:
-        return cluster.watch(call.path, call.query, accept)
+        return cluster.watch(request.path, request.query, request.accept)
     except ApiError as error:
         return ApiResponse(error.code, error.status(), error.headers)
 
@@ -57,29 +54,24 @@ class InProcessTransport:
     """Calls the server's own functions; every answer is decoded from bytes as over a socket.
 
     Args:
-        taps: what goes wrong on the way, and the log of writes; nothing, without it.
-        user: names this client to the taps.
+        hook: asked around every request; without one nothing is ever lost or late.
+        user: names this client to the hook.
 
     Attributes:
         cluster: the server that answers; may be exchanged, as behind a load balancer.
     """
 
     def __init__(
-        self, cluster: EmbeddedCluster, *, taps: FaultInjector | None = None, user: str = ""
+        self, cluster: EmbeddedCluster, *, hook: RequestHook | None = None, user: str = ""
     ) -> None:
         self.cluster = cluster
-        self._taps = taps
+        self._hook = hook
         self._user = user
         self._watches: set[Watch] = set()
 
     async def send(self, request: Request) -> Response:
-        """See :class:`~arranger.kube.client.transport.Transport`; without taps nothing is lost."""
-        if self._taps is None:
-            return _response(self.cluster.handle(request))
-        call = self._call(request.method, request.path, request.query, request.body)
-        return _response(
-            await self._carry(call, lambda: self.cluster.handle(request), request.timeout)
-        )
+        """See :class:`~arranger.kube.client.transport.Transport`."""
+        return _response(await self._ask(request, lambda: self.cluster.handle(request)))
 
     @asynccontextmanager
     async def stream(
@@ -90,12 +82,9 @@ class InProcessTransport:
         inactivity: float = 70.0,
         timeout: float = 30.0,
     ) -> AsyncIterator[Stream]:
-        """Open a watch; ``inactivity`` counts with taps only, as nothing falls silent without."""
-        call = self._call("GET", path, dict(query or {}), b"")
-        if self._taps is None:
-            opened = open_watch(self.cluster, call)
-        else:
-            opened = await self._carry(call, lambda: open_watch(self.cluster, call), timeout)
+        """Open a watch; ``inactivity`` counts with a hook only: nothing falls silent without."""
+        request = Request("GET", path, dict(query or {}), timeout=timeout)
+        opened = await self._ask(request, lambda: open_watch(self.cluster, request))
         if isinstance(opened, ApiResponse):
             answer = _response(opened)
             refused = InProcessStream(answer.status, answer.body)
@@ -104,8 +93,8 @@ class InProcessTransport:
             return
         self._watches.add(opened)
         lines = opened.lines()
-        if self._taps is not None:
-            lines = _client_lines(self._taps.lines(call, lines), inactivity)
+        if self._hook is not None:
+            lines = _client_lines(self._hook.around_watch(request, self._user, lines), inactivity)
         try:
             yield InProcessStream(200, b"", lines)
         finally:
@@ -117,17 +106,12 @@ class InProcessTransport:
         for watch in list(self._watches):
             watch.close()
 
-    def _call(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> ClientRequest:
-        now = asyncio.get_running_loop().time()
-        return ClientRequest(now, method, path, query, body, self._user)
-
-    async def _carry(
-        self, call: ClientRequest, act: Callable[[], T], timeout: float
-    ) -> T | ApiResponse:
-        assert self._taps is not None
+    async def _ask(self, request: Request, respond: Callable[[], T]) -> T | ApiResponse:
+        if self._hook is None:
+            return respond()
         try:
-            async with asyncio.timeout(timeout):
-                return await self._taps.carry(call, act)
+            async with asyncio.timeout(request.timeout):
+                return await self._hook.around_request(request, self._user, respond)
         except TimeoutError as error:
             raise TransportError("no answer in time") from error
         except ConnectionLostError as error:

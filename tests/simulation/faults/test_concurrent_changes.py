@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     LEASES,
     ConcurrentAction,
 )
-from tests.builders import PodBuilder, a_node, a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME

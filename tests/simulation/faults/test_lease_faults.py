@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError
-from arranger.embedded.fault_injection import (
+from tests.builders import a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     LEASES,
     WRITES,
@@ -18,7 +19,6 @@ from arranger.embedded.fault_injection import (
     Reply,
     from_user,
 )
-from tests.builders import a_node, a_pod
 from tests.simulation.harnesses.simulation import (
     LEASE,
     VIRTUAL_TIME,
@@ -93,8 +93,8 @@ async def test_f9_a_stolen_lease_ends_the_leader(sim: SimulationHarness) -> None
         assert now() - stolen <= 2.1  # by the next renewal
         arrivals.cancel()
     # Nothing in the API could stop what it wrote before it looked.
-    late = [w for w in sim.faults.received(~LEASES) if w.call.at > stolen]
-    assert all(w.call.at <= stolen + 2.1 for w in late)
+    late = [w for w in sim.faults.received(~LEASES) if w.request.at > stolen]
+    assert all(w.request.at <= stolen + 2.1 for w in late)
     sim.faults.log[:] = [w for w in sim.faults.log if w not in late]
 
 
@@ -139,7 +139,7 @@ async def test_f9_a_leader_whose_renewals_fail_has_stopped_before_another_begins
             arrivals.cancel()
             await sim.until_settled(len(sim.cluster.objects("pods")))
     ours, theirs = (
-        [w.call.at for w in sim.faults.received(BINDINGS & from_user(n))] for n in ("one", "two")
+        [w.request.at for w in sim.faults.received(BINDINGS & from_user(n))] for n in ("one", "two")
     )
     assert max(ours) + 5 <= min(theirs)  # and what was in flight has ended, too
     assert max(ours) <= cut_off + 10
@@ -162,7 +162,7 @@ async def test_f9_a_renewal_or_two_may_fail(sim: SimulationHarness) -> None:
                 await asyncio.sleep(20)
             arrivals.cancel()
             assert leader.may_write()
-    assert {w.call.user for w in sim.faults.received(BINDINGS)} == {"one"}
+    assert {w.request.user for w in sim.faults.received(BINDINGS)} == {"one"}
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -219,7 +219,7 @@ async def test_f9_two_that_start_together_agree_on_one(sim: SimulationHarness) -
     sim.create_nodes_and_pods(nodes=2, pods=8)
     async with sim.scheduler("one"), sim.scheduler("two"), sim.scheduler("three"):
         await sim.until(lambda: sim.bound() == 8)
-        assert len({w.call.user for w in sim.faults.received(~LEASES)}) == 1
+        assert len({w.request.user for w in sim.faults.received(~LEASES)}) == 1
 
 
 async def test_f9_a_late_binding_of_the_old_leader_does_not_harm_the_new(

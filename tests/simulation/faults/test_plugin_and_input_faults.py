@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from arranger.daemon.config.schema import Config, EnabledPlugin, PluginSet, ProfileConfig
-from arranger.embedded.fault_injection import (
+from tests.builders import a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     EVENTS,
     LEASES,
@@ -20,7 +21,6 @@ from arranger.embedded.fault_injection import (
     Reply,
     for_object,
 )
-from tests.builders import a_node, a_pod
 from tests.simulation.harnesses.simulation import (
     CONFIG,
     VIRTUAL_TIME,
@@ -93,8 +93,10 @@ async def test_f14_a_plugin_that_stalls_everything_has_the_lease_renewed_before_
         await sim.until_settled(12)
     assert next(takes, "all used") == "all used"
     for binding in sim.faults.applied(BINDINGS):
-        renewed = max(w.call.at for w in sim.faults.applied(LEASES) if w.at <= binding.call.at)
-        assert binding.call.at - renewed < 10 / 3
+        renewed = max(
+            w.request.at for w in sim.faults.applied(LEASES) if w.at <= binding.request.at
+        )
+        assert binding.request.at - renewed < 10 / 3
 
 
 # --- F15: odd input ----------------------------------------------------------------------------

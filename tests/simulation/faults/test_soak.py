@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from arranger.daemon.scheduler import LeadershipLostError, Scheduler
-from arranger.embedded.fault_injection import (
+from tests.builders import a_node, a_pod
+from tests.faults.injector import (
     ALL,
     BINDINGS,
     LEASES,
@@ -28,7 +29,6 @@ from arranger.embedded.fault_injection import (
     WatchExpiry,
     WatchStall,
 )
-from tests.builders import a_node, a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME

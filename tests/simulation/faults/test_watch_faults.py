@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import a_pod
+from tests.faults.injector import (
     BINDINGS,
     READS,
     WATCHES,
@@ -22,7 +23,6 @@ from arranger.embedded.fault_injection import (
     WatchStall,
     for_resource,
 )
-from tests.builders import a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import a_pod
+from tests.faults.injector import (
     ALL,
     BINDINGS,
     EVENTS,
@@ -24,7 +25,6 @@ from arranger.embedded.fault_injection import (
     for_object,
     from_user,
 )
-from tests.builders import a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, SimulationHarness
 
 pytestmark = VIRTUAL_TIME
@@ -136,7 +136,7 @@ async def test_f4_a_pod_recreated_under_its_name_is_bound_as_the_new_one(
         await sim.until_settled(1)
     refused, taken = sim.faults.received(BINDINGS)
     assert (refused.status, taken.status) == (409, 201)
-    assert refused.call.json["metadata"]["uid"] != taken.call.json["metadata"]["uid"]
+    assert refused.request.json["metadata"]["uid"] != taken.request.json["metadata"]["uid"]
 
 
 async def test_f4_a_pod_recreated_with_a_gate_waits_for_it(sim: SimulationHarness) -> None:
@@ -296,5 +296,5 @@ async def test_f2_a_graceful_stop_waits_for_the_bindings_it_has_sent(
     assert sim.bound() == 8
     assert not scheduler.engine.pods()
     released = sim.faults.log[-1]
-    assert LEASES(released.call)
-    assert released.call.json["spec"]["holderIdentity"] == ""
+    assert LEASES(released.request)
+    assert released.request.json["spec"]["holderIdentity"] == ""

@@ -18,11 +18,11 @@ import yaml
 
 from arranger.controllers.gang.cache import GangCache
 from arranger.controllers.manager import run_in_thread
-from arranger.embedded.fault_injection import FaultInjector, Reply, RequestMatcher
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from tests.builders import a_pod
+from tests.faults.injector import FaultInjector, Reply, RequestMatcher
 from tests.paths import REPO
 from tests.tyjobs import a_tyjob
 
@@ -38,14 +38,14 @@ class GangControllerHarness:
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster()
-        self.taps = FaultInjector()
+        self.faults = FaultInjector()
 
     @asynccontextmanager
     async def controllers(
         self, *, credentials: CredentialSource | None = None, **options: Any
     ) -> AsyncIterator[None]:
         """Controllers at work."""
-        async with serve(self.cluster, taps=self.taps) as url:
+        async with serve(self.cluster, hook=self.faults) as url:
             access = ApiServerConfig(url, credentials or CredentialSource())
             async with run_in_thread(access, quiet=0.02, **options):
                 yield
@@ -267,15 +267,15 @@ async def test_a_tyjob_is_run_and_nothing_is_kept_on_it(harness: GangControllerH
         await until(lambda: job()["status"]["stage"] == "Succeeded" and not pods(), job)
         assert job()["metadata"].keys().isdisjoint({"finalizers", "annotations"})
         harness.request("DELETE", path)
-    for write in harness.taps.log:
-        assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
+    for write in harness.faults.log:
+        assert not write.request.user.startswith("arranger-controllers"), "kopf itself wrote"
 
 
 async def test_kopf_logs_in_again_when_its_token_has_been_rejected(
     harness: GangControllerHarness,
 ) -> None:
     harness.install("gangs.arranger.io")
-    rejected = harness.taps.inject(
+    rejected = harness.faults.inject(
         RequestMatcher(lambda call: call.user.startswith("arranger-controllers")),
         Reply(401, "Unauthorized"),
         times=1,
@@ -321,10 +321,10 @@ def _homes(harness: GangControllerHarness) -> set[str]:
 
 def _assert_that_only_status_was_written(harness: GangControllerHarness) -> None:
     """kopf has kept nothing on anybody's object, and nobody got an event."""
-    for write in harness.taps.log:
-        assert write.call.path.endswith("/status") or write.call.plural == "gangs", write
-        assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
-    assert all(write.applied for write in harness.taps.log), harness.taps.log
+    for write in harness.faults.log:
+        assert write.request.path.endswith("/status") or write.request.plural == "gangs", write
+        assert not write.request.user.startswith("arranger-controllers"), "kopf itself wrote"
+    assert all(write.applied for write in harness.faults.log), harness.faults.log
 
 
 def _served_by_kubernetes() -> Object:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.embedded.fault_injection import BINDINGS, WRITES, Delay
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.faults.injector import BINDINGS, WRITES, Delay
 from tests.simulation.harnesses.gangs import (
     KOORDINATOR,
     GangHarness,

@@ -16,7 +16,8 @@ from itertools import count
 import pytest
 
 from arranger.daemon.config.schema import Config, GangConfig
-from arranger.embedded.fault_injection import (
+from tests.builders import a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     LEASES,
     WRITES,
@@ -25,7 +26,6 @@ from arranger.embedded.fault_injection import (
     FaultRule,
     from_user,
 )
-from tests.builders import a_node, a_pod
 from tests.simulation.harnesses.gangs import KOORDINATOR, GangHarness, bundle, members
 from tests.simulation.harnesses.simulation import CONFIG, VIRTUAL_TIME
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.embedded.bundled_crds import bundled_crds
-from arranger.embedded.fault_injection import BINDINGS, DropConnection, FaultRule, from_user
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
 from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod, a_pod_group
+from tests.faults.injector import BINDINGS, DropConnection, FaultRule, from_user
 from tests.simulation.harnesses.simulation import Object, SimulationHarness
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
@@ -173,7 +173,7 @@ class GangHarness(SimulationHarness):
         it takes no longer than ``patience``, and nothing is left in between now.
         """
         demands = self._requirements()
-        times = {w.call.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
+        times = {w.request.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
         have: dict[str, Counter[str]] = defaultdict(Counter)
         begun: dict[frozenset[str], float] = {}
         whole: set[frozenset[str]] = set()

@@ -14,13 +14,13 @@ from arranger.controllers.gang.cache import GANG_GROUP, GangCache
 from arranger.controllers.gang.controller import PodSink
 from arranger.controllers.gang.reconciler import GangReconciler
 from arranger.controllers.vcjob.controller import JobController
-from arranger.embedded.fault_injection import DropConnection, FaultInjector, FaultRule, from_user
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
+from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
 
@@ -52,13 +52,13 @@ class JobHarness(GangHarness):
     """See the module.
 
     Attributes:
-        job_taps: what the controllers say goes through them.
+        job_faults: what the controllers say goes through them.
         pieces: jobs whose pods may be of several versions, or be made again, by name.
     """
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
-        self.job_taps = FaultInjector(rng=random.Random(seed))
+        self.job_faults = FaultInjector(rng=random.Random(seed))
         self.pieces: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -154,7 +154,7 @@ class JobHarness(GangHarness):
     @asynccontextmanager
     async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
         """Controllers at work: those of Jobs and those of gangs, as in one process."""
-        transport = InProcessTransport(self.cluster, taps=self.job_taps, user=name)
+        transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)
         controller = JobController(transport, debounce=0.1, rng=random.Random(1), now=virtual_now)
         ledger = GangCache()
         reconciler = GangReconciler(transport, ledger, debounce=0.1, rng=random.Random(1))
@@ -212,7 +212,7 @@ class JobHarness(GangHarness):
     def kill(self, name: str = "jobs") -> FaultRule:  # type: ignore[override]
         """As ``kill -9``: from this moment on, nothing that it says gets through."""
         self._running.pop(name).cancel()
-        return self.job_taps.inject(from_user(name), DropConnection.BEFORE)
+        return self.job_faults.inject(from_user(name), DropConnection.BEFORE)
 
     # --- what must hold ----------------------------------------------------------------------
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from arranger.embedded.fault_injection import EVENTS, LEASES, RequestMatcher, for_resource
 from arranger.embedded.kubelet import TERMINATION_SECONDS
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder, a_pod
+from tests.faults.injector import EVENTS, LEASES, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
 
@@ -74,8 +74,8 @@ class PreemptionHarness(GangHarness):
         """Names of the pods that schedulers had deleted, in order; each incarnation once."""
         seen: dict[str, str] = {}
         for write in self.faults.applied(DELETES):
-            uid = write.call.json["preconditions"]["uid"]
-            seen.setdefault(uid, write.call.path.split("/")[-1])
+            uid = write.request.json["preconditions"]["uid"]
+            seen.setdefault(uid, write.request.path.split("/")[-1])
         return list(seen.values())
 
     # --- what must hold ----------------------------------------------------------------------
@@ -90,7 +90,7 @@ class PreemptionHarness(GangHarness):
     def _check_victims(self) -> None:
         """By the log: of each victim this incarnation was meant, it knew why, and it was right."""
         evictions = {
-            write.call.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
+            write.request.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
         }
         pods: dict[str, Object] = {}
         for change in self.history:
@@ -118,7 +118,7 @@ class PreemptionHarness(GangHarness):
             if change.resource == "/pods"
         }
         for write in self.faults.applied(EVENTS):
-            event = write.call.json
+            event = write.request.json
             if event.get("reason") == "Preempted":
                 victim, by = event["regarding"]["uid"], event["related"]["uid"]
                 assert priority[victim] < priority[by], event
@@ -135,7 +135,9 @@ class PreemptionHarness(GangHarness):
         found = [p for p in self.cluster.objects("pods") if p["metadata"]["uid"] == uid]
         # Backwards: over days the log grows long, and most of it is of no interest.
         terms = (
-            w.call.json["spec"] for w in reversed(self.faults.log) if w.applied and LEASES(w.call)
+            w.request.json["spec"]
+            for w in reversed(self.faults.log)
+            if w.applied and LEASES(w.request)
         )
         name = next(terms, {}).get("holderIdentity")
         leader = self.schedulers[name] if name in self.alive() else None

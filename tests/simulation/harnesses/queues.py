@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from arranger.daemon.config.schema import Config, LeaderElectionConfig, QueueConfig
-from arranger.embedded.fault_injection import BINDINGS, EVENTS
 from arranger.embedded.storage.store import Change
 from tests.builders import PodBuilder
+from tests.faults.injector import BINDINGS, EVENTS
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, priority_classes
 from tests.simulation.harnesses.preemption import DELETES, PreemptionHarness
 from tests.simulation.harnesses.simulation import Object
@@ -201,7 +201,9 @@ class QueueHarness(PreemptionHarness):
 
     def _check_victims(self) -> None:
         """Of each victim this incarnation was meant, and it knew why."""
-        meant = {write.call.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)}
+        meant = {
+            write.request.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
+        }
         gone = {c.after["metadata"]["uid"]: c.after for c in self.history if c.type == "DELETED"}
         assert all(_is_victim(gone[uid]) for uid in meant if uid in gone)
 
@@ -210,7 +212,7 @@ class QueueHarness(PreemptionHarness):
         pods = {c.after["metadata"]["uid"]: c.after for c in self.history if c.resource == "/pods"}
         told: set[str] = set()
         for write in self.faults.applied(EVENTS):
-            event = write.call.json
+            event = write.request.json
             if event.get("reason") != "Preempted":
                 continue
             victim, by = pods[event["regarding"]["uid"]], pods[event["related"]["uid"]]
@@ -219,12 +221,12 @@ class QueueHarness(PreemptionHarness):
             mine, theirs = (pod["spec"].get("priority", 0) for pod in (victim, by))
             assert mine < theirs or mine == theirs == 0, event
         for write in self.faults.applied(DELETES):
-            assert write.call.json["preconditions"]["uid"] in told, "a victim that was not told"
+            assert write.request.json["preconditions"]["uid"] in told, "a victim that was not told"
 
     def check_gangs(self) -> None:
         """By the history: whenever a gang rests, it is whole or nothing."""
         bound: dict[str, set[str]] = {}
-        times = {w.call.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
+        times = {w.request.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
         sizes: dict[str, int] = {}
         for change in self.history:
             if change.resource != "/pods":

@@ -21,7 +21,13 @@ import pytest
 from arranger.api.quantity import milli_value
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.fault_injection import (
+from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
+from arranger.embedded.storage.store import Change
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import EPOCH, virtual_now
+from arranger.kube.extenders.client import ExtenderTransport
+from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     EVENTS,
     LEASES,
@@ -31,12 +37,6 @@ from arranger.embedded.fault_injection import (
     FaultInjector,
     from_user,
 )
-from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
-from arranger.embedded.storage.store import Change
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.embedded.virtual_time import EPOCH, virtual_now
-from arranger.kube.extenders.client import ExtenderTransport
-from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 
 Object = dict[str, Any]
 
@@ -130,7 +130,7 @@ class SimulationHarness:
         self, name: str = "one", config: Config = CONFIG, *, port: ExtenderTransport | None = None
     ) -> AsyncIterator[Scheduler]:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
-        transport = InProcessTransport(self.cluster, taps=self.faults, user=name)
+        transport = InProcessTransport(self.cluster, hook=self.faults, user=name)
         scheduler = Scheduler(
             transport, config, identity=name, rng=random.Random(1), extender_transport=port
         )
@@ -207,12 +207,12 @@ class SimulationHarness:
         self._check_write_rate()
 
     def _check_bindings(self) -> None:
-        uids = Counter(w.call.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS))
+        uids = Counter(w.request.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS))
         assert all(times == 1 for times in uids.values()), f"bound twice: {uids}"
 
     def _check_capacity(self) -> None:
         """No binding of ours puts more on a node than it has at that moment."""
-        ours = {w.call.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS)}
+        ours = {w.request.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS)}
         nodes: dict[str, Object] = {}
         pods: dict[str, Object] = {}
         for change in self.history:
@@ -235,7 +235,7 @@ class SimulationHarness:
         """Nobody writes anything but the lease unless the lease is theirs at that moment."""
         terms: list[tuple[float, str]] = [(float("-inf"), "")]
         for write in self.faults.applied(LEASES):
-            holder = write.call.json["spec"]["holderIdentity"]
+            holder = write.request.json["spec"]["holderIdentity"]
             if holder != terms[-1][1]:
                 terms.append((write.at, holder))
         ends = [start for start, _ in terms[1:]] + [float("inf")]
@@ -244,16 +244,16 @@ class SimulationHarness:
             allowed = {
                 who
                 for (start, who), end in zip(terms, ends, strict=True)
-                if start <= write.call.at <= end
+                if start <= write.request.at <= end
             }
-            assert write.call.user in allowed, f"{allowed} leads, but {write}"
+            assert write.request.user in allowed, f"{allowed} leads, but {write}"
 
     def _check_write_rate(self) -> None:
         """No pod costs more and more writes, however often it is tried."""
         log = self.faults.log
         hours = 1 + (log[-1].at - log[0].at) / 3600 if log else 1
         for kind in (STATUSES, EVENTS):
-            of_pod = Counter(_subject(write.call) for write in self.faults.applied(kind))
+            of_pod = Counter(_subject(write.request) for write in self.faults.applied(kind))
             limit = self.writes_per_pod * hours
             assert all(n <= limit for n in of_pod.values()), of_pod.most_common(3)
 

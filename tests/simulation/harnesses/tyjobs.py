@@ -13,12 +13,12 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta
 from arranger.controllers.tyjob.controller import TYJobController
-from arranger.embedded.fault_injection import FaultInjector, RequestMatcher, for_resource
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.reflector import Reflector
 from tests.builders import a_node
+from tests.faults.injector import FaultInjector, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
 from tests.tyjobs import a_tyjob
@@ -67,17 +67,19 @@ class TYJobHarness(GangHarness):
     """See the module.
 
     Attributes:
-        hands: everything that the controller says to the cluster goes through them.
+        controller_faults: everything that the controller says to the cluster goes through them.
     """
 
     def __init__(self, seed: int = 1, *, patience: float = 1.0) -> None:
         super().__init__(seed, patience=patience)
-        self.hands = FaultInjector(rng=random.Random(seed))
+        self.controller_faults = FaultInjector(rng=random.Random(seed))
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[TYJobController]:
         """The controller at work; at the end it is killed, as it always is."""
-        transport = InProcessTransport(self.cluster, taps=self.hands, user="controllers")
+        transport = InProcessTransport(
+            self.cluster, hook=self.controller_faults, user="controllers"
+        )
         rng = random.Random(1)
         controller = TYJobController(transport, debounce=0.1, rng=rng, now=virtual_now)
         shown: Reflector[Any] = Reflector(

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from arranger.controllers.vcjob.controller import JobController
-from arranger.embedded.fault_injection import WRITES, DropConnection, Reply, for_resource, from_user
 from tests.builders import a_node, a_pod
+from tests.faults.injector import WRITES, DropConnection, Reply, for_resource, from_user
 from tests.paths import REPO
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME, Object
@@ -376,7 +376,7 @@ async def test_jobs_of_other_schedulers_are_left_alone(sim: JobHarness) -> None:
 )
 async def test_writes_that_fail_are_repeated(sim: JobHarness, fault: Any) -> None:
     sim.job("j", task(runs=60), on={"PodEvicted": "RestartJob"}, plugins={"svc": []})
-    sim.job_taps.inject(WRITES & from_user("jobs"), fault, probability=0.3)
+    sim.job_faults.inject(WRITES & from_user("jobs"), fault, probability=0.3)
     async with everything(sim):
         await sim.until_phase("j", "Running", within=600)
         sim.evict("j-w-0")
@@ -387,7 +387,7 @@ async def test_writes_that_fail_are_repeated(sim: JobHarness, fault: Any) -> Non
 async def test_a_refusal_that_holds_for_all_pods_is_heard_once(sim: JobHarness) -> None:
     sim.job("j", task(replicas=500))
     full = Reply(403, "Forbidden", "exceeded quota: pods")
-    quota = sim.job_taps.inject(WRITES & for_resource("pods"), full)
+    quota = sim.job_faults.inject(WRITES & for_resource("pods"), full)
     async with everything(sim):
         await asyncio.sleep(10)
         assert len(quota.matched) < 8
@@ -433,11 +433,11 @@ async def test_a_large_job_costs_few_writes_beside_its_pods(sim: JobHarness) -> 
     async with everything(sim):
         await sim.until_phase("j", "Running", within=120)
         await asyncio.sleep(5)
-        taken = sim.job_taps.received()
-        assert len([w for w in taken if w.call.plural == "pods"]) == 500
-        assert len([w for w in taken if w.call.plural == "jobs"]) < 40
+        taken = sim.job_faults.received()
+        assert len([w for w in taken if w.request.plural == "pods"]) == 500
+        assert len([w for w in taken if w.request.plural == "jobs"]) < 40
         await asyncio.sleep(3600)
-        assert len(sim.job_taps.received()) == len(taken)
+        assert len(sim.job_faults.received()) == len(taken)
 
 
 def _versions(sim: JobHarness) -> dict[str, list[str]]:

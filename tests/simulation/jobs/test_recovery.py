@@ -14,7 +14,8 @@ from itertools import count
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import a_node
+from tests.faults.injector import (
     EVENTS,
     WRITES,
     ConcurrentAction,
@@ -22,7 +23,6 @@ from arranger.embedded.fault_injection import (
     FaultRule,
     from_user,
 )
-from tests.builders import a_node
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 
@@ -101,13 +101,13 @@ class JobFaultScenario:
 
 
 def they_die_after_it(story: JobFaultScenario, nth: int) -> FaultRule:
-    return story.sim.job_taps.inject(
+    return story.sim.job_faults.inject(
         ITS_WRITES, ConcurrentAction(story.die, after=True), skip=nth, times=1
     )
 
 
 def its_answer_is_lost(story: JobFaultScenario, nth: int) -> FaultRule:
-    return story.sim.job_taps.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
+    return story.sim.job_faults.inject(ITS_WRITES, DropConnection.AFTER, skip=nth, times=1)
 
 
 @pytest.mark.parametrize("fate", [they_die_after_it, its_answer_is_lost])

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from arranger.embedded.fault_injection import STATUSES, WRITES, Reply, for_resource
 from tests.builders import a_node
+from tests.faults.injector import STATUSES, WRITES, Reply, for_resource
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 
@@ -38,13 +38,13 @@ async def everything(sim: JobHarness) -> AsyncIterator[None]:
 @pytest.mark.parametrize("what", ["pods", "podgroups", "services"])
 async def test_a_status_says_what_is_refused_until_it_is_not(sim: JobHarness, what: str) -> None:
     sim.job("j", task(replicas=3), plugins={"svc": []})
-    denied = sim.job_taps.inject(WRITES & for_resource(what), Reply(403, "Forbidden", "not you"))
+    denied = sim.job_faults.inject(WRITES & for_resource(what), Reply(403, "Forbidden", "not you"))
     async with everything(sim):
         await sim.until(lambda: sim.reason("j")[0] == "Refused")
         assert sim.reason("j")[1].endswith(": not you")
-        written = len(sim.job_taps.received(STATUSES & for_resource("jobs")))
+        written = len(sim.job_faults.received(STATUSES & for_resource("jobs")))
         await asyncio.sleep(20)
-        assert len(sim.job_taps.received(STATUSES & for_resource("jobs"))) == written > 0
+        assert len(sim.job_faults.received(STATUSES & for_resource("jobs"))) == written > 0
         async with sim.controllers("heir"):
             await asyncio.sleep(1)
             assert sim.reason("j")[0] == "Refused"
@@ -59,7 +59,7 @@ async def test_a_running_job_that_is_refused_more_pods_says_so_and_runs_on(
     sim.job("j", task(replicas=1))
     async with everything(sim):
         await sim.until_phase("j", "Running")
-        denied = sim.job_taps.inject(
+        denied = sim.job_faults.inject(
             WRITES & for_resource("pods"), Reply(403, "Forbidden", "no more")
         )
         sim.edit("j", {"spec": {"minAvailable": 1, "tasks": [task(replicas=2)]}})
@@ -71,7 +71,7 @@ async def test_a_running_job_that_is_refused_more_pods_says_so_and_runs_on(
 
 async def test_a_job_that_is_refused_is_left_in_peace_while_it_goes(sim: JobHarness) -> None:
     sim.job("j", task())
-    sim.job_taps.inject(WRITES & for_resource("pods"), Reply(403, "Forbidden", "no"))
+    sim.job_faults.inject(WRITES & for_resource("pods"), Reply(403, "Forbidden", "no"))
     async with everything(sim):
         await sim.until(lambda: sim.reason("j")[0] == "Refused")
         sim.edit("j", {"metadata": {"finalizers": ["example.com/later"]}})

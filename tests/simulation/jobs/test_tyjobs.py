@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import a_pod
+from tests.faults.injector import (
     EVENTS,
     WRITES,
     ConcurrentAction,
@@ -21,7 +22,6 @@ from arranger.embedded.fault_injection import (
     Reply,
     RequestMatcher,
 )
-from tests.builders import a_pod
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 from tests.simulation.harnesses.tyjobs import JOBS, POD_CREATES, TYJobHarness
 from tests.tyjobs import a_template
@@ -74,9 +74,9 @@ async def test_nothing_is_written_once_all_is_right(sim: TYJobHarness) -> None:
     async with sim.at_work():
         await sim.until_stage("Running")
         await asyncio.sleep(60)
-        before = len(sim.hands.log)
+        before = len(sim.controller_faults.log)
         await asyncio.sleep(600)
-        assert len(sim.hands.log) == before
+        assert len(sim.controller_faults.log) == before
 
 
 async def test_a_job_that_does_not_fit_waits_whole_and_says_why(sim: TYJobHarness) -> None:
@@ -143,9 +143,14 @@ async def test_a_leader_that_fails_once_more_than_it_may(sim: TYJobHarness) -> N
         assert (status["restarts"], status["reason"]) == (3, "LeaderFailed")
         assert status["message"] == "the leader failed 3 times; restartLimit is 2"
         assert sim.stages()[:4] == ["Pending", "Starting", "Running", "Rescheduling"]
-        leaders = {write.call.json["metadata"]["name"] for write in sim.hands.applied(POD_CREATES)}
+        leaders = {
+            write.request.json["metadata"]["name"]
+            for write in sim.controller_faults.applied(POD_CREATES)
+        }
         assert leaders == {LEADER, FIRST, SECOND}
-        created = [w.call.json["metadata"]["name"] for w in sim.hands.applied(POD_CREATES)]
+        created = [
+            w.request.json["metadata"]["name"] for w in sim.controller_faults.applied(POD_CREATES)
+        ]
         assert created.count(LEADER) == 3
         await sim.until(lambda: not sim.pods())
 
@@ -419,7 +424,7 @@ async def test_a_quota_lets_no_pods_in_for_a_while(sim: TYJobHarness) -> None:
     sim.submit(workers=8)
     full = Reply(403, "Forbidden", "exceeded quota: pods")
     async with sim.at_work():
-        with sim.hands.inject(POD_CREATES & ~ABOUT_LEADER, full) as rule:
+        with sim.controller_faults.inject(POD_CREATES & ~ABOUT_LEADER, full) as rule:
             await asyncio.sleep(60)
             assert len(rule.matched) < 10, "it asks ever more rarely, and for one pod only"
             conditions = {c["type"]: c for c in sim.status()["conditions"]}
@@ -442,10 +447,10 @@ async def test_a_job_that_has_gone_unseen_is_not_started_again(sim: TYJobHarness
         await asyncio.sleep(30)
         # As kopf leaves it when a watch was broken as the job went.
         controller.cache.on_job_updated(msgspec.to_builtins(job))
-        before = len(sim.hands.applied(POD_CREATES))
+        before = len(sim.controller_faults.applied(POD_CREATES))
         controller.reconciler.work_queue.enqueue({"default/job"})
         await asyncio.sleep(30)
-        assert len(sim.hands.applied(POD_CREATES)) == before
+        assert len(sim.controller_faults.applied(POD_CREATES)) == before
         assert controller.cache.job("default/job") is None
 
 
@@ -456,7 +461,9 @@ async def test_two_controllers_at_a_time_do_no_harm(sim: TYJobHarness) -> None:
         await _script(sim)
     status = sim.status()
     assert (status["restarts"], status["workerRestarts"]) == (1, {SECOND: 1})
-    created = [w.call.json["metadata"]["name"] for w in sim.hands.applied(POD_CREATES)]
+    created = [
+        w.request.json["metadata"]["name"] for w in sim.controller_faults.applied(POD_CREATES)
+    ]
     assert sorted(map(created.count, (LEADER, FIRST, SECOND))) == [2, 3, 3]
 
 
@@ -466,9 +473,9 @@ async def test_two_controllers_at_a_time_do_no_harm(sim: TYJobHarness) -> None:
 async def _restart_at(sim: TYJobHarness, write: int, lose: DropConnection) -> bool:
     """Run the script with the controller killed at its nth write; whether it came to that."""
     died = asyncio.Event()
-    note = sim.hands.inject(WRITES & ~EVENTS, ConcurrentAction(died.set), skip=write)
+    note = sim.controller_faults.inject(WRITES & ~EVENTS, ConcurrentAction(died.set), skip=write)
     # From that write on nothing gets through, until another controller takes over.
-    with note, sim.hands.inject(WRITES & ~EVENTS, lose, skip=write):
+    with note, sim.controller_faults.inject(WRITES & ~EVENTS, lose, skip=write):
         async with sim.controller():
             script = asyncio.create_task(_script(sim))
             death = asyncio.create_task(died.wait())
@@ -515,7 +522,9 @@ async def test_it_is_killed_at_every_single_write(lose: DropConnection) -> None:
         sim.check()
         status = sim.status()
         assert (status["restarts"], status["workerRestarts"]) == (1, {SECOND: 1}), write
-        created = [w.call.json["metadata"]["name"] for w in sim.hands.applied(POD_CREATES)]
+        created = [
+            w.request.json["metadata"]["name"] for w in sim.controller_faults.applied(POD_CREATES)
+        ]
         assert sorted(map(created.count, (LEADER, FIRST, SECOND))) == [2, 3, 3], (write, created)
         if not died:
             assert write > 20, "the script was not followed"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.devices import a_claim, a_device_class, a_slice, claiming, claiming_from
+from tests.faults.injector import (
     BINDINGS,
     WRITES,
     ConcurrentAction,
@@ -19,8 +21,6 @@ from arranger.embedded.fault_injection import (
     Reply,
     for_resource,
 )
-from tests.builders import PodBuilder, a_node, a_pod
-from tests.devices import a_claim, a_device_class, a_slice, claiming, claiming_from
 from tests.simulation.harnesses.devices import CLAIMS, DeviceHarness
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, SimulationHarness
 

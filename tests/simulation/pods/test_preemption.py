@@ -14,7 +14,9 @@ from contextlib import suppress
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from arranger.embedded.storage.store import Change
+from tests.builders import PodBuilder, a_node
+from tests.faults.injector import (
     LEASES,
     WRITES,
     ConcurrentAction,
@@ -25,8 +27,6 @@ from arranger.embedded.fault_injection import (
     for_object,
     from_user,
 )
-from arranger.embedded.storage.store import Change
-from tests.builders import PodBuilder, a_node
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.preemption import (
     DELETES,
@@ -474,7 +474,7 @@ async def test_of_two_replicas_the_second_goes_on_where_the_first_died(
 async def _leader(sim: PreemptionHarness) -> str:
     await sim.until(lambda: bool(sim.faults.applied(LEASES)))
     await asyncio.sleep(5)
-    return str(sim.faults.applied(LEASES)[-1].call.json["spec"]["holderIdentity"])
+    return str(sim.faults.applied(LEASES)[-1].request.json["spec"]["holderIdentity"])
 
 
 # --- what people do meanwhile ------------------------------------------------------------------

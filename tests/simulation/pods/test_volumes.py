@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from tests.builders import PodBuilder, a_node, a_pod
+from tests.faults.injector import (
     BINDINGS,
     WRITES,
     ConcurrentAction,
@@ -16,7 +17,6 @@ from arranger.embedded.fault_injection import (
     Reply,
     for_resource,
 )
-from tests.builders import PodBuilder, a_node, a_pod
 from tests.simulation.harnesses.gangs import members
 from tests.simulation.harnesses.simulation import MERGE, VIRTUAL_TIME, SimulationHarness
 from tests.simulation.harnesses.volumes import VOLUMES, VolumeHarness

@@ -40,9 +40,9 @@ async def test_a_queue_shows_its_use_while_pods_come_and_go() -> None:
         await until(shows(f"{CARD}: 2/8", 1), lambda: _status(harness))
         harness.delete_pods("t")
         await until(shows(f"{CARD}: 0/8", 0), lambda: _status(harness))
-    for write in harness.taps.log:
-        assert not write.call.user.startswith("arranger-controllers"), "kopf itself wrote"
-    assert all(write.applied for write in harness.taps.log), harness.taps.log
+    for write in harness.faults.log:
+        assert not write.request.user.startswith("arranger-controllers"), "kopf itself wrote"
+    assert all(write.applied for write in harness.faults.log), harness.faults.log
 
 
 async def test_who_sees_only_some_namespaces_does_not_count_for_queues() -> None:

@@ -9,7 +9,13 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from arranger.embedded.fault_injection import (
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.http import serve
+from tests.benchmarks import comparison
+from tests.benchmarks.comparison import _bindings
+from tests.builders import a_pod
+from tests.controlplane.harness import ControlPlane
+from tests.faults.injector import (
     READS,
     WATCHES,
     FaultInjector,
@@ -20,12 +26,6 @@ from arranger.embedded.fault_injection import (
     WatchExpiry,
     WatchFault,
 )
-from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.transport.http import serve
-from tests.benchmarks import comparison
-from tests.benchmarks.comparison import _bindings
-from tests.builders import a_pod
-from tests.controlplane.harness import ControlPlane
 
 
 class Plane:
@@ -73,10 +73,10 @@ async def test_each_pod_is_seen_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(comparison, "WATCH_INTERVAL", 0.0)
-    taps = FaultInjector()
-    rules = [taps.inject(where, fault, times=2) for where, fault in troubles]
+    faults = FaultInjector()
+    rules = [faults.inject(where, fault, times=2) for where, fault in troubles]
     cluster = EmbeddedCluster()
-    async with serve(cluster, taps=taps) as url:
+    async with serve(cluster, hook=faults) as url:
         plane = cast("ControlPlane", Plane(url, cluster))
         async with _bindings(plane, "p") as bindings:
             for n in range(6):
@@ -90,10 +90,10 @@ async def test_each_pod_is_seen_once(
 
 
 async def test_a_refusal_for_good_is_raised() -> None:
-    taps = FaultInjector()
-    taps.inject(WATCHES, Reply(403, "Forbidden"))
+    faults = FaultInjector()
+    faults.inject(WATCHES, Reply(403, "Forbidden"))
     cluster = EmbeddedCluster()
-    async with serve(cluster, taps=taps) as url:
+    async with serve(cluster, hook=faults) as url:
         plane = cast("ControlPlane", Plane(url, cluster))
         async with _bindings(plane, "p") as bindings:
             with pytest.raises(aiohttp.ClientResponseError):

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.fault_injection import (
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import ApiServerConfig
+from arranger.kube.client.transport import (
+    RefusedConnectionError,
+    Request,
+    Transport,
+    TransportError,
+)
+from tests.builders import a_node
+from tests.faults.injector import (
     ALL,
     READS,
     WATCHES,
@@ -29,18 +41,6 @@ from arranger.embedded.fault_injection import (
     for_resource,
     from_user,
 )
-from arranger.embedded.server import EmbeddedCluster
-from arranger.embedded.transport.http import serve
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.client.aiohttp_transport import HttpTransport
-from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.client.transport import (
-    RefusedConnectionError,
-    Request,
-    Transport,
-    TransportError,
-)
-from tests.builders import a_node
 
 NODES = "/api/v1/nodes"
 WATCH = {"watch": "1"}
@@ -51,8 +51,8 @@ class FaultyCluster:
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = FaultInjector(rng=random.Random(1))
-        self.client: Transport = InProcessTransport(self.cluster, taps=self.taps, user="me")
+        self.faults = FaultInjector(rng=random.Random(1))
+        self.client: Transport = InProcessTransport(self.cluster, hook=self.faults, user="me")
 
     async def make(self, name: str, timeout: float = 30.0) -> int:
         body = json.dumps(a_node(name).manifest()).encode()
@@ -63,7 +63,8 @@ class FaultyCluster:
 
     def taken(self) -> list[tuple[str, int]]:
         return [
-            (write.call.json["metadata"]["name"], write.status) for write in self.taps.received()
+            (write.request.json["metadata"]["name"], write.status)
+            for write in self.faults.received()
         ]
 
 
@@ -77,10 +78,10 @@ class TestRequests:
     async def test_what_is_refused_or_lost_on_the_way_there_never_happens(
         self, site: FaultyCluster
     ) -> None:
-        site.taps.inject(WRITES, DropConnection.REFUSED, times=1)
+        site.faults.inject(WRITES, DropConnection.REFUSED, times=1)
         with pytest.raises(RefusedConnectionError):
             await site.make("n1")
-        site.taps.inject(WRITES, DropConnection.BEFORE, times=1)
+        site.faults.inject(WRITES, DropConnection.BEFORE, times=1)
         with pytest.raises(TransportError) as caught:
             await site.make("n2")
         assert type(caught.value) is TransportError  # the client cannot know
@@ -88,36 +89,36 @@ class TestRequests:
         assert site.taken() == []
 
     async def test_what_is_lost_on_the_way_back_has_happened(self, site: FaultyCluster) -> None:
-        site.taps.inject(WRITES, DropConnection.AFTER, times=1)
+        site.faults.inject(WRITES, DropConnection.AFTER, times=1)
         with pytest.raises(TransportError):
             await site.make("n1")
         assert await site.make("n1") == 409
         assert site.taken() == [("n1", 201), ("n1", 409)]
-        assert [write.status for write in site.taps.applied()] == [201]
+        assert [write.status for write in site.faults.applied()] == [201]
 
     async def test_the_server_acts_on_a_late_request_though_the_client_gave_up(
         self, site: FaultyCluster
     ) -> None:
-        site.taps.inject(WRITES, Delay(40), times=1)
+        site.faults.inject(WRITES, Delay(40), times=1)
         with pytest.raises(TransportError, match="in time"):
             await site.make("n1", timeout=5)
         assert asyncio.get_running_loop().time() == 5
         assert site.nodes() == []
         await asyncio.sleep(36)
         assert site.nodes() == ["n1"]
-        (write,) = site.taps.log
-        assert (write.call.at, write.at, write.call.user) == (0, 40, "me")
+        (write,) = site.faults.log
+        assert (write.request.at, write.at, write.request.user) == (0, 40, "me")
 
     async def test_a_late_request_can_be_lost_too(self, site: FaultyCluster) -> None:
-        site.taps.inject(WRITES, Delay(3), times=1)
-        site.taps.inject(WRITES, DropConnection.BEFORE, times=1)
+        site.faults.inject(WRITES, Delay(3), times=1)
+        site.faults.inject(WRITES, DropConnection.BEFORE, times=1)
         with pytest.raises(TransportError):
             await site.make("n1")
         assert asyncio.get_running_loop().time() == 3
         assert site.nodes() == []
 
     async def test_a_late_answer_comes_after_the_act(self, site: FaultyCluster) -> None:
-        site.taps.inject(WRITES, Delay(3, after=True), times=1)
+        site.faults.inject(WRITES, Delay(3, after=True), times=1)
         making = asyncio.create_task(site.make("n1"))
         await asyncio.sleep(1)
         assert site.nodes() == ["n1"]
@@ -127,8 +128,8 @@ class TestRequests:
     async def test_an_answer_can_come_instead_of_the_act_or_in_spite_of_it(
         self, site: FaultyCluster
     ) -> None:
-        site.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
-        site.taps.inject(WRITES, Reply(504, "Timeout", after=True), skip=1, times=1)
+        site.faults.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
+        site.faults.inject(WRITES, Reply(504, "Timeout", after=True), skip=1, times=1)
         answer = await site.client.send(Request("POST", NODES, body=b"{}"))
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert json.loads(answer.body)["reason"] == "TooManyRequests"
@@ -140,8 +141,8 @@ class TestRequests:
         def make(name: str) -> Callable[[], object]:
             return lambda: site.cluster.create(a_node(name).manifest())
 
-        site.taps.inject(WRITES & for_resource("nodes"), ConcurrentAction(make("n1")), times=1)
-        site.taps.inject(
+        site.faults.inject(WRITES & for_resource("nodes"), ConcurrentAction(make("n1")), times=1)
+        site.faults.inject(
             WRITES & for_resource("nodes"),
             ConcurrentAction(make("n3"), after=True),
             skip=1,
@@ -152,11 +153,11 @@ class TestRequests:
         assert site.nodes() == ["n1", "n2", "n3"]
 
     async def test_the_opening_of_a_watch_can_fail(self, site: FaultyCluster) -> None:
-        site.taps.inject(WATCHES, Reply(410, "Expired"), times=1)
+        site.faults.inject(WATCHES, Reply(410, "Expired"), times=1)
         async with site.client.stream(NODES, query=WATCH) as stream:
             assert stream.status == 410
             assert json.loads(await stream.body())["reason"] == "Expired"
-        site.taps.inject(WATCHES, DropConnection.AFTER, times=1)
+        site.faults.inject(WATCHES, DropConnection.AFTER, times=1)
         with pytest.raises(TransportError):
             async with site.client.stream(NODES, query=WATCH):
                 pass
@@ -185,24 +186,24 @@ WHICH = {
 @pytest.mark.looptime(noop_cycles=0)
 class TestRules:
     async def test_a_rule_spares_then_strikes_then_is_used_up(self, site: FaultyCluster) -> None:
-        rule = site.taps.inject(WRITES, Reply(500), skip=1, times=2)
+        rule = site.faults.inject(WRITES, Reply(500), skip=1, times=2)
         assert [await site.make(f"n{n}") for n in range(4)] == [201, 500, 500, 201]
         assert [call.json["metadata"]["name"] for call in rule.matched] == ["n1", "n2"]
 
     async def test_a_rule_ends_with_its_context_and_all_end_when_cleared(
         self, site: FaultyCluster
     ) -> None:
-        with site.taps.inject(ALL, Reply(503)):
+        with site.faults.inject(ALL, Reply(503)):
             assert await site.make("n1") == 503
         assert await site.make("n1") == 201
-        site.taps.inject(ALL, Reply(503))
-        site.taps.clear()
+        site.faults.inject(ALL, Reply(503))
+        site.faults.clear()
         assert await site.make("n2") == 201
 
     async def test_chance_is_seeded(self, site: FaultyCluster) -> None:
         async def fates() -> list[int]:
             fresh = FaultyCluster()
-            fresh.taps.inject(WRITES, Reply(500), probability=0.5)
+            fresh.faults.inject(WRITES, Reply(500), probability=0.5)
             return [await fresh.make(f"n{n}") for n in range(20)]
 
         first = await fates()
@@ -210,7 +211,7 @@ class TestRules:
         assert set(first) == {201, 500}
 
     async def test_without_a_fault_it_only_takes_note(self, site: FaultyCluster) -> None:
-        reads = site.taps.inject(READS & for_resource("nodes"))
+        reads = site.faults.inject(READS & for_resource("nodes"))
         assert await site.make("n1") == 201
         await site.client.send(Request("GET", NODES, query={"limit": "5"}))
         assert [call.query for call in reads.matched] == [{"limit": "5"}]
@@ -256,7 +257,7 @@ class TestWatches:
     ) -> None:
         await site.make("n1")
         await site.make("n2")
-        site.taps.inject(WATCHES & for_resource("nodes"), fault, skip=1, times=1)
+        site.faults.inject(WATCHES & for_resource("nodes"), fault, skip=1, times=1)
         async with site.client.stream(NODES, query=WATCH) as stream:
             lines = stream.lines()
             assert json.loads(await anext(lines))["object"]["metadata"]["name"] == "n1"
@@ -270,7 +271,7 @@ class TestWatches:
 
     async def test_an_expired_watch_says_so(self, site: FaultyCluster) -> None:
         await site.make("n1")
-        site.taps.inject(WATCHES, WatchExpiry(), skip=1, times=1)
+        site.faults.inject(WATCHES, WatchExpiry(), skip=1, times=1)
         await site.make("n2")
         async with site.client.stream(NODES, query=WATCH) as stream:
             assert await read(stream.lines()) == ["n1", "ERROR"]
@@ -278,7 +279,7 @@ class TestWatches:
     async def test_a_pause_delays_and_loses_nothing(self, site: FaultyCluster) -> None:
         await site.make("n1")
         await site.make("n2")
-        site.taps.inject(WATCHES, WatchDelay(5), skip=1, times=1)
+        site.faults.inject(WATCHES, WatchDelay(5), skip=1, times=1)
         async with site.client.stream(NODES, query={**WATCH, "timeoutSeconds": "9"}) as stream:
             assert await read(stream.lines()) == ["n1", "n2"]
         assert asyncio.get_running_loop().time() >= 9
@@ -287,23 +288,23 @@ class TestWatches:
 class TestOverHttp:
     @pytest.fixture
     async def served(self, site: FaultyCluster) -> AsyncIterator[FaultyCluster]:
-        async with serve(site.cluster, taps=site.taps) as url:
+        async with serve(site.cluster, hook=site.faults) as url:
             site.client = HttpTransport(ApiServerConfig(url))
             yield site
             await site.client.close()
 
     async def test_lost_before_and_after(self, served: FaultyCluster) -> None:
-        served.taps.inject(WRITES, DropConnection.BEFORE, times=1)
-        served.taps.inject(WRITES, DropConnection.AFTER, skip=1, times=1)
+        served.faults.inject(WRITES, DropConnection.BEFORE, times=1)
+        served.faults.inject(WRITES, DropConnection.AFTER, skip=1, times=1)
         for name in ("n1", "n2"):
             with pytest.raises(TransportError):
                 await served.make(name)
         assert served.nodes() == ["n2"]
         assert served.taken() == [("n2", 201)]
-        assert served.taps.log[0].call.user.startswith("arranger/")
+        assert served.faults.log[0].request.user.startswith("arranger/")
 
     async def test_answers_on_purpose(self, served: FaultyCluster) -> None:
-        served.taps.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
+        served.faults.inject(WRITES, Reply(429, "TooManyRequests", retry_after=7), times=1)
         answer = await served.client.send(Request("POST", NODES, body=b"{}"))
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
 
@@ -313,7 +314,7 @@ class TestOverHttp:
     async def test_watches_break(self, served: FaultyCluster, fault: Any) -> None:
         await served.make("n1")
         await served.make("n2")
-        served.taps.inject(WATCHES, fault, skip=1, times=1)
+        served.faults.inject(WATCHES, fault, skip=1, times=1)
         seen = []
         async with asyncio.timeout(5), served.client.stream(NODES, query=WATCH) as stream:
             lines = stream.lines()
@@ -327,7 +328,7 @@ class TestOverHttp:
 
     async def test_a_stalled_watch_is_found_out(self, served: FaultyCluster) -> None:
         await served.make("n1")
-        served.taps.inject(WATCHES, WatchStall(), times=1)
+        served.faults.inject(WATCHES, WatchStall(), times=1)
         async with served.client.stream(NODES, query=WATCH, inactivity=0.1) as stream:
             with pytest.raises(TransportError):
                 await anext(stream.lines())

@@ -16,10 +16,10 @@ from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangCache, GangObjectKey
 from arranger.controllers.gang.controller import status_fields
 from arranger.controllers.gang.reconciler import GangReconciler
-from arranger.embedded.fault_injection import FaultInjector, ReceivedWrite
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.in_process import InProcessTransport
 from tests.builders import PodBuilder, a_pod
+from tests.faults.injector import FaultInjector, ReceivedWrite
 from tests.paths import REPO
 
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ class ReconcilerHarness:
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = FaultInjector()
+        self.faults = FaultInjector()
         self._definitions = [yaml.safe_load(f.read_text()) for f in sorted(CRDS.glob("*.yaml"))]
         for definition in self._definitions:
             self.cluster.create(definition)
@@ -47,7 +47,7 @@ class ReconcilerHarness:
             group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
             if kind in ("Gang", "PodGroup"):
                 self.ledger.on_definition_updated(group, status_fields(definition))
-        transport = InProcessTransport(self.cluster, taps=self.taps)
+        transport = InProcessTransport(self.cluster, hook=self.faults)
         self.reconciler = GangReconciler(transport, self.ledger, rng=random.Random(1))
 
     @asynccontextmanager
@@ -109,7 +109,7 @@ class ReconcilerHarness:
 
     def written(self) -> list[ReceivedWrite]:
         """Writes that the server has accepted so far."""
-        return self.taps.applied()
+        return self.faults.applied()
 
 
 def members(count: int, *, first: int = 0, gang: str = "g") -> list[PodBuilder]:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from arranger.controllers.gang.cache import GANG_GROUP
-from arranger.embedded.fault_injection import WRITES, ConcurrentAction, DropConnection, Reply
 from tests.builders import a_pod
+from tests.faults.injector import WRITES, ConcurrentAction, DropConnection, Reply
 from tests.unit.controllers.gang.harness import SIGS, ReconcilerHarness, a_pod_group, members
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -26,7 +26,7 @@ async def test_a_large_gang_costs_three_writes_however_its_pods_arrive(
             harness.observe(pod)
         await asyncio.sleep(5)
         # The PodGroup's status, the Gang, and the Gang's status.
-        assert [write.call.method for write in harness.written()] == ["PATCH", "POST", "PATCH"]
+        assert [write.request.method for write in harness.written()] == ["PATCH", "POST", "PATCH"]
         assert harness.gangs["g"]["status"]["members"] == 100
         assert harness.status()["phase"] == "PreScheduling"
 
@@ -252,7 +252,7 @@ async def test_without_a_definition_nothing_is_written_until_it_is_there(
         harness.deliver(SIGS)
         harness.observe(*members(2))
         await asyncio.sleep(5)
-        assert harness.taps.log == []
+        assert harness.faults.log == []
         harness.reconciler.enqueue(harness.ledger.on_definition_updated(GANG_GROUP, None))
         harness.reconciler.enqueue(harness.ledger.on_definition_updated(SIGS, None))
         await asyncio.sleep(1)
@@ -274,7 +274,7 @@ async def test_a_write_that_fails_is_repeated(
     harness: ReconcilerHarness, fault: Reply | DropConnection
 ) -> None:
     harness.create(a_pod_group())
-    harness.taps.inject(WRITES, fault, times=3)
+    harness.faults.inject(WRITES, fault, times=3)
     async with harness.running():
         harness.deliver(SIGS)
         harness.observe(*members(2))
@@ -284,7 +284,7 @@ async def test_a_write_that_fails_is_repeated(
 
 
 async def test_a_server_that_is_down_is_asked_ever_more_slowly(harness: ReconcilerHarness) -> None:
-    down = harness.taps.inject(WRITES, Reply(503, "ServiceUnavailable"))
+    down = harness.faults.inject(WRITES, Reply(503, "ServiceUnavailable"))
     async with harness.running():
         harness.observe(*members(2))
         for _ in range(600):
@@ -306,7 +306,7 @@ async def test_a_conflict_starts_from_what_is_there_and_keeps_the_others_conditi
         harness.patch(f"{pod_group}/status", {"status": {"conditions": [theirs]}})
 
     harness.create(a_pod_group(group=VOLCANO))
-    harness.taps.inject(WRITES, ConcurrentAction(edit), times=1)
+    harness.faults.inject(WRITES, ConcurrentAction(edit), times=1)
     notes = {"scheduling.k8s.io/group-name": "g"}
     async with harness.running():
         harness.deliver(VOLCANO)
@@ -320,7 +320,7 @@ async def test_a_conflict_starts_from_what_is_there_and_keeps_the_others_conditi
 async def test_a_refusal_is_not_repeated_before_something_changes(
     harness: ReconcilerHarness,
 ) -> None:
-    bad = harness.taps.inject(WRITES, Reply(422, "Invalid"))
+    bad = harness.faults.inject(WRITES, Reply(422, "Invalid"))
     async with harness.running():
         harness.observe(*members(2))
         await asyncio.sleep(600)

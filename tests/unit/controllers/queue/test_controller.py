@@ -14,7 +14,12 @@ import pytest
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
 from arranger.embedded.bundled_crds import bundled_crds
-from arranger.embedded.fault_injection import (
+from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.watch.decoder import Decoder
+from arranger.kube.watch.reflector import Reflector
+from tests.builders import NodeBuilder, PodBuilder
+from tests.faults.injector import (
     EVENTS,
     WRITES,
     ConcurrentAction,
@@ -22,11 +27,6 @@ from arranger.embedded.fault_injection import (
     FaultInjector,
     Reply,
 )
-from arranger.embedded.server import EmbeddedCluster, Request
-from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
-from tests.builders import NodeBuilder, PodBuilder
 from tests.queueing import CARD, QUEUES, a_queue_manifest, gpu_node, priority_classes, training
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -40,11 +40,11 @@ class QueueControllerHarness:
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster(rng=random.Random(1))
-        self.taps = FaultInjector()
+        self.faults = FaultInjector()
         self.definitions = {d["metadata"]["name"]: d for d in bundled_crds()}
         for manifest in (*self.definitions.values(), *priority_classes()):
             self.cluster.create(manifest)
-        self.transport = InProcessTransport(self.cluster, taps=self.taps)
+        self.transport = InProcessTransport(self.cluster, hook=self.faults)
 
     @asynccontextmanager
     async def controller(
@@ -91,7 +91,7 @@ class QueueControllerHarness:
         return dict(found.get("status") or {})
 
     def notes(self) -> list[str]:
-        return [w.call.json["note"] for w in self.taps.applied(EVENTS)]
+        return [w.request.json["note"] for w in self.faults.applied(EVENTS)]
 
 
 @pytest.fixture
@@ -107,18 +107,18 @@ async def test_many_pods_cost_a_write_and_then_nothing_is_written(
     harness.create(gpu_node())
     async with harness.controller():
         await asyncio.sleep(5)
-        before = len(harness.taps.applied(WRITES))
+        before = len(harness.faults.applied(WRITES))
         harness.create(*(training(f"t{n}").on("n") for n in range(6)))
         await asyncio.sleep(5)
         assert harness.status()["usage"]["cards"] == f"{CARD}: 6/8"
         assert harness.status()["running"] == 6
-        assert len(harness.taps.applied(WRITES)) == before + 1
+        assert len(harness.faults.applied(WRITES)) == before + 1
         harness.edit({"metadata": {"labels": {"new": "label"}}})
         await asyncio.sleep(60)
-        assert len(harness.taps.applied(WRITES)) == before + 1
+        assert len(harness.faults.applied(WRITES)) == before + 1
     async with harness.controller():
         await asyncio.sleep(60)
-    assert len(harness.taps.applied(WRITES)) == before + 1
+    assert len(harness.faults.applied(WRITES)) == before + 1
 
 
 async def test_a_card_that_is_used_no_more_is_shown_no_more(
@@ -186,7 +186,7 @@ async def test_in_the_end_all_is_written_in_spite_of(
     fault: Any, harness: QueueControllerHarness
 ) -> None:
     harness.create(gpu_node(), training("t").on("n"))
-    harness.taps.inject(WRITES, fault, times=5)
+    harness.faults.inject(WRITES, fault, times=5)
     async with harness.controller():
         await asyncio.sleep(120)
         assert harness.status()["usage"]["cards"] == f"{CARD}: 1/8"
@@ -195,7 +195,7 @@ async def test_in_the_end_all_is_written_in_spite_of(
 async def test_somebody_else_writes_at_the_same_time(harness: QueueControllerHarness) -> None:
     theirs = {"status": {"conditions": [{"type": "Theirs", "status": "True"}]}}
     write = ConcurrentAction(lambda: harness.request("PATCH", f"{QUEUES}/training/status", theirs))
-    harness.taps.inject(WRITES, write, times=1)
+    harness.faults.inject(WRITES, write, times=1)
     async with harness.controller():
         await asyncio.sleep(10)
         assert {c["type"] for c in harness.status()["conditions"]} == {"Theirs", "Valid"}
@@ -221,7 +221,7 @@ async def test_nothing_is_written_before_the_definition_is_known(
     async with harness.controller() as controller:
         controller.on_definition_updated(None)
         await asyncio.sleep(10)
-        assert not harness.taps.applied(WRITES)
+        assert not harness.faults.applied(WRITES)
         controller.on_definition_updated(harness.definitions["queues.scheduling.volcano.sh"])
         await asyncio.sleep(10)
         assert harness.status()["state"] == "Open"

@@ -1,17 +1,17 @@
-"""Faults on purpose: taps on every request and every line of a watch, and a log of every write.
+"""Faults on purpose, injected around requests and watches of the embedded server; a log of writes.
 
-A test says what goes wrong in sentences::
+A test says what goes wrong::
 
-    taps = Taps(rng=random.Random(1))
-    taps.on(BINDINGS, Lose.AFTER, times=3)
-    taps.on(WRITES & by("one"), Reply(429, retry_after=7), chance=0.5)
-    taps.on(WATCHES & of("pods"), Cut(within_line=True), skip=10, times=1)
-    with taps.on(WRITES, Reply(503)):
+    faults = FaultInjector(rng=random.Random(1))
+    faults.inject(BINDINGS, DropConnection.AFTER, times=3)
+    faults.inject(WRITES & from_user("one"), Reply(429, retry_after=7), probability=0.5)
+    faults.inject(WATCHES & for_resource("pods"), WatchCut(within_line=True), skip=10, times=1)
+    with faults.inject(WRITES, Reply(503)):
         await asyncio.sleep(30)
 
 and afterwards asks :meth:`FaultInjector.received` what the server was really told to write, by whom
-and when. Both ways in take them: ``DirectTransport(cluster, taps=taps)`` and ``serve(cluster,
-taps=taps)``.
+and when. Both transports take it as their hook: ``InProcessTransport(cluster, hook=faults)`` and
+``serve(cluster, hook=faults)``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ import msgspec
 
 from arranger.embedded.errors import ApiError, expired
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.request_matchers import (
+from arranger.embedded.server import ApiResponse
+from arranger.embedded.transport.hook import ConnectionLostError
+from arranger.kube.client.transport import Request
+from tests.faults.matchers import (
     ALL,
     BINDINGS,
     EVENTS,
@@ -43,11 +46,10 @@ from arranger.embedded.request_matchers import (
     for_resource,
     from_user,
 )
-from arranger.embedded.server import ApiResponse
 
 T = TypeVar("T")
 
-# --- what happens to calls ---------------------------------------------------------------------
+# --- what happens to requests ------------------------------------------------------------------
 
 
 class DropConnection(Enum):
@@ -126,20 +128,12 @@ RequestFault = DropConnection | Delay | Reply | ConcurrentAction
 WatchFault = WatchCut | WatchStall | WatchDelay | WatchExpiry
 
 
-class ConnectionLostError(Exception):
-    """No answer will come; ``sent`` is false where the client knows that nothing was sent."""
-
-    def __init__(self, why: str, *, sent: bool = True) -> None:
-        super().__init__(why)
-        self.sent = sent
-
-
 @dataclass(slots=True, eq=False)
 class FaultRule:
-    """One fault as it was ordered with :meth:`FaultInjector.inject`; leaving its context ends it.
+    """One fault, as :meth:`FaultInjector.inject` was told it; leaving its context ends it.
 
     Attributes:
-        matched: the calls it has struck so far (a call once for every line struck).
+        matched: the requests it has affected so far (a watch once for every line affected).
     """
 
     matcher: Callable[[ClientRequest], bool]
@@ -150,22 +144,22 @@ class FaultRule:
     rng: random.Random
     matched: list[ClientRequest] = field(default_factory=list)
 
-    def applies_to(self, call: ClientRequest) -> bool:
-        """Whether it strikes this one, which then counts."""
+    def applies_to(self, request: ClientRequest) -> bool:
+        """Whether it affects this request, which is then recorded."""
         if self.times is not None and len(self.matched) >= self.times:
             return False
-        if not self.matcher(call) or (
+        if not self.matcher(request) or (
             self.probability < 1.0 and self.rng.random() >= self.probability
         ):
             return False
         if self.skip > 0:
             self.skip -= 1
             return False
-        self.matched.append(call)
+        self.matched.append(request)
         return True
 
     def stop(self) -> None:
-        """Strike no more."""
+        """Affect nothing any more."""
         self.times = 0
 
     def __enter__(self) -> Self:
@@ -175,14 +169,14 @@ class FaultRule:
         self.stop()
 
 
-# --- the taps ----------------------------------------------------------------------------------
+# --- the injector ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedWrite:
     """A write that reached the server, at ``at``; ``status`` is what the server answered."""
 
-    call: ClientRequest
+    request: ClientRequest
     at: float
     status: int
 
@@ -196,7 +190,7 @@ class FaultInjector:
     """Faults to come, and what the server was told to write.
 
     Args:
-        rng: decides where a rule strikes by chance only.
+        rng: decides which matching requests a rule with a probability affects.
     """
 
     def __init__(self, *, rng: random.Random | None = None) -> None:
@@ -214,50 +208,53 @@ class FaultInjector:
         skip: int = 0,
         probability: float = 1.0,
     ) -> FaultRule:
-        """Let ``fault`` strike calls that match; without a fault, only take note of them.
+        """Let ``fault`` affect requests that match; without a fault, only record them.
 
-        Where several rules strike one call, each does what it does, in the order they were given.
+        Where several rules apply to one request, each takes effect, in the order they were given.
 
         Args:
             times: how often at most; for ever, without it.
-            skip: how many calls, or lines of watches, are spared first.
-            probability: the probability with which a call or a line is struck.
+            skip: how many matching requests, or lines of watches, are left alone first.
+            probability: that the fault affects a matching request or line.
         """
         rule = FaultRule(matcher, fault, times, skip, probability, self._rng)
         self._rules.append(rule)
         return rule
 
     def clear(self) -> None:
-        """All is well from now on; what is under way stays as it is."""
+        """End all faults; requests that one already affects stay affected."""
         for rule in self._rules:
             rule.stop()
         self._rules.clear()
 
     def received(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that reached the server."""
-        return [write for write in self.log if matcher(write.call)]
+        return [write for write in self.log if matcher(write.request)]
 
     def applied(self, matcher: Callable[[ClientRequest], bool] = ALL) -> list[ReceivedWrite]:
         """Writes that the server accepted."""
         return [write for write in self.received(matcher) if write.applied]
 
-    # --- for the ways in -----------------------------------------------------------------------
+    # --- what transports ask -------------------------------------------------------------------
 
-    async def carry(self, call: ClientRequest, act: Callable[[], T]) -> T | ApiResponse:
-        """Have the server ``act`` on a call, if it gets there, and bring back what comes of it.
+    async def around_request(
+        self, request: Request, user: str, respond: Callable[[], T]
+    ) -> T | ApiResponse:
+        """Let a request reach the server, unless a fault keeps it, and bring back what comes of it.
 
         Raises:
-            LostError: no answer comes.
+            ConnectionLostError: no answer comes.
         """
-        faults = [rule.fault for rule in self._matching_rules(call, RequestFault)]
+        sent = _sent_now(request, user)
+        faults = [rule.fault for rule in self._matching_rules(sent, RequestFault)]
         delay_before = sum(f.seconds for f in faults if isinstance(f, Delay) and not f.after)
         delay_after = sum(f.seconds for f in faults if isinstance(f, Delay) and f.after)
         if delay_before:
             result = await self._deliver_later(
-                delay_before, lambda: self._deliver(call, act, faults)
+                delay_before, lambda: self._deliver(sent, respond, faults)
             )
         else:
-            result = self._deliver(call, act, faults)
+            result = self._deliver(sent, respond, faults)
         try:
             if delay_after:
                 await asyncio.sleep(delay_after)
@@ -272,15 +269,18 @@ class FaultInjector:
                 return fault.answer()
         return result
 
-    async def lines(self, call: ClientRequest, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def around_watch(
+        self, request: Request, user: str, lines: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
         """The bytes of a watch, line by line; only a line cut short lacks its newline.
 
         Raises:
-            LostError: the connection is reset.
+            ConnectionLostError: the connection is reset.
         """
+        sent = _sent_now(request, user)
         async with aclosing(lines):  # type: ignore[type-var]
             async for line in lines:
-                for rule in self._matching_rules(call, WatchFault):
+                for rule in self._matching_rules(sent, WatchFault):
                     match rule.fault:
                         case WatchDelay(seconds):
                             await asyncio.sleep(seconds)
@@ -300,17 +300,17 @@ class FaultInjector:
                             return
                 yield line + b"\n"
 
-    def _matching_rules(self, call: ClientRequest, kind: Any) -> list[FaultRule]:
-        """The rules that strike; those that only take note do so once a call."""
+    def _matching_rules(self, request: ClientRequest, kind: Any) -> list[FaultRule]:
+        """The rules that apply now; those without a fault count requests, not lines of watches."""
         chosen = [
             rule
             for rule in self._rules
             if isinstance(rule.fault, kind) or (rule.fault is None and kind is RequestFault)
         ]
-        return [rule for rule in chosen if rule.applies_to(call)]
+        return [rule for rule in chosen if rule.applies_to(request)]
 
     def _deliver(
-        self, call: ClientRequest, act: Callable[[], T], faults: list[Any]
+        self, request: ClientRequest, respond: Callable[[], T], faults: list[Any]
     ) -> T | ApiResponse:
         for fault in faults:
             match fault:
@@ -322,9 +322,11 @@ class FaultInjector:
                     return fault.answer()
                 case ConcurrentAction(after=False):
                     fault.action()
-        result = act()
-        if WRITES(call) and isinstance(result, ApiResponse):
-            self.log.append(ReceivedWrite(call, asyncio.get_running_loop().time(), result.status))
+        result = respond()
+        if WRITES(request) and isinstance(result, ApiResponse):
+            self.log.append(
+                ReceivedWrite(request, asyncio.get_running_loop().time(), result.status)
+            )
         for fault in faults:
             if isinstance(fault, ConcurrentAction) and fault.after:
                 fault.action()
@@ -349,6 +351,11 @@ class FaultInjector:
 
         loop.call_later(seconds, arrive)
         return await arrived
+
+
+def _sent_now(request: Request, user: str) -> ClientRequest:
+    now = asyncio.get_running_loop().time()
+    return ClientRequest(now, request.method, request.path, request.query, request.body, user)
 
 
 def _close_if_watch(result: object) -> None:

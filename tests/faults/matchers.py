@@ -1,6 +1,6 @@
-"""Calls to the embedded server, and which of them somebody means: a small language of selections.
+"""Requests to the embedded server, and matchers that select some of them.
 
-``WRITES & of("pods") & ~by("one")`` is true of the calls that it names.
+``WRITES & for_resource("pods") & ~from_user("one")`` is true of the requests that it describes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ClientRequest:
 
     Attributes:
         at: the loop's time at which it was sent.
-        user: who asks: the name of the direct transport, or the User-Agent over HTTP.
+        user: who asks: the name of the in-process transport, or the User-Agent over HTTP.
     """
 
     at: float
@@ -50,47 +50,47 @@ def _plural(path: str) -> str:
 
 
 class RequestMatcher:
-    """Some of all calls; ``&``, ``|`` and ``~`` combine them."""
+    """Selects requests; ``&``, ``|`` and ``~`` combine them."""
 
     def __init__(self, test: Callable[[ClientRequest], bool]) -> None:
         self._test = test
 
-    def __call__(self, call: ClientRequest) -> bool:
-        """Whether ``call`` is one of them."""
-        return self._test(call)
+    def __call__(self, request: ClientRequest) -> bool:
+        """Whether ``request`` is one of them."""
+        return self._test(request)
 
     def __and__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
-        return RequestMatcher(lambda call: self(call) and other(call))
+        return RequestMatcher(lambda request: self(request) and other(request))
 
     def __or__(self, other: Callable[[ClientRequest], bool]) -> RequestMatcher:
-        return RequestMatcher(lambda call: self(call) or other(call))
+        return RequestMatcher(lambda request: self(request) or other(request))
 
     def __invert__(self) -> RequestMatcher:
-        return RequestMatcher(lambda call: not self(call))
+        return RequestMatcher(lambda request: not self(request))
 
 
 ALL: Final = RequestMatcher(lambda _: True)
-WRITES: Final = RequestMatcher(lambda call: call.method not in ("GET", "HEAD"))
-WATCHES: Final = RequestMatcher(lambda call: call.query.get("watch") in ("1", "true"))
+WRITES: Final = RequestMatcher(lambda request: request.method not in ("GET", "HEAD"))
+WATCHES: Final = RequestMatcher(lambda request: request.query.get("watch") in ("1", "true"))
 #: Reads that are no watches.
 READS: Final = ~WRITES & ~WATCHES
-BINDINGS: Final = RequestMatcher(lambda call: call.path.endswith("/binding"))
-STATUSES: Final = WRITES & (lambda call: call.path.endswith("/status"))
+BINDINGS: Final = RequestMatcher(lambda request: request.path.endswith("/binding"))
+STATUSES: Final = WRITES & (lambda request: request.path.endswith("/status"))
 
 
 def for_resource(plural: str) -> RequestMatcher:
-    """Calls about one resource, subresources included."""
-    return RequestMatcher(lambda call: call.plural == plural)
+    """Requests about one resource, subresources included."""
+    return RequestMatcher(lambda request: request.plural == plural)
 
 
 def for_object(name: str) -> RequestMatcher:
-    """Calls about the object of one name."""
-    return RequestMatcher(lambda call: name in call.path.split("/"))
+    """Requests about the object of one name."""
+    return RequestMatcher(lambda request: name in request.path.split("/"))
 
 
 def from_user(user: str) -> RequestMatcher:
-    """Calls of one client."""
-    return RequestMatcher(lambda call: call.user == user)
+    """Requests of one client."""
+    return RequestMatcher(lambda request: request.user == user)
 
 
 EVENTS: Final = for_resource("events")
