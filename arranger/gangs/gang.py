@@ -1,4 +1,7 @@
-"""A gang: pods of which a minimum must run together (seeds 000 and 002)."""
+"""A gang: pods of which a minimum must run together.
+
+See ``docs/design/gang-scheduling.md`` and ``docs/design/bundles.md``.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,25 @@ from arranger.api.types.pod_groups import AnyPodGroup
 
 
 class MemberState(Enum):
-    """How far a member is; the API knows all of these but PLACED and, at first, LEAVING."""
+    """How far a member is.
+
+    The API server knows nothing of BINDING and, until our eviction arrives there, of TERMINATING.
+    """
 
     PENDING = "pending"
-    BINDING = "placed"  # its Binding is on its way
+    BINDING = "binding"  # its Binding is on its way
     BOUND = "bound"
-    TERMINATING = "leaving"  # it has a node, and is being deleted or evicted
+    TERMINATING = "terminating"  # it has a node, and is being deleted or evicted
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
 
-#: Of members whose node is theirs, as long as they are not to leave it.
+#: States of members that have a node and keep it.
 _HAS_NODE = (MemberState.BINDING, MemberState.BOUND)
 
 
 def member_state(pod: Pod) -> MemberState:
-    """How far a pod is; one that ended without ever being bound counts as ended."""
+    """The state that the API shows; a pod that ended without being bound counts as ended."""
     if pod.status.phase == "Succeeded":
         return MemberState.SUCCEEDED
     if pod.status.phase == "Failed":
@@ -43,21 +49,23 @@ def member_state(pod: Pod) -> MemberState:
 
 
 class Gang:
-    """One gang: what is said about it and where its members are.
+    """One gang: its settings, and the state of each member.
 
     Attributes:
         name: ``namespace/name``.
         pod_group: its PodGroup, where there is one.
-        settings: what all sources together say.
-        satisfied: whether its minimum has been bound since its group last had no node but those
-            of members that leave, which ``once-satisfied`` asks.
-        was_reset: whether it was satisfied, and has lost all its nodes since.
-        terminating_at_reset: uids of the members that were leaving when it began anew, until they
-            are gone.
-        blocked: whether it ran out of time and its owner has not reacted yet.
-        scheduling_cycle: how often it has been tried.
-        created_at: when its oldest part was created, in seconds since 1970; 0 when unknown.
-        problems: what could not be read of its PodGroup.
+        settings: the settings of all sources, merged.
+        satisfied: whether its minimum has been bound since the last reset (``once-satisfied``).
+        was_reset: whether it was satisfied, and its group has lost all nodes since.
+        terminating_at_reset: uids of the members that were terminating at the last reset, until
+            they are gone.
+        blocked: whether it timed out and its owner has not reacted yet.
+        scheduling_cycle: how many attempts to place it there have been.
+        created_at: when its oldest pod or its PodGroup was created, in seconds since 1970; 0 when
+            unknown.
+        problems: the invalid values of its PodGroup.
+        memberships: uid → what the pod says about the gang.
+        pod_group_types: type of PodGroup that members name, None for any → how many name it.
     """
 
     def __init__(self, name: str) -> None:
@@ -72,35 +80,29 @@ class Gang:
         self.created_at = 0.0
         self.problems: list[str] = []
         self.memberships: dict[str, GangMembership] = {}
-        #: Kind of PodGroup that members name, None for any → of how many.
-        self.kinds: Counter[type[AnyPodGroup] | None] = Counter()
-        #: uid → how far; with the counts by bundle beside it.
+        self.pod_group_types: Counter[type[AnyPodGroup] | None] = Counter()
         self._states: dict[str, MemberState] = {}
-        #: uids that are to leave → how far they were.
+        #: uid of a pod that is being deleted or evicted → its state if it were not.
         self._terminating: dict[str, MemberState] = {}
+        #: How many members are in a state, by bundle and in all.
         self._bundle_counts: Counter[tuple[str, MemberState]] = Counter()
         self._state_counts: Counter[MemberState] = Counter()
-        #: Bundles without pods that ask for them, because these are gone → what they asked for.
+        #: Bundle whose pods are all gone → its minimum, which holds while the gang has pods.
         self._retained_bundles: dict[str, int] = {}
-        #: Bundles that nobody asks for any more because pods were edited.
+        #: Bundles that no pod names any more because pods were edited.
         self._retracted_bundles: set[str] = set()
-        #: Distinct settings of the claims → of how many; what was edited last comes first.
+        #: Distinct settings of the members → of how many; those edited last come first.
         self._settings_counts: dict[GangSettings, int] = {}
         self._from_pod_group = GangSettings()
 
     def __repr__(self) -> str:
         return f"Gang({self.name})"
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left of it."""
-        return not self.memberships and self.pod_group is None
-
     # --- settings --------------------------------------------------------------------------
 
     @property
     def mode(self) -> Mode:
-        """Strict unless it says otherwise."""
+        """Strict by default."""
         return self.settings.mode or Mode.STRICT
 
     @property
@@ -110,21 +112,21 @@ class Gang:
 
     @property
     def bundle_minimums(self) -> Mapping[str, int]:
-        """Bundle → how many of it must run."""
+        """Bundle → how many of its members must run."""
         return dict(self.settings.bundle_minimums)
 
     @property
     def total_minimum(self) -> int:
-        """Members that must run, over all bundles."""
+        """Members that must run, of all bundles together."""
         return max(self.minimum, sum(n for _, n in self.settings.bundle_minimums))
 
     @property
     def is_defined(self) -> bool:
-        """Whether anybody has said how many members must run."""
+        """Whether any source sets a minimum."""
         return self.settings.minimum is not None or bool(self.settings.bundle_minimums)
 
     def set_pod_group(self, pod_group: AnyPodGroup | None) -> bool:
-        """The PodGroup has appeared, changed or gone; whether that changes anything."""
+        """The PodGroup has appeared, changed or gone; returns whether that changes settings."""
         before = self.settings
         self.pod_group = pod_group
         self.problems = []
@@ -136,9 +138,9 @@ class Gang:
         return before != self.settings
 
     def _resolve_settings(self) -> None:
-        left = GangSettings(bundle_minimums=tuple(self._retained_bundles.items()))
-        said = [*self._settings_counts, self._from_pod_group, left]
-        self.settings = reduce(lambda known, more: known.with_fallback(more), said, GangSettings())
+        retained = GangSettings(bundle_minimums=tuple(self._retained_bundles.items()))
+        sources = [*self._settings_counts, self._from_pod_group, retained]
+        self.settings = reduce(GangSettings.with_fallback, sources, GangSettings())
 
     def _update_created(self, created: object) -> None:
         when = created.timestamp() if hasattr(created, "timestamp") else 0.0
@@ -150,15 +152,15 @@ class Gang:
     def update_member(
         self, pod: Pod, membership: GangMembership, *, evicting: bool = False
     ) -> bool:
-        """A member was added or edited; whether that changes the gang's settings.
+        """A member was added or edited; returns whether that changes the gang's settings.
 
-        ``evicting`` says that we are deleting it, which the pod need not tell yet.
+        ``evicting``: we are deleting it, which the pod as observed need not show yet.
         """
         uid, before = pod.metadata.uid, self.settings
         earlier = self.memberships.get(uid)
         if earlier is not None and earlier.settings != membership.settings:
             self._drop_settings(earlier.settings)
-            # Who edits means it: the newest word goes first.
+            # The latest edit takes precedence over what the other members say.
             count = self._settings_counts.pop(membership.settings, 0)
             self._settings_counts = {membership.settings: count + 1, **self._settings_counts}
             self._retract_bundles(earlier)
@@ -172,26 +174,26 @@ class Gang:
             if not known:
                 self._resolve_settings()
         if earlier is not None:
-            self.kinds[earlier.pod_group_type] -= 1
-        self.kinds[membership.pod_group_type] += 1
+            self.pod_group_types[earlier.pod_group_type] -= 1
+        self.pod_group_types[membership.pod_group_type] += 1
         self.memberships[uid] = membership
         state, state_before = member_state(pod), self._terminating.get(uid, self._states.get(uid))
         if state is MemberState.PENDING and state_before in _HAS_NODE:
-            state = state_before  # the watch lags behind
+            state = state_before  # the watch has not seen our Binding yet
         terminating = evicting or pod.metadata.deletion_timestamp is not None
         self._set_member_state(uid, earlier or membership, state, terminating=terminating)
         return self.settings != before
 
     def remove_member(self, uid: str, *, moved: bool = False) -> bool:
-        """A member is gone, or has ``moved`` for another gang; whether that changes the settings.
+        """A member is gone, or has ``moved`` to another gang; returns whether settings change.
 
-        A gang begins and ends as a whole (seed 002), so that a bundle is asked for as long as there
-        are members of any: the last pod of a parameter server may be deleted to be made anew.
+        A gang starts and ends as a whole, so that the minimum of a bundle holds as long as the gang
+        has any pods: the last pod of a parameter server may be deleted to be created again.
         """
         membership, before = self.memberships.pop(uid, None), self.settings
         if membership is None:
             return False
-        self.kinds[membership.pod_group_type] -= 1
+        self.pod_group_types[membership.pod_group_type] -= 1
         state = self._states.pop(uid)
         self._terminating.pop(uid, None)
         self.terminating_at_reset.discard(uid)
@@ -206,7 +208,7 @@ class Gang:
         return self.settings != before
 
     def restore_bundles(self, minimums: Mapping[str, int]) -> bool:
-        """Bundles that were asked for in an earlier life of ours; whether that is news."""
+        """Bundles that were known before a restart; returns whether that changes settings."""
         before = self.settings
         known = {
             bundle: n for bundle, n in minimums.items() if bundle not in self._retracted_bundles
@@ -216,14 +218,14 @@ class Gang:
         return self.settings != before
 
     def _retract_bundles(self, earlier: GangMembership) -> None:
-        """A pod asks for something else than before: its owner has changed his mind."""
-        asked = {bundle for voice in self._settings_counts for bundle, _ in voice.bundle_minimums}
-        for bundle in dict(earlier.settings.bundle_minimums).keys() - asked:
+        """The owner has edited a pod: bundles that no pod names now hold no more."""
+        named = {bundle for each in self._settings_counts for bundle, _ in each.bundle_minimums}
+        for bundle in dict(earlier.settings.bundle_minimums).keys() - named:
             self._retained_bundles.pop(bundle, None)
             self._retracted_bundles.add(bundle)
 
     def set_state(self, uid: str, state: MemberState) -> None:
-        """We have bound a member, are binding it or have failed to, ahead of the watch."""
+        """We have bound a member, are binding it, or have failed to; the watch shows it later."""
         state_before = self._terminating.get(uid, self._states.get(uid))
         if state_before in (MemberState.PENDING, MemberState.BINDING):
             self._set_member_state(
@@ -231,12 +233,12 @@ class Gang:
             )
 
     def set_terminating(self, uid: str, *, terminating: bool = True) -> None:
-        """We are evicting a member; or, without ``terminating``, have failed to, and it stays."""
+        """We are evicting a member, or (``terminating=False``) have failed to, and it stays."""
         state_before = self._terminating.get(uid, self._states[uid])
         self._set_member_state(uid, self.memberships[uid], state_before, terminating=terminating)
 
     def reset(self) -> None:
-        """Its group has lost its last node: it is to be placed as a whole again."""
+        """Its group has lost its last node: it must be placed as a whole again."""
         self.satisfied, self.was_reset = False, True
         self.terminating_at_reset = {uid for uid in self._states if self.is_terminating(uid)}
 
@@ -253,7 +255,7 @@ class Gang:
         )
 
     def count(self, state: MemberState, bundle: str | None = None) -> int:
-        """Members that are so far, of one bundle or of all."""
+        """Members in this state, of one bundle or of all."""
         if bundle is not None:
             return self._bundle_counts[bundle, state]
         return self._state_counts[state]
@@ -275,68 +277,67 @@ class Gang:
         self._bundle_counts[self.memberships[uid].bundle, state] += 1
 
     def _drop_settings(self, settings: GangSettings) -> bool:
-        """One claim fewer says this; whether nobody says it any more."""
+        """One member fewer has these settings; returns whether none has them any more."""
         self._settings_counts[settings] -= 1
         if self._settings_counts[settings]:
             return False
         del self._settings_counts[settings]
         return True
 
-    # --- what is lacking -------------------------------------------------------------------
+    # --- the minimum -----------------------------------------------------------------------
 
     @property
     def schedules_individually(self) -> bool:
-        """Whether its members may be placed one by one from now on (seed 000, After Gang)."""
+        """Whether its members are placed one by one now, as its match policy says."""
         match = self.settings.match_policy or MatchPolicy.ONCE_SATISFIED
         if match is MatchPolicy.ONCE_SATISFIED:
             return self.satisfied
         return match is MatchPolicy.WAITING_AND_RUNNING and not self.missing_members({})
 
     def missing_members(self, have: Mapping[str, int]) -> dict[str | None, int]:
-        """How many members the minimum still needs, given those placed now (by bundle).
+        """Bundle → how many members the minimum still needs beyond ``have``, the placed ones.
 
-        ``None`` stands for members of any bundle. Empty when the minimum is reached.
+        The key ``None`` stands for members of any bundle. Empty when the minimum is reached.
         """
-        short: dict[str | None, int] = {}
-        for bundle, least in self.settings.bundle_minimums:
-            missing = least - self._counted_members(bundle) - have.get(bundle, 0)
-            if missing > 0:
-                short[bundle] = missing
-        missing = self.minimum - self._counted_members(None) - sum(have.values())
-        if missing > 0:
-            short[None] = missing
-        return short
+        missing: dict[str | None, int] = {}
+        for bundle, minimum in self.settings.bundle_minimums:
+            count = minimum - self._counted_members(bundle) - have.get(bundle, 0)
+            if count > 0:
+                missing[bundle] = count
+        count = self.minimum - self._counted_members(None) - sum(have.values())
+        if count > 0:
+            missing[None] = count
+        return missing
 
     def advances_minimum(self, bundle: str, have: Mapping[str, int]) -> bool:
         """Whether a member of the bundle would bring the gang closer to its minimum.
 
-        While another bundle is short, only its members do: others could take its room.
+        While another bundle lacks members, only those do: others could take their nodes.
         """
-        short = self.missing_members(have)
-        return bundle in short or short.keys() == {None}
+        missing = self.missing_members(have)
+        return bundle in missing or missing.keys() == {None}
 
     def shortfall(self, have: Mapping[str, int]) -> int:
         """How many members the minimum still needs in all."""
-        short = self.missing_members(have)
-        return max(short.pop(None, 0), sum(short.values()))
+        missing = self.missing_members(have)
+        return max(missing.pop(None, 0), sum(missing.values()))
 
     def _counted_members(self, bundle: str | None) -> int:
-        """Members with nodes that count; only-waiting counts none from earlier rounds."""
-        placed = self.count(MemberState.BINDING, bundle)
+        """Members that count towards the minimum; for only-waiting, once satisfied, none bound."""
+        binding = self.count(MemberState.BINDING, bundle)
         if self.settings.match_policy is MatchPolicy.ONLY_WAITING and self.satisfied:
-            return placed
-        return placed + self.settled_count(bundle)
+            return binding
+        return binding + self.settled_count(bundle)
 
     def settled_count(self, bundle: str | None) -> int:
         """Members that are bound or have succeeded."""
         return self.count(MemberState.BOUND, bundle) + self.count(MemberState.SUCCEEDED, bundle)
 
     def breaks_if_evicted(self, evicted: int) -> bool:
-        """Whether it would be short of its minimum if so many of its placed members left, or is
-        to leave whole anyway.
+        """Whether ``evicted`` fewer members would leave it below its minimum.
 
-        Bundles count together here: the surplus of one does not make up for another, so a gang
-        with bundle minima has surplus only beyond all of them.
+        Always so for a gang whose members are evicted only together. A gang with bundle minimums
+        has as much surplus as its scarcest bundle, whichever bundle the evicted are of.
         """
         if not evicted or self.settings.evict_together:
             return bool(evicted)
@@ -344,8 +345,8 @@ class Gang:
         surplus = placed + self.count(MemberState.SUCCEEDED) - self.total_minimum
         if self.settings.bundle_minimums:
             surplus = min(
-                self.count(MemberState.BINDING, bundle) + self.settled_count(bundle) - least
-                for bundle, least in self.settings.bundle_minimums
+                self.count(MemberState.BINDING, bundle) + self.settled_count(bundle) - minimum
+                for bundle, minimum in self.settings.bundle_minimums
             )
         return evicted > max(surplus, 0)
 
@@ -353,20 +354,20 @@ class Gang:
     def has_begun(self) -> bool:
         """Whether any member has ever had a node."""
         return any(
-            self.count(at) for at in (MemberState.BOUND, MemberState.SUCCEEDED, MemberState.FAILED)
+            self.count(state)
+            for state in (MemberState.BOUND, MemberState.SUCCEEDED, MemberState.FAILED)
         )
 
     @property
     def has_nodes(self) -> bool:
         """Whether any member has a node that it keeps."""
-        return any(self.count(at) for at in _HAS_NODE)
+        return any(self.count(state) for state in _HAS_NODE)
 
     @property
     def has_minimum(self) -> bool:
-        """Whether the minimum is bound, by the word of the API."""
-        enough = all(
-            self.settled_count(bundle) >= least for bundle, least in self.settings.bundle_minimums
-        )
+        """Whether the minimum is bound or has succeeded."""
+        bundles = self.settings.bundle_minimums
+        enough = all(self.settled_count(bundle) >= minimum for bundle, minimum in bundles)
         return self.is_defined and enough and self.settled_count(None) >= self.minimum
 
     def check_consistent(self) -> None:
@@ -378,14 +379,12 @@ class Gang:
         counted = Counter((self.memberships[uid].bundle, at) for uid, at in self._states.items())
         assert counted == +self._bundle_counts, f"{self}: counts"
         assert Counter(self._states.values()) == +self._state_counts, f"{self}: totals"
-        assert self._states.keys() == self.memberships.keys(), f"{self}: standing"
-        leaving = {uid for uid, at in self._states.items() if at is MemberState.TERMINATING}
-        assert leaving == {uid for uid, at in self._terminating.items() if at in _HAS_NODE}, (
-            f"{self}: leaving"
-        )
-        assert self._terminating.keys() | self.terminating_at_reset <= self.memberships.keys(), (
-            f"{self}: gone for good"
-        )
-        assert sum(self._settings_counts.values()) == len(self.memberships), f"{self}: voices"
-        pod_group_types = Counter(claim.pod_group_type for claim in self.memberships.values())
-        assert pod_group_types == +self.kinds, f"{self}: kinds"
+        assert self._states.keys() == self.memberships.keys(), f"{self}: states"
+        terminating = {uid for uid, at in self._states.items() if at is MemberState.TERMINATING}
+        with_node = {uid for uid, at in self._terminating.items() if at in _HAS_NODE}
+        assert terminating == with_node, f"{self}: terminating"
+        known = self._terminating.keys() | self.terminating_at_reset
+        assert known <= self.memberships.keys(), f"{self}: members that are gone"
+        assert sum(self._settings_counts.values()) == len(self.memberships), f"{self}: settings"
+        types = Counter(each.pod_group_type for each in self.memberships.values())
+        assert types == +self.pod_group_types, f"{self}: types of PodGroups"

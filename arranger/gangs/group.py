@@ -1,4 +1,4 @@
-"""A gang group: gangs that are placed together (seed 000)."""
+"""A gang group: gangs that are placed together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GangGroup:
     """Gangs that are placed together, in the order of their names.
 
     Attributes:
-        missing_partners: gangs that were named and are not there, or do not name this group.
+        missing_partners: gangs that one of these names and that do not exist or do not name it.
         name: the gangs' names, joined; for a gang on its own its name.
     """
 
@@ -27,12 +27,12 @@ class GangGroup:
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # Once: it is asked for several times for every pod.
+        # Computed once, as it is read several times for every pod.
         object.__setattr__(self, "name", ",".join(gang.name for gang in self.gangs))
 
     @property
     def schedules_individually(self) -> bool:
-        """Whether members may be placed one by one."""
+        """Whether its members are placed one by one."""
         return not self.missing_partners and all(gang.schedules_individually for gang in self.gangs)
 
     @property
@@ -48,7 +48,7 @@ class GangGroup:
         return short and bound and not all(gang.satisfied for gang in self.gangs)
 
     def lacks_members(self, have: BundleCounts) -> bool:
-        """Whether any gang lacks members, given those placed now."""
+        """Whether any gang lacks members beyond ``have``, those placed now."""
         if self.missing_partners:
             return True
         return any(gang.missing_members(have.get(gang.name, {})) for gang in self.gangs)

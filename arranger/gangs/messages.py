@@ -1,4 +1,4 @@
-"""What people are told about a gang."""
+"""The texts about gangs in Events, conditions and logs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from arranger.gangs.group import BundleCounts, GangGroup
 
 
 def display_name(group: GangGroup) -> str:
-    """How messages call a group."""
+    """The name of a group in messages."""
     kind = "gang" if len(group.gangs) == 1 else "gang group"
     return f"{kind} {group.name}"
 
 
 def blocking_reason(group: GangGroup) -> str:
-    """What keeps a group from being tried whoever has arrived; "" if nothing does."""
+    """Why a group is not tried, however many members have arrived; "" if nothing prevents it."""
     if group.missing_partners:
         names = ", ".join(group.missing_partners)
         return f"{display_name(group)} waits for {names}, which must exist and name it"
@@ -25,7 +25,7 @@ def blocking_reason(group: GangGroup) -> str:
             return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:
             marks = " and ".join(
-                sorted({claim.timeout_annotation for claim in gang.memberships.values()})
+                sorted({each.timeout_annotation for each in gang.memberships.values()})
             )
             return (
                 f"gang {gang.name} ran out of time: to try it again remove {marks} "
@@ -38,13 +38,13 @@ def arrival_summary(group: GangGroup, arrived: BundleCounts) -> str:
     """``3 of 5 arrived``, by gang and bundle where there are several."""
     parts = []
     for gang in group.gangs:
-        of_gang: Mapping[str, int] = arrived.get(gang.name, {})
+        counts: Mapping[str, int] = arrived.get(gang.name, {})
         label = f"{gang.name} " if len(group.gangs) > 1 else ""
-        there = sum(of_gang.values()) + _count_with_node(gang, None)
+        there = sum(counts.values()) + _count_with_node(gang, None)
         if gang.minimum or not gang.bundle_minimums:
             parts.append(f"{label}{there} of {gang.minimum} arrived")
         for bundle, least in gang.bundle_minimums.items():
-            there = of_gang.get(bundle, 0) + _count_with_node(gang, bundle)
+            there = counts.get(bundle, 0) + _count_with_node(gang, bundle)
             parts.append(f"{label}{bundle or 'members'} {there} of {least} arrived")
     return ", ".join(parts)
 

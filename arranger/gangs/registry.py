@@ -1,44 +1,51 @@
-"""All gangs, and the gang groups they form.
-
-Several gangs, of several namespaces too, are placed together when each names the others (seed 000).
-Both must say so: a gang cannot make another wait by naming it.
-"""
+"""All gangs, kept current by pods, PodGroups and Gang objects."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from arranger.api.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import POD_GROUPS, AnyPodGroup, GangObject
 from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.group import GangGroup
+from arranger.gangs.group_index import GroupIndex
+
+
+class _Progress(NamedTuple):
+    """Whether a pod counts towards the minimum, and whether its group is placed one by one."""
+
+    counted: bool
+    individually: bool
 
 
 class GangRegistry:
     """Gangs by name, kept current by pods and PodGroups.
 
-    Methods that take events return the names of the gangs whose groups or settings have changed.
+    Methods that take events return the names of the gangs whose waiting members they concern: their
+    settings or their group have changed, or the minimum is nearer or farther.
+
+    Attributes:
+        gangs: every gang that has pods.
+        previously_satisfied: gangs that a scheduler before us has seen satisfied; taken for granted
+            once a member is seen to have a node.
     """
 
     def __init__(self) -> None:
         self.gangs: dict[str, Gang] = {}
-        #: Gangs that an earlier scheduler has seen satisfied; believed once a member has a node.
         self.previously_satisfied: set[str] = set()
-        #: Gang → the bundles an earlier scheduler has known, and since when, until believed.
+        #: Gang → bundle minimums that its Gang object records, and when that was created.
         self._recorded_minimums: dict[str, tuple[Mapping[str, int], float]] = {}
         self._gang_by_uid: dict[str, Gang] = {}
-        #: Members that we evict, until they are gone.
+        #: uids of members that we are evicting, until they are gone.
         self._evicting: set[str] = set()
         self._pod_groups: dict[tuple[type[AnyPodGroup], str], AnyPodGroup] = {}
-        self._groups: dict[str, GangGroup] = {}
-        #: Gang → the gangs it names; and the other way round, existing or not.
-        self._partner_names: dict[str, tuple[str, ...]] = {}
-        self._named_by: dict[str, set[str]] = {}
+        self._groups = GroupIndex(self.gangs)
 
     def gang_of(self, uid: str) -> Gang | None:
-        """The gang of a pod."""
+        """The gang of a pod, None for a pod on its own."""
         return self._gang_by_uid.get(uid)
 
     def gang_and_bundle_of(self, uid: str) -> tuple[str, str]:
@@ -57,12 +64,7 @@ class GangRegistry:
 
     def group_of(self, gang: Gang) -> GangGroup:
         """The group a gang is placed with."""
-        group = self._groups.get(gang.name)
-        if group is None:
-            group = self._form_group(gang)
-            for member in group.gangs:
-                self._groups[member.name] = group
-        return group
+        return self._groups.group_of(gang)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -77,86 +79,72 @@ class GangRegistry:
             return changed
         gang = self._get_or_create(membership.gang)
         if changed:
-            changed.add(gang.name)  # it may hold a node, which counts for this gang from now on
+            changed.add(gang.name)  # the pod may have a node, which now counts for this gang
         self._gang_by_uid[uid] = gang
-        before = gang.memberships.get(uid)
-        counted, was_free = (
-            gang.counts_towards_minimum(uid),
-            self.group_of(gang).schedules_individually,
-        )
+        earlier = gang.memberships.get(uid)
+        before = self._progress_of(gang, uid)
         if pod.metadata.deletion_timestamp is not None:
-            self._evicting.discard(uid)  # it is leaving whatever becomes of our eviction
+            self._evicting.discard(uid)  # it goes whether or not our eviction succeeds
         settings_changed = gang.update_member(pod, membership, evicting=uid in self._evicting)
         if self._resolve_pod_group(gang) | self._restore_minimums(gang):
             settings_changed = True
-        if _mark_removed(before, membership) and gang.blocked:
+        if _mark_removed(earlier, membership) and gang.blocked:
             gang.blocked = False
             changed.add(gang.name)
-        elif membership.timed_out and before is None and not gang.satisfied:
+        elif membership.timed_out and earlier is None and not gang.satisfied:
             gang.blocked = True
         if settings_changed:
-            changed |= self._regroup(gang)
+            changed |= self._groups.on_settings_changed(gang)
         changed |= self._check_satisfied(gang)
-        if counted and not gang.counts_towards_minimum(uid):
+        if before.counted and not gang.counts_towards_minimum(uid):
             changed |= self._reset_if_over(gang)
-        return changed | self._affected_gangs(
-            gang, was_free, gang.counts_towards_minimum(uid) - counted
-        )
+        return changed | self._affected_gangs(gang, uid, before)
 
     def mark_evicting(self, uid: str) -> set[str]:
-        """A pod is going to be deleted by us: its gang does not count on it any more."""
+        """We are deleting a pod: it does not count towards its gang's minimum any more."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        counted, was_free = (
-            gang.counts_towards_minimum(uid),
-            self.group_of(gang).schedules_individually,
-        )
+        before = self._progress_of(gang, uid)
         self._evicting.add(uid)
         gang.set_terminating(uid)
         changed = self._reset_if_over(gang)
-        return changed | self._affected_gangs(
-            gang, was_free, gang.counts_towards_minimum(uid) - counted
-        )
+        return changed | self._affected_gangs(gang, uid, before)
 
     def mark_eviction_failed(self, uid: str) -> set[str]:
-        """A pod could not be evicted; a gang that began anew because of it has never ended."""
+        """A pod could not be evicted; a reset of its group that was due to that is undone."""
         gang = self._gang_by_uid.get(uid)
         if gang is None or uid not in self._evicting:
             return set()
         self._evicting.discard(uid)
-        counted, was_free = (
-            gang.counts_towards_minimum(uid),
-            self.group_of(gang).schedules_individually,
-        )
+        before = self._progress_of(gang, uid)
         gang.set_terminating(uid, terminating=False)
         changed = self._check_satisfied(gang)
         if uid in gang.terminating_at_reset and gang.counts_towards_minimum(uid):
             for each in self.group_of(gang).gangs:
                 each.satisfied = True
                 changed.add(each.name)
-        return changed | self._affected_gangs(
-            gang, was_free, gang.counts_towards_minimum(uid) - counted
-        )
+        return changed | self._affected_gangs(gang, uid, before)
 
     def on_pod_deleted(self, uid: str, *, moved: bool = False) -> set[str]:
-        """A pod was deleted, or has ``moved`` its gang."""
+        """A pod was deleted, or has ``moved`` to another gang."""
         if not moved:
             self._evicting.discard(uid)
         gang = self._gang_by_uid.pop(uid, None)
         if gang is None:
             return set()
-        counted, was_free = (
-            gang.counts_towards_minimum(uid),
-            self.group_of(gang).schedules_individually,
+        before = self._progress_of(gang, uid)
+        changed = (
+            self._groups.on_settings_changed(gang)
+            if gang.remove_member(uid, moved=moved)
+            else set()
         )
-        changed = self._regroup(gang) if gang.remove_member(uid, moved=moved) else set()
         if gang.memberships and self._resolve_pod_group(gang):
-            changed |= self._regroup(gang)
+            changed |= self._groups.on_settings_changed(gang)
         if not moved:
             changed |= self._reset_if_over(gang)
-        changed |= self._affected_gangs(gang, was_free, -counted)
-        if gang.blocked and not any(claim.timed_out for claim in gang.memberships.values()):
+        changed |= self._affected_gangs(gang, uid, before)
+        if gang.blocked and not any(each.timed_out for each in gang.memberships.values()):
             gang.blocked = False
             changed.add(gang.name)
         if not gang.memberships:
@@ -164,7 +152,7 @@ class GangRegistry:
         return changed
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
-        """Whether a PodGroup is new, or says something else than before beside its status."""
+        """Whether a PodGroup is new, or differs from before in more than its status."""
         before = self._pod_groups.get((type(pod_group), pod_group.name))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
@@ -184,44 +172,43 @@ class GangRegistry:
         ):
             gang.blocked = False
             changed = True
-        return self._regroup(gang) | self._check_satisfied(gang) if changed else set()
+        return (
+            self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
+            if changed
+            else set()
+        )
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
         self._pod_groups.pop((kind, name), None)
         gang = self.gangs.get(name)
         if gang is None:
-            self.forget_records(name)  # another of that name starts anew
+            self.forget_records(name)  # they are not about a later gang of that name
             return set()
         if not self._resolve_pod_group(gang):
             return set()
-        return self._regroup(gang) | self._check_satisfied(gang)
+        return self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
 
     def mark_bound(self, uid: str) -> set[str]:
-        """Our Binding of a pod was taken."""
+        """The API server has accepted our Binding of a pod."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        counted, was_free = (
-            gang.counts_towards_minimum(uid),
-            self.group_of(gang).schedules_individually,
-        )
+        before = self._progress_of(gang, uid)
         gang.set_state(uid, MemberState.BOUND)
         changed = self._check_satisfied(gang)
-        return changed | self._affected_gangs(
-            gang, was_free, gang.counts_towards_minimum(uid) - counted
-        )
+        return changed | self._affected_gangs(gang, uid, before)
 
     def mark_previously_satisfied(self, name: str) -> set[str]:
-        """The gang has been satisfied in an earlier life of ours."""
+        """A scheduler before us has seen the gang satisfied."""
         self.previously_satisfied.add(name)
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
 
     def initial_sync_done(self) -> None:
-        """Everything that was there at the start is known.
+        """All objects that existed at the start have been seen.
 
-        Who has lost all nodes meanwhile has not had its minimum in the round that begins now.
+        A gang that lost all its nodes while no scheduler ran must be placed as a whole again.
         """
         for name in list(self.previously_satisfied):
             gang = self.gangs.get(name)
@@ -229,31 +216,37 @@ class GangRegistry:
                 self.previously_satisfied.discard(name)
 
     def restore_recorded_bundles(self, saved: GangObject) -> set[str]:
-        """The gang's object tells which bundles it had in an earlier life of ours.
+        """A Gang object records which bundles the gang had before a restart.
 
-        Believed once a pod is seen that is as old as the object: where all are younger, it was
-        written about another gang of the name.
+        They are used once a pod is seen that is as old as the object: where all pods are younger,
+        the object is about an earlier gang of that name.
         """
-        if not (minima := saved.recorded_minimums):
+        if not (minimums := saved.recorded_minimums):
             return set()
         created = saved.metadata.creation_timestamp
-        self._recorded_minimums[saved.name] = minima, created.timestamp() if created else math.inf
+        self._recorded_minimums[saved.name] = minimums, created.timestamp() if created else math.inf
         gang = self.gangs.get(saved.name)
-        return set() if gang is None or not self._restore_minimums(gang) else self._regroup(gang)
+        return (
+            set()
+            if gang is None or not self._restore_minimums(gang)
+            else self._groups.on_settings_changed(gang)
+        )
 
     def forget_records(self, name: str) -> None:
-        """What was known of a gang from an earlier life does not hold any more."""
+        """What a Gang object recorded about a gang of that name does not hold any more."""
         self.previously_satisfied.discard(name)
         self._recorded_minimums.pop(name, None)
 
     def set_binding(self, uid: str, state: MemberState = MemberState.BINDING) -> set[str]:
-        """Our Binding of a pod is on its way; or, with PENDING, has failed for good."""
+        """Our Binding of a pod is on its way; or (``PENDING``) has failed for good."""
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        was_free = self.group_of(gang).schedules_individually
+        before = self._progress_of(gang, uid)
         gang.set_state(uid, state)
-        return self._affected_gangs(gang, was_free, 0)
+        # The minimum is no nearer: whether the Binding succeeds is not known yet.
+        now_counted = before._replace(counted=gang.counts_towards_minimum(uid))
+        return self._affected_gangs(gang, uid, now_counted)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -267,14 +260,12 @@ class GangRegistry:
             gang.check_consistent()
         members = {uid: gang for gang in self.gangs.values() for uid in gang.memberships}
         assert members == self._gang_by_uid, "members and gangs"
-        for name, group in self._groups.items():
-            assert any(gang.name == name for gang in group.gangs), f"{name} is not in its group"
-            assert all(self.gangs.get(g.name) is g for g in group.gangs), f"{name}: a ghost"
+        self._groups.check_consistent()
 
     # --- inside ----------------------------------------------------------------------------
 
     def _check_satisfied(self, gang: Gang) -> set[str]:
-        """Note when a group has its minimum bound for the first time."""
+        """Mark a group as satisfied when its minimum is bound for the first time."""
         if gang.satisfied or not gang.has_begun:
             return set()
         group = self.group_of(gang)
@@ -288,10 +279,10 @@ class GangRegistry:
         return {member.name for member in group.gangs}
 
     def _reset_if_over(self, gang: Gang) -> set[str]:
-        """A group that has lost its last node is placed as a whole again, as after a restart.
+        """Reset a group that has lost its last node, so that it is placed as a whole again.
 
-        Evicted as a whole and made anew by its owner, perhaps while its old pods terminate, it
-        would else run in pieces.
+        Otherwise the pods that its owner creates after all were evicted, perhaps while the old ones
+        still terminate, would be placed one by one.
         """
         if not gang.satisfied or not self._is_over(gang):
             return set()
@@ -302,117 +293,67 @@ class GangRegistry:
         return {each.name for each in gangs}
 
     def _is_over(self, gang: Gang) -> bool:
-        """Whether no member of the group keeps a node, nor have enough done their work."""
+        """Whether no member of the group keeps a node, and fewer than the minimum succeeded."""
         gangs = self.group_of(gang).gangs
         return not any(g.has_nodes for g in gangs) and not all(g.has_minimum for g in gangs)
 
     def _restore_minimums(self, gang: Gang) -> bool:
-        minima, since = self._recorded_minimums.get(gang.name, ({}, 0.0))
-        if not minima or gang.created_at > since:
+        minimums, recorded_at = self._recorded_minimums.get(gang.name, ({}, 0.0))
+        if not minimums or gang.created_at > recorded_at:
             return False
         del self._recorded_minimums[gang.name]
-        return gang.restore_bundles(minima)
+        return gang.restore_bundles(minimums)
 
     def _get_or_create(self, name: str) -> Gang:
         gang = self.gangs.get(name)
         if gang is None:
             gang = self.gangs[name] = Gang(name)
-            self._invalidate_groups({name, *self._named_by.get(name, ())})
+            self._groups.on_gang_created(name)
         return gang
 
-    def _affected_gangs(self, gang: Gang, was_free: bool, more: int) -> set[str]:
-        """So many more members have nodes: the gangs whose waiting members that concerns."""
-        group = self.group_of(gang)
-        if was_free == group.schedules_individually and (group.schedules_individually or not more):
-            return set()
-        if more > 0 and sum(len(g.memberships) for g in group.gangs) < sum(
-            g.total_minimum for g in group.gangs
+    def _progress_of(self, gang: Gang, uid: str) -> _Progress:
+        individually = self.group_of(gang).schedules_individually
+        return _Progress(gang.counts_towards_minimum(uid), individually)
+
+    def _affected_gangs(self, gang: Gang, uid: str, before: _Progress) -> set[str]:
+        """The gangs with waiting members that an event about one member concerns."""
+        group, now = self.group_of(gang), self._progress_of(gang, uid)
+        if now.individually == before.individually and (
+            now.individually or now.counted == before.counted
         ):
-            return set()  # it is still too early to try; a restart shows thousands one by one
-        waits = any(one.count(MemberState.PENDING) for one in group.gangs)
-        return {one.name for one in group.gangs} if waits else set()
+            return set()
+        seen = sum(len(each.memberships) for each in group.gangs)
+        if now.counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
+            return set()  # too early to try; after a restart thousands are seen one by one
+        waiting = any(each.count(MemberState.PENDING) for each in group.gangs)
+        return {each.name for each in group.gangs} if waiting else set()
 
     def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
-        """Of the PodGroups of the gang's name the first that its members mean."""
-        for kind in POD_GROUPS:
-            found = self._pod_groups.get((kind, gang.name))
-            if found is not None and (gang.kinds[kind] or gang.kinds[None]):
+        """The first PodGroup of the gang's name whose type a member names, or that any may."""
+        for pod_group_type in POD_GROUPS:
+            found = self._pod_groups.get((pod_group_type, gang.name))
+            if found and (gang.pod_group_types[pod_group_type] or gang.pod_group_types[None]):
                 return found
         return None
 
     def _resolve_pod_group(self, gang: Gang) -> bool:
-        """Take up the PodGroup that defines the gang now; whether that changes anything."""
+        """Use the PodGroup that defines the gang now; returns whether that changes settings."""
         found = self._find_pod_group(gang)
         return found is not gang.pod_group and gang.set_pod_group(found)
 
     def _delete_gang(self, gang: Gang) -> set[str]:
-        """The gang has lost its last pod; returns it and those that were grouped with it."""
-        # A definition without pods waits in ``_definitions`` until the next pod takes it up.
+        """The gang has lost its last pod; returns it and the gangs that were grouped with it."""
+        # Its PodGroup stays in ``_pod_groups`` for later pods.
         del self.gangs[gang.name]
-        self.forget_records(gang.name)  # another of that name starts anew
-        self._unindex_partners(gang)
-        partners = {member.name for member in self._groups.get(gang.name, GangGroup(())).gangs}
-        partners |= self._named_by.get(gang.name, set())
-        self._invalidate_groups(partners | {gang.name})
-        return partners | {gang.name}
-
-    def _index_partners(self, gang: Gang) -> None:
-        """Note whom the gang names now."""
-        now = gang.settings.groups or ()
-        if now != self._partner_names.get(gang.name, ()):
-            self._unindex_partners(gang)
-            self._partner_names[gang.name] = now
-            for name in now:
-                self._named_by.setdefault(name, set()).add(gang.name)
-
-    def _unindex_partners(self, gang: Gang) -> None:
-        for name in self._partner_names.pop(gang.name, ()):
-            self._named_by[name].discard(gang.name)
-            if not self._named_by[name]:
-                del self._named_by[name]
-
-    def _regroup(self, gang: Gang) -> set[str]:
-        """The gang's settings have changed: form its group, and those it leaves or joins, anew."""
-        concerned = {gang.name, *(gang.settings.groups or ()), *self._named_by.get(gang.name, ())}
-        known = self._groups.get(gang.name)
-        if known is not None:
-            concerned |= {member.name for member in known.gangs}
-        self._index_partners(gang)
-        self._invalidate_groups(concerned)
-        return concerned & self.gangs.keys()
-
-    def _invalidate_groups(self, names: Iterable[str]) -> None:
-        for name in names:
-            group = self._groups.pop(name, None)
-            for member in group.gangs if group is not None else ():
-                self._groups.pop(member.name, None)
-
-    def _form_group(self, gang: Gang) -> GangGroup:
-        members: dict[str, Gang] = {}
-        unanswered: set[str] = set()
-        todo = [gang]
-        while todo:
-            one = todo.pop()
-            if one.name in members:
-                continue
-            members[one.name] = one
-            for name in one.settings.groups or ():
-                other = self.gangs.get(name)
-                if other is one:
-                    continue
-                if other is None or one.name not in (other.settings.groups or ()):
-                    unanswered.add(name)
-                else:
-                    todo.append(other)
-        gangs = tuple(members[name] for name in sorted(members))
-        return GangGroup(gangs, tuple(sorted(unanswered)))
+        self.forget_records(gang.name)  # they are not about a later gang of that name
+        return self._groups.on_gang_deleted(gang)
 
 
 def _mark_removed(before: GangMembership | None, now: GangMembership) -> bool:
-    """Whether the owner took the mark away that says the pod ran out of time."""
+    """Whether the owner has removed the annotation that says that the gang timed out."""
     return before is not None and before.timed_out and not now.timed_out
 
 
-def _owner_fields(definition: AnyPodGroup) -> tuple[object, ...]:
-    """What of a PodGroup its owner edits."""
-    return definition.spec, definition.metadata.annotations
+def _owner_fields(pod_group: AnyPodGroup) -> tuple[object, ...]:
+    """The parts of a PodGroup that its owner edits."""
+    return pod_group.spec, pod_group.metadata.annotations

@@ -602,6 +602,6 @@ def test_nothing_is_left(known: Known) -> None:
     known.undefine("g", VolcanoPodGroup)
     registry = known.registry
     maps = (registry._gang_by_uid, registry._pod_groups, registry._groups)
-    names = (registry._partner_names, registry._named_by, registry.gangs)
+    names = (registry.gangs,)
     recalled = (registry.previously_satisfied, registry._recorded_minimums)
     assert not any((*maps, *names, *recalled))

@@ -616,7 +616,7 @@ def test_nothing_is_left_when_gangs_are_gone(harness: EngineHarness) -> None:
     registry = harness.engine.registry
     left = (gangs._entities, gangs._holds, gangs._notices, gangs._timed_out)
     assert not any(left)
-    known = (registry.gangs, registry._groups, registry._named_by, registry._partner_names)
+    known = (registry.gangs, registry._groups)
     assert not any((*known, registry._pod_groups, registry._gang_by_uid))
     assert harness.engine.next_timer() is None
 

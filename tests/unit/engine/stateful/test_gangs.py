@@ -291,8 +291,6 @@ class Life(RuleBasedStateMachine):
             ),
             *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),
             *(
-                registry._partner_names,
-                registry._named_by,
                 registry.previously_satisfied,
                 registry._recorded_minimums,
             ),
