@@ -193,6 +193,15 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
 
 
+def workload_key(pod: Pod) -> str:
+    """Equal for the pods of one gang, else of one controller; "" for a pod on its own."""
+    membership = gang_membership(pod)
+    if membership is not None:
+        return f"gang {membership.gang}"
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    return f"owner {owner.uid}" if owner is not None else ""
+
+
 @lru_cache(maxsize=4096)
 def _pod_settings(
     values: tuple[str | None, ...], bundle: str, label: str

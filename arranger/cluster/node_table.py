@@ -52,13 +52,13 @@ class NodeTable:
         size: rows in use, dead ones included; columns are longer.
         alive: row → whether a node is there.
         allocatable, requested: ``[resource column, row]``, cpu in millicores, the rest in units.
-        non_zero: ``[0 cpu | 1 memory, row]`` requested, as the scoring plugins count it.
+        nonzero_requested: ``[0 cpu | 1 memory, row]`` requested, as the scoring plugins count it.
         unschedulable: row → ``spec.unschedulable``.
         taints: row → id in ``taint_lists``.
         pods: row → uid → pod; empty for dead rows.
         pods_by_namespace: namespace → uid → row, of all pods in the table.
         affinity: which rows hold pods with which (anti-)affinity terms.
-        claims: how many pods in the table name a claim.
+        pvc_use_counts: how many pods in the table name a claim.
         ports: row → host ports in use.
         nodes_version: rises with every change of a node, and not when pods come and go.
     """
@@ -79,14 +79,14 @@ class NodeTable:
         self.port_rows: dict[int, int] = {}
         self.pods_by_namespace: dict[str, dict[str, int]] = {}
         self.affinity = AffinityIndex()
-        self.claims: Counter[PvcKey] = Counter()
+        self.pvc_use_counts: Counter[PvcKey] = Counter()
         self.alive: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.taints: IdArray = np.zeros(_FIRST_CAPACITY, dtype=np.int32)
         shape = (len(BASIC_RESOURCES), _FIRST_CAPACITY)
         self.allocatable: IntArray = np.zeros(shape, dtype=np.int64)
         self.requested: IntArray = np.zeros(shape, dtype=np.int64)
-        self.non_zero: IntArray = np.zeros((2, _FIRST_CAPACITY), dtype=np.int64)
+        self.nonzero_requested: IntArray = np.zeros((2, _FIRST_CAPACITY), dtype=np.int64)
         self._labels = LabelColumns()
         self._label_dicts: list[dict[str, str]] = []
         self._free_rows: list[int] = []
@@ -145,7 +145,7 @@ class NodeTable:
         self.taints[row] = 0
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
-        self.non_zero[:, row] = 0
+        self.nonzero_requested[:, row] = 0
         self._free_rows.append(row)
         self._log_change(RowChange.NODE, row)
         return stranded
@@ -266,18 +266,18 @@ class NodeTable:
         claims: Counter[PvcKey] = Counter()
         for row in range(self.size):
             requested = np.zeros(len(self.requested), dtype=np.int64)
-            non_zero = [0, 0]
+            nonzero = [0, 0]
             ports: dict[HostPort, int] = {}
             for pod in self.pods[row].values():
                 columns, wanted = self.request_vector(pod)
                 requested[columns] += wanted
-                non_zero[0] += pod.nonzero_requests[0]
-                non_zero[1] += pod.nonzero_requests[1]
+                nonzero[0] += pod.nonzero_requests[0]
+                nonzero[1] += pod.nonzero_requests[1]
                 for port in pod.ports:
                     ports[port] = ports.get(port, 0) + 1
             where = f"row {row} ({self.nodes[row] and self.name(row)})"
             assert (self.requested[:, row] == requested).all(), f"{where}: requested"
-            assert list(self.non_zero[:, row]) == non_zero, f"{where}: non-zero requested"
+            assert list(self.nonzero_requested[:, row]) == nonzero, f"{where}: non-zero requested"
             assert self.ports[row] == ports, f"{where}: ports"
             assert bool(self.alive[row]) == (self.nodes[row] is not None), f"{where}: alive"
             assert self.alive[row] or not self.pods[row], f"{where}: pods on a dead row"
@@ -287,7 +287,7 @@ class NodeTable:
                 here = self.pods_by_namespace[pod.pod.metadata.namespace][pod.uid]
                 assert here == row, f"{where}: pods by namespace"
         assert self.affinity == affinity, "affinity terms"
-        assert self.claims == claims, "claims in use"
+        assert self.pvc_use_counts == claims, "claims in use"
         indexed = sum(map(len, self.pods_by_namespace.values()))
         assert indexed == sum(map(len, self.pods)), "pods by namespace"
         for name, row in self.index.items():
@@ -307,9 +307,9 @@ class NodeTable:
         if pod.affinity_terms is not NO_TERMS:
             self.affinity.add(pod.affinity_terms, row, sign)
         for claim in pod.pvc_keys:
-            self.claims[claim] += sign
-            if not self.claims[claim]:
-                del self.claims[claim]
+            self.pvc_use_counts[claim] += sign
+            if not self.pvc_use_counts[claim]:
+                del self.pvc_use_counts[claim]
 
     def _account(self, pod: PodInfo, row: int, sign: int) -> None:
         self._index_pod(pod, row, sign)
@@ -317,8 +317,8 @@ class NodeTable:
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):
             requested[column, row] += sign * amount
-        self.non_zero[CPU, row] += sign * pod.nonzero_requests[CPU]
-        self.non_zero[MEMORY, row] += sign * pod.nonzero_requests[MEMORY]
+        self.nonzero_requested[CPU, row] += sign * pod.nonzero_requests[CPU]
+        self.nonzero_requested[MEMORY, row] += sign * pod.nonzero_requests[MEMORY]
         if pod.ports:
             in_use = self.ports[row]
             for port in pod.ports:
@@ -370,7 +370,7 @@ class NodeTable:
         self.taints = resized(self.taints, capacity, 0)
         self.allocatable = resized(self.allocatable, capacity, 0)
         self.requested = resized(self.requested, capacity, 0)
-        self.non_zero = resized(self.non_zero, capacity, 0)
+        self.nonzero_requested = resized(self.nonzero_requested, capacity, 0)
         self._labels.grow(capacity)
 
     def _log_change(self, change: RowChange, row: int) -> None:

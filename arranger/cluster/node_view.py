@@ -55,12 +55,12 @@ class NodeView:
 
     def nonzero_requested_cpu(self) -> IntArray:
         """Millicores requested, 100 counted for a container that states none."""
-        entries: IntArray = self.table.non_zero[CPU][self.rows]
+        entries: IntArray = self.table.nonzero_requested[CPU][self.rows]
         return entries
 
     def nonzero_requested_memory(self) -> IntArray:
         """Bytes requested, 200Mi counted for a container that states none."""
-        entries: IntArray = self.table.non_zero[MEMORY][self.rows]
+        entries: IntArray = self.table.nonzero_requested[MEMORY][self.rows]
         return entries
 
     @property

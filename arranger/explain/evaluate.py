@@ -61,7 +61,7 @@ def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
         table.name(row): {plugin: int(points[row]) for plugin, points in sorted(scores.items())}
         for row in rows
     }
-    verdict["totals"] = {table.name(row): int(evaluation.ranked[row]) for row in rows}
+    verdict["totals"] = {table.name(row): int(evaluation.total_scores[row]) for row in rows}
     if not rows:
         verdict["fitError"] = _fit_error(diagnosis)
         nominated = pod.pod.status.nominated_node_name

@@ -77,7 +77,7 @@ class QuotaLedger:
         #: Where nobody has made it.
         self._default_queue = QueueState(DEFAULT_QUEUE)
         #: All that the nodes offer.
-        self.total: Amounts = {}
+        self.cluster_total: Amounts = {}
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
         self.card_column = CardColumn(cluster)
@@ -263,7 +263,7 @@ class QuotaLedger:
             state.used.clear()
         table = self._cluster.table
         sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
-        self.total = dict(zip(table.resources.values, sums, strict=False))
+        self.cluster_total = dict(zip(table.resources.values, sums, strict=False))
         for pod, node in self._cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 

@@ -251,7 +251,7 @@ class SchedulingCycle:
             if allowed and evaluation.feasible[nominated]:
                 return nominated
         if extender_result is not None and rows is not None and not self._is_dry_run:
-            return extender_result.best(evaluation.feasible & rows, evaluation.ranked)
+            return extender_result.best(evaluation.feasible & rows, evaluation.total_scores)
         return evaluation.best_row(rows)
 
     def _row_masks(

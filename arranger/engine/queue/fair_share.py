@@ -31,7 +31,7 @@ class FairShareOrder(FairSharePolicy):
         ancestors = list(self._ledger.path_self_to_root(queue))
         if not ancestors:
             return 0, ()
-        total = self._ledger.total
+        total = self._ledger.cluster_total
         return -ancestors[0].priority, tuple(
             q.dominant_share(total) / q.weight for q in reversed(ancestors)
         )

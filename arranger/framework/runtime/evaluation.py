@@ -75,9 +75,9 @@ class Evaluation:
 
         ``allowed`` leaves only some rows to choose from; scores stay those among all.
         """
-        if self.pre_filter_status is not None or not len(self.ranked):
+        if self.pre_filter_status is not None or not len(self.total_scores):
             return -1
-        scores = self.ranked if allowed is None else np.where(allowed, self.ranked, -1)
+        scores = self.total_scores if allowed is None else np.where(allowed, self.total_scores, -1)
         row = int(scores.argmax())
         return row if scores[row] >= 0 else -1
 
@@ -170,7 +170,7 @@ class Evaluation:
         objects = self._cluster.objects
         if not self._pod.volumes:
             return objects.version
-        in_use = self._cluster.table.claims
+        in_use = self._cluster.table.pvc_use_counts
         used = [claim in in_use for claim in self._pod.pvc_keys]
         return objects.version, objects.storage_version, tuple(used)
 
@@ -196,7 +196,7 @@ class Evaluation:
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
-        self.ranked: IntArray = np.full(table.size, -1, dtype=np.int64)
+        self.total_scores: IntArray = np.full(table.size, -1, dtype=np.int64)
         self._skipped_filters = self._pre_filter()
         filters = tuple(
             p for p in self._profile.plugins_at("filter") if p.name not in self._skipped_filters
@@ -348,7 +348,7 @@ class Evaluation:
         total = np.zeros(self._size, dtype=np.int64)
         for weighted in self._weighted.values():
             total += weighted
-        self.ranked = np.where(self.feasible, total, -1)
+        self.total_scores = np.where(self.feasible, total, -1)
 
     def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
         """Redo the rows of ``view``, and all rows for the plugins that depend on everything."""
@@ -388,7 +388,7 @@ class Evaluation:
             total = np.zeros(view.length, dtype=np.int64)
             for weighted in self._weighted.values():
                 total += weighted[rows]
-            self.ranked[rows] = np.where(self.feasible[rows], total, -1)
+            self.total_scores[rows] = np.where(self.feasible[rows], total, -1)
             return
         self._sum_scores()
 

@@ -37,13 +37,13 @@ def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
 class _TaintListResults:
     """The verdict on each distinct taint list, worked out once and looked up by its id."""
 
-    __slots__ = ("_preferring", "_tolerations", "allowed", "disliked")
+    __slots__ = ("_preferring", "_tolerations", "allowed", "soft_counts")
 
     def __init__(self, tolerations: list[Toleration]) -> None:
         self._tolerations = tolerations
         self._preferring = [t for t in tolerations if t.effect in ("", *SOFT_EFFECTS)]
         self.allowed: BoolArray = np.zeros(0, dtype=np.bool_)
-        self.disliked: IntArray = np.zeros(0, dtype=np.int64)
+        self.soft_counts: IntArray = np.zeros(0, dtype=np.int64)
 
     def extend(self, table: NodeTable) -> None:
         """Judge the lists that have appeared since."""
@@ -52,11 +52,11 @@ class _TaintListResults:
             return
         taints = [table.taints_of(number) for number in range(known, len(table.taint_lists))]
         allowed = [tolerates_hard_taints(of_node, self._tolerations) for of_node in taints]
-        disliked = [
+        soft_counts = [
             len(untolerated_taints(of_node, self._preferring, SOFT_EFFECTS)) for of_node in taints
         ]
         self.allowed = np.append(self.allowed, np.array(allowed, dtype=np.bool_))
-        self.disliked = np.append(self.disliked, np.array(disliked, dtype=np.int64))
+        self.soft_counts = np.append(self.soft_counts, np.array(soft_counts, dtype=np.int64))
 
 
 class TaintToleration(SpecOnlyPlugin):
@@ -76,7 +76,7 @@ class TaintToleration(SpecOnlyPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Count the PreferNoSchedule taints that are not tolerated."""
-        return self._results(state, pod, nodes).disliked.take(nodes.taints)
+        return self._results(state, pod, nodes).soft_counts.take(nodes.taints)
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """Fewest taints, most points."""

@@ -50,5 +50,5 @@ class LeaderFirst(PlacementPolicyPlugin):
     ) -> IntArray:
         """For a leader the free share after placement, for others the used one, in per cent."""
         utilization: NodeUtilization = state[self.name]
-        used = utilization.utilization(nodes)
+        used = utilization.percent(nodes)
         return 100 - used if is_leader(pod.pod) else used

@@ -12,13 +12,13 @@ from functools import lru_cache
 import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
-from arranger.api.gang_membership import gang_membership
 from arranger.api.types.core import Pod
-from arranger.cluster.columns import CPU, MEMORY, IntArray
+from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
     ResourceScorer,
@@ -64,21 +64,6 @@ def is_leader(pod: Pod) -> bool:
     return (metadata.annotations.get(ROLE) or metadata.labels.get(ROLE)) == "leader"
 
 
-def workload_key(pod: Pod) -> str:
-    """What the pod belongs to: its gang, else its controller; "" for a pod on its own."""
-    claim = gang_membership(pod)
-    if claim is not None:
-        return f"gang {claim.gang}"
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-    return f"owner {owner.uid}" if owner is not None else ""
-
-
-class WeightsArgs(PluginArgs):
-    """What weighs how much; a resource that is not named has weight 1."""
-
-    resources: tuple[ResourceSpec, ...] = ()
-
-
 class NodeUtilization:
     """How full nodes are with one more of a class of pods.
 
@@ -105,13 +90,13 @@ class NodeUtilization:
             ScoringStrategy(type="MostAllocated", resources=resources)
         )
 
-    def utilization(self, nodes: NodeView) -> IntArray:
+    def percent(self, nodes: NodeView) -> IntArray:
         """The weighted mean of the used shares, in whole per cent, 0–100."""
         return self._scorer(self.requested(nodes), self.allocatable(nodes))
 
     def requested(self, nodes: NodeView) -> IntArray:
         """``[resource, row]`` of what is requested, the pod's own requests included."""
-        cpu_and_memory = nodes.table.non_zero[CPU : MEMORY + 1, nodes.rows]
+        cpu_and_memory = nodes.table.nonzero_requested[CPU : MEMORY + 1, nodes.rows]
         more = [nodes.requested(column) for column in self._columns(nodes.table)]
         return (
             np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])
@@ -126,3 +111,27 @@ class NodeUtilization:
 
     def _columns(self, table: NodeTable) -> list[int]:
         return [table.resource_column(name) for name in self._names[2:]]
+
+
+class WeightsArgs(PluginArgs):
+    """The weights of resources; one that is not named has weight 1."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class UtilizationPolicyPlugin(PlacementPolicyPlugin):
+    """A policy that goes by how full nodes would be with the pod on them."""
+
+    Args = WeightsArgs
+
+    def __init__(self, args: WeightsArgs | None = None) -> None:
+        self._weights = {r.name: r.weight for r in (args or WeightsArgs()).resources}
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
+    ) -> Status | None:
+        """Skip pods that do not ask for it."""
+        if not self.is_requested_by(pod):
+            return SKIP
+        state[self.name] = NodeUtilization(pod, self._weights)
+        return None

@@ -179,7 +179,7 @@ def _requested_matrix(resources: list[str], nodes: NodeView) -> IntArray:
     """``[resource, row]`` of what is requested, as the scores count it."""
     table = nodes.table
     if resources == ["cpu", "memory"]:
-        return table.non_zero[CPU : MEMORY + 1, nodes.rows]
+        return table.nonzero_requested[CPU : MEMORY + 1, nodes.rows]
     special: Final = {"cpu": nodes.nonzero_requested_cpu, "memory": nodes.nonzero_requested_memory}
     return stack_rows(
         [

@@ -62,7 +62,9 @@ class VolumeRestrictions(Plugin):
                 )
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
-        if not any(map(_is_disk, pod.volumes)) and not _in_use(exclusive, cluster.table.claims):
+        if not any(map(_is_disk, pod.volumes)) and not _in_use(
+            exclusive, cluster.table.pvc_use_counts
+        ):
             return SKIP
         state[self.name] = exclusive
         return None
@@ -76,7 +78,7 @@ class VolumeRestrictions(Plugin):
             here = nodes.table.pods
             for place, row in enumerate(nodes.row_numbers().tolist()):
                 taken[place] = any(_conflict(disks, other.volumes) for other in here[row].values())
-        used = _in_use(exclusive, nodes.table.claims)
+        used = _in_use(exclusive, nodes.table.pvc_use_counts)
 
         def explain() -> GroupedRejections:
             return (DISK, ONE_POD), np.where(taken, 0, 1 if used else -1)

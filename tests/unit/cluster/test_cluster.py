@@ -236,7 +236,7 @@ def _state(cluster: Cluster) -> dict[str, Any]:
     table = cluster.table
     return {
         "requested": table.requested.tolist(),
-        "non zero": table.non_zero.tolist(),
+        "non zero": table.nonzero_requested.tolist(),
         "ports": [dict(ports) for ports in table.ports],
         "port rows": dict(table.port_rows),
         "pods": [list(pods) for pods in table.pods],

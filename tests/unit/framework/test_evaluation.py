@@ -205,7 +205,7 @@ def _answers(evaluation: Evaluation, cluster: Cluster) -> dict[str, Any]:
     scores = evaluation.scores() if judged else {}
     return {
         "feasible": evaluation.feasible.tolist(),
-        "ranked": evaluation.ranked.tolist(),
+        "ranked": evaluation.total_scores.tolist(),
         "best": evaluation.best_row(),
         "scores": {
             plugin: [int(points[row]) for _, row in alive if evaluation.feasible[row]]
@@ -326,5 +326,5 @@ def test_what_pre_filters_say_together(plugins: list[type[Plugin]], message: str
 def test_equal_scores_go_to_the_first_row() -> None:
     profile = Profile("test", [PluginWeight(PrioritySort()), PluginWeight(DefaultBinder())])
     evaluation = Evaluation(profile, a_cluster(a_node("n1"), a_node("n2")), a_pod().info())
-    assert np.array_equal(evaluation.ranked, [0, 0])
+    assert np.array_equal(evaluation.total_scores, [0, 0])
     assert evaluation.best_row() == 0

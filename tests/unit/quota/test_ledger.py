@@ -222,7 +222,7 @@ def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is
     books.ledger.refresh()
     for queue in ("due", "limits", "none"):
         books.place(in_queue(queue, queue, cpu=1, memory="2Gi"))
-    queues, total = books.ledger.queues, books.ledger.total
+    queues, total = books.ledger.queues, books.ledger.cluster_total
     shares = {name: queues[name].dominant_share(total) for name in ("due", "limits", "none")}
     assert shares == {"due": 0.5, "limits": 0.5, "none": 0.25}
 

@@ -283,6 +283,6 @@ def test_scores_are_kept_current_as_the_job_is_placed(policy: str) -> None:
     for pod in pods:
         evaluation.refresh()
         fresh = Evaluation(profile, cluster, pods[0].info())
-        assert evaluation.ranked.tolist() == fresh.ranked.tolist()
+        assert evaluation.total_scores.tolist() == fresh.total_scores.tolist()
         assert evaluation.scores()[policy].tolist() == fresh.scores()[policy].tolist()
         cluster.assume_pod(pod.info(), cluster.table.name(evaluation.best_row()))
