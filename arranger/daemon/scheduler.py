@@ -17,7 +17,8 @@ import structlog
 from arranger.api.effects import Bind, Effect, Outcome, QueryExtenderPreemption, QueryExtenders
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
-from arranger.daemon.config.schema import Config, build_profiles
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import Config
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.embedded.crd.schema import CustomSchema
-from arranger.embedded.handlers.versions import CORE_EVENTS, VersionView
+from arranger.embedded.versions import CORE_EVENTS, VersionView
 
 Object = dict[str, Any]
 

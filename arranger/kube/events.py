@@ -27,6 +27,7 @@ import msgspec
 
 from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import micro_time, utc_now
 
 #: Seconds of quiet after which a series is over, and between two reports of one that goes on.
@@ -301,20 +302,22 @@ class EventRecorder:
         """Take in the HTTP status of ``write``; 0 when no answer came."""
         series = write.series
         series.is_pending = False
-        created = write.method == "POST"
-        if 200 <= status < 300 or (created and status == 409):
-            # AlreadyExists: our own create, whose answer was lost; it may lack the newer count.
-            series.reported_count = write.count if status != 409 else 1
+        creates = write.method == "POST"
+        answer = classify(status)
+        exists = creates and answer is AnswerClass.CONFLICT
+        if answer is AnswerClass.SUCCESS or exists:
+            # What exists is our own create, whose answer was lost; it may lack the newer count.
+            series.reported_count = 1 if exists else write.count
             series.reported_at = now
             series.attempts = 0
             if series.reported_count == 1 or self._series.get(series.key) is not series:
                 self._enqueue(series)
-        elif status == 404 and not created:
+        elif answer is AnswerClass.NOT_FOUND and not creates:
             # It has expired; what is said no more is not worth another.
             if self._series.get(series.key) in (None, series):
                 series.reported_count = 0
                 self._enqueue(series)
-        elif status in (0, 429) or status >= 500:
+        elif answer is AnswerClass.NO_ANSWER or answer.is_overload:
             series.attempts += 1
             if series.attempts >= MAX_ATTEMPTS:
                 self._drop(series, "tries")

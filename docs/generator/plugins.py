@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from arranger.daemon.config.schema import Config, build_profiles
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import Config
 from arranger.framework import Plugin
 from docs.generator.configuration import default, kind
 from docs.generator.markdown import code, heading, table

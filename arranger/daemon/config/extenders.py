@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, field_validator, model_validator
 
 from arranger.api.extenders import Extender, ExtenderTls
+from arranger.daemon.config.section import ConfigSection
 
 _SECONDS_PER_UNIT: Final = {
     "h": 3600.0,
@@ -24,17 +24,7 @@ _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
 DEFAULT_TIMEOUT: Final = 5.0
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class ManagedResource(_Section):
+class ManagedResource(ConfigSection):
     """An extended resource that an extender keeps count of."""
 
     name: Annotated[str, Field(pattern=r"^[^/]+/[^/]+$")]
@@ -51,7 +41,7 @@ class ManagedResource(_Section):
         return name
 
 
-class ExtenderTlsConfig(_Section):
+class ExtenderTlsConfig(ConfigSection):
     """Paths of PEM files; certificates within the file itself are not supported."""
 
     insecure: bool = False
@@ -74,7 +64,7 @@ class ExtenderTlsConfig(_Section):
         return self
 
 
-class ExtenderConfig(_Section):
+class ExtenderConfig(ConfigSection):
     """One extender; ``httpTimeout`` is seconds, or a duration as Go writes it ("1m30s")."""
 
     url_prefix: Annotated[str, Field(alias="urlPrefix", pattern=r"^https?://.+")]

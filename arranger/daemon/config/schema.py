@@ -11,40 +11,33 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from arranger.daemon.config.extenders import ExtenderConfig, check_extenders, ignored_resources
+from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
+from arranger.daemon.config.section import ConfigSection
 from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
-from arranger.framework.interface import Plugin
-from arranger.framework.runtime.config_errors import config_errors, suggest
-from arranger.framework.runtime.profile import PluginWeight, Profile, ProfileError
-from arranger.framework.runtime.registry import ArgumentsError, PluginError, Registry
-from arranger.plugins import DEFAULT_PLUGINS
-from arranger.plugins.default_preemption import DefaultPreemption
-from arranger.plugins.resources.node_resources_fit import NodeResourcesFit
+from arranger.framework.runtime.config_errors import config_errors
 from arranger.quota.preemption_policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
+#: Key of the validation context: the file that is read, whose plugin files are relative to it.
+_FILE: Final = "file"
 
 
 class ConfigError(ValueError):
     """The configuration cannot be used; the message says where and why."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
-
-
-class EnabledPlugin(_Section):
+class EnabledPlugin(ConfigSection):
     """A plugin to add, or to give another weight."""
 
     name: str
@@ -53,7 +46,7 @@ class EnabledPlugin(_Section):
     """Factor of the plugin's scores; its default weight, or 1, where silent."""
 
 
-class PluginSet(_Section):
+class PluginSet(ConfigSection):
     """Changes to the default plugins; ``disabled: ["*"]`` starts from none."""
 
     enabled: list[EnabledPlugin] = []
@@ -61,7 +54,7 @@ class PluginSet(_Section):
     """Names of default plugins to leave out; `"*"` for all."""
 
 
-class PluginArgs(_Section):
+class PluginArgs(ConfigSection):
     """Arguments of one plugin."""
 
     name: str
@@ -70,7 +63,7 @@ class PluginArgs(_Section):
     """Its arguments: see [Plugins](plugins.md)."""
 
 
-class ProfileConfig(_Section):
+class ProfileConfig(ConfigSection):
     """The plugins of one ``schedulerName``."""
 
     scheduler_name: Annotated[str, Field(min_length=1)] = "arranger"
@@ -79,7 +72,7 @@ class ProfileConfig(_Section):
     plugin_config: list[PluginArgs] = []
 
 
-class LeaderElectionConfig(_Section):
+class LeaderElectionConfig(ConfigSection):
     """Seconds and names of the Lease that replicas compete for."""
 
     leader_elect: bool = True
@@ -104,7 +97,7 @@ class LeaderElectionConfig(_Section):
         return self
 
 
-class ServerConfig(_Section):
+class ServerConfig(ConfigSection):
     """Where /livez, /readyz and /metrics are served; ``port: 0`` picks a free one."""
 
     host: str = "0.0.0.0"
@@ -113,7 +106,7 @@ class ServerConfig(_Section):
     """Port of the same; 0 picks a free one."""
 
 
-class GangConfig(_Section):
+class GangConfig(ConfigSection):
     """What holds for gangs that do not say otherwise; see :class:`GangSchedulingPolicy`."""
 
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
@@ -132,7 +125,7 @@ class GangConfig(_Section):
     """
 
 
-class QueueConfig(_Section):
+class QueueConfig(ConfigSection):
     """How queues share the cluster; see :class:`QuotaConfig`."""
 
     over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
@@ -170,7 +163,7 @@ class QueueConfig(_Section):
     """
 
 
-class Config(_Section):
+class Config(ConfigSection):
     """The whole file."""
 
     api_version: Literal["arranger.io/v1alpha1"] = API_VERSION
@@ -197,6 +190,16 @@ class Config(_Section):
     """The longest wait after a failed attempt."""
     _file: Path | None = PrivateAttr(default=None)
 
+    @field_validator("plugin_files")
+    @classmethod
+    def _resolve(cls, files: list[Path], info: ValidationInfo) -> list[Path]:
+        file = _file_of(info.context)
+        return files if file is None else [file.parent / each for each in files]
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Note the file of the validation's context; ours, not pydantic's."""
+        self._file = _file_of(context)
+
     @model_validator(mode="after")
     def _check_profile_names(self) -> Config:
         names = [profile.scheduler_name for profile in self.profiles]
@@ -213,13 +216,6 @@ class Config(_Section):
     def file(self) -> Path | None:
         """What this was read from, for messages; None where it was not read from a file."""
         return self._file
-
-    def resolved_against(self, file: Path) -> Config:
-        """The same, as it is meant in that file: its plugin files are relative to it."""
-        files = [file.parent / each for each in self.plugin_files]
-        copy = self.model_copy(update={"plugin_files": files})
-        copy._file = file  # noqa: SLF001 — our own class
-        return copy
 
     def queue_settings(self) -> SchedulingQueueConfig:
         """The queue's times."""
@@ -269,119 +265,10 @@ def load_config(path: Path | None) -> Config:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
     try:
-        config = Config.model_validate(content)
+        return Config.model_validate(content, context={_FILE: path})
     except ValidationError as error:
         raise ConfigError(f"{path}: {'; '.join(config_errors(Config, error))}") from error
-    return config.resolved_against(path)
 
 
-def build_profiles(config: Config) -> list[Profile]:
-    """Make the profiles, loading third-party plugins.
-
-    Raises:
-        ConfigError: plugins are unknown, do not load, or do not accept their arguments; or those
-            of a profile do not work together. The message names the file, and the path of every
-            wrong field.
-    """
-    registry = Registry(weighted for weighted, _ in DEFAULT_PLUGINS)
-    errors: list[str] = []
-    try:
-        registry.add_entry_points()
-    except PluginError as error:
-        errors.append(str(error))
-    for n, file in enumerate(config.plugin_files):
-        try:
-            registry.add_file(file)
-        except PluginError as error:
-            errors.append(f"pluginFiles.{n}: {error}")
-    # What did not load may define the names that nobody knows: that is one fault, not two.
-    builder = _ProfileBuilder(config, registry, errors, all_loaded=not errors)
-    profiles = [builder.build(n) for n in range(len(config.profiles))]
-    built = [profile for profile in profiles if profile is not None]
-    if len({type(profile.queue_sort) for profile in built}) > 1:
-        errors.append("profiles: all must sort the queue with the same plugin")
-    if errors:
-        source = f"{config.file}: " if config.file else ""
-        raise ConfigError(source + "; ".join(errors))
-    return built
-
-
-class _ProfileBuilder:
-    """Makes profiles, and collects what is wrong with them."""
-
-    def __init__(
-        self, config: Config, registry: Registry, errors: list[str], *, all_loaded: bool
-    ) -> None:
-        self._profiles = config.profiles
-        self._scheduler_names = [profile.scheduler_name for profile in config.profiles]
-        self._ignored_resources = ignored_resources(config.extenders)
-        self._registry = registry
-        self._errors = errors
-        self._all_loaded = all_loaded
-
-    def build(self, number: int) -> Profile | None:
-        """One of them; None where it cannot be made, of which the reasons are added then."""
-        config, where = self._profiles[number], f"profiles.{number}"
-        before = len(self._errors)
-        weights = self._weights(config, where)
-        entries = {entry.name: n for n, entry in enumerate(config.plugin_config)}
-        for name, n in entries.items():
-            if name not in weights:
-                hint = suggest(name, weights)
-                self._errors.append(f"{where}.pluginConfig.{n}.name: {name!r} is not enabled{hint}")
-        arguments = self._arguments(config, weights)
-        plugins: list[PluginWeight] = []
-        known = self._registry.names()
-        for name in filter(known.__contains__, weights):
-            at = f"{where}.pluginConfig.{entries[name]}.args" if name in entries else where
-            try:
-                made = self._registry.make(name, arguments.get(name))
-            except ArgumentsError as error:
-                self._errors.extend(f"{at}.{each}" for each in error.errors)
-            else:
-                plugins.append(PluginWeight(made, weights[name]))
-        if len(self._errors) > before or len(plugins) < len(weights):
-            return None
-        try:
-            return Profile(config.scheduler_name, plugins)
-        except ProfileError as error:
-            self._errors.append(f"{where}.plugins: {error}")
-            return None
-
-    def _weights(self, config: ProfileConfig, where: str) -> dict[str, int]:
-        """Enabled plugin → weight."""
-        weights: dict[str, int] = {}
-        if "*" not in config.plugins.disabled:
-            weights = {plugin.name: weight for plugin, weight in DEFAULT_PLUGINS}
-        for n, name in enumerate(config.plugins.disabled):
-            if name != "*":
-                self._check_plugin_name(name, f"{where}.plugins.disabled.{n}")
-            weights.pop(name, None)
-        for n, enabled in enumerate(config.plugins.enabled):
-            self._check_plugin_name(enabled.name, f"{where}.plugins.enabled.{n}.name")
-            weights[enabled.name] = enabled.weight or weights.get(enabled.name, 1)
-        return weights
-
-    def _arguments(
-        self, config: ProfileConfig, weights: Mapping[str, int]
-    ) -> dict[str, dict[str, Any]]:
-        """Plugin → its arguments, with what the rest of the file says about them."""
-        arguments = {entry.name: entry.args for entry in config.plugin_config}
-        if DefaultPreemption.name in weights:
-            # Nobody else's pods are evicted unless we are told so.
-            given = arguments.get(DefaultPreemption.name, {})
-            arguments[DefaultPreemption.name] = {"victimSchedulers": self._scheduler_names, **given}
-        if self._ignored_resources and NodeResourcesFit.name in weights:
-            given = arguments.get(NodeResourcesFit.name, {})
-            named = given.get("ignoredResources", [])
-            # What is no list is left for the plugin to refuse.
-            both = [*named, *self._ignored_resources] if isinstance(named, list) else named
-            arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
-        return arguments
-
-    def _check_plugin_name(self, name: str, where: str) -> None:
-        if self._all_loaded and name not in self._registry.names():
-            self._errors.append(f"{where}: {self._registry.unknown_message(name)}")
-
-
-__all__ = ["Config", "ConfigError", "Plugin", "build_profiles", "load_config"]
+def _file_of(context: Mapping[str, Path] | None) -> Path | None:
+    return (context or {}).get(_FILE)

@@ -1,10 +1,57 @@
-"""What an answer that is not a success says: ``kind: Status`` and ``Retry-After``."""
+"""What an answer says: the class of its code, ``kind: Status`` and ``Retry-After``."""
 
 from __future__ import annotations
+
+from enum import Enum, auto
 
 import msgspec
 
 from arranger.kube.client.transport import Response
+
+
+class AnswerClass(Enum):
+    """What a status code says about a request, as far as clients act on it."""
+
+    SUCCESS = auto()
+    #: 401: not executed, for want of a valid credential.
+    UNAUTHORIZED = auto()
+    #: 429: not executed, because there are too many requests.
+    THROTTLED = auto()
+    NOT_FOUND = auto()
+    #: 409: somebody else was faster, or it exists, or it is another one of that name.
+    CONFLICT = auto()
+    #: 422: the object would not be valid.
+    INVALID = auto()
+    #: Any other refusal: the same request will be refused again.
+    REJECTED = auto()
+    #: 5xx: the server may have executed it.
+    SERVER_ERROR = auto()
+    #: 0, which stands for none.
+    NO_ANSWER = auto()
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether fewer requests at once would help."""
+        return self in (AnswerClass.THROTTLED, AnswerClass.SERVER_ERROR)
+
+
+_CLASSES = {
+    0: AnswerClass.NO_ANSWER,
+    401: AnswerClass.UNAUTHORIZED,
+    404: AnswerClass.NOT_FOUND,
+    409: AnswerClass.CONFLICT,
+    422: AnswerClass.INVALID,
+    429: AnswerClass.THROTTLED,
+}
+
+
+def classify(code: int) -> AnswerClass:
+    """The class of an HTTP status code; 0 stands for no answer."""
+    if 200 <= code < 300:
+        return AnswerClass.SUCCESS
+    if code >= 500:
+        return AnswerClass.SERVER_ERROR
+    return _CLASSES.get(code, AnswerClass.REJECTED)
 
 
 class StatusCause(msgspec.Struct):

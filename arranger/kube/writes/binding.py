@@ -13,10 +13,17 @@ import random
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Outcome, Refused
-from arranger.kube.client.status import Status, parse_status, retry_after
+from arranger.kube.client.status import AnswerClass, classify, retry_after
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
-from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
-from arranger.kube.writes.call_queue import CallPriority
+from arranger.kube.writes.call import (
+    ApiCall,
+    CallContext,
+    CallPriority,
+    NotLeaderError,
+    OutcomeCallback,
+    Retry,
+    refused,
+)
 
 
 class _Meta(msgspec.Struct, omit_defaults=True):
@@ -82,7 +89,7 @@ class BindCall(ApiCall):
         except NotLeaderError:
             if not self.ambiguous:
                 return Refused(0, "NotLeader")
-            # Reading is no write: somebody may have settled it meanwhile.
+            # Reading is no write, and the answer may be known by now.
             return await self._read_outcome(context, None)
         except RefusedConnectionError as error:
             return self.retry(context.now(), Refused(0, "Unreachable", str(error)))
@@ -91,30 +98,33 @@ class BindCall(ApiCall):
         return await self._classify(answer, context)
 
     async def _classify(self, answer: Response, context: CallContext) -> Outcome | Retry:
-        if 200 <= answer.status < 300:
+        kind = classify(answer.status)
+        if kind is AnswerClass.SUCCESS:
             return Applied()
-        status = parse_status(answer.body, answer.status)
-        if answer.status == 409:
-            return await self._read_outcome(context, status)
-        refusal = Refused(answer.status, status.reason, status.message)
-        if answer.status >= 500:
-            return self.mark_ambiguous(f"{answer.status} {status.message}".rstrip())
-        if answer.status in (401, 429):
-            return self.retry(context.now(), refusal, at_least=retry_after(answer))
-        if answer.status == 404 or not self.ambiguous:
-            return refusal
-        # Say our rights were taken away: that tells nothing about the write that was lost before.
-        return self.retry(context.now(), refusal)
+        refusal = refused(answer)
+        match kind:
+            case AnswerClass.CONFLICT:
+                return await self._read_outcome(context, refusal)
+            case AnswerClass.SERVER_ERROR:
+                return self.mark_ambiguous(f"{answer.status} {refusal.message}".rstrip())
+            case AnswerClass.UNAUTHORIZED | AnswerClass.THROTTLED:
+                return self.retry(context.now(), refusal, at_least=retry_after(answer))
+            case AnswerClass.NOT_FOUND:
+                return refusal
+        # If our rights were taken away, say, that tells nothing about a write lost before.
+        return self.retry(context.now(), refusal) if self.ambiguous else refusal
 
-    async def _read_outcome(self, context: CallContext, conflict: Status | None) -> Outcome | Retry:
-        """Read the pod to learn what a 409 meant, or (``None``) whether doubt can be settled."""
+    async def _read_outcome(
+        self, context: CallContext, conflict: Refused | None
+    ) -> Outcome | Retry:
+        """Read the pod: what did a 409 mean, or (``None``) has an earlier attempt bound it?"""
         try:
             answer = await context.read(self._pod_path)
         except TransportError as error:
             return self.mark_ambiguous(str(error))
         if answer.status == 404:
-            status = parse_status(answer.body, 404)
-            return Refused(404, status.reason or "NotFound", status.message)
+            gone = refused(answer)
+            return Refused(404, gone.reason or "NotFound", gone.message)
         if answer.status != 200:
             return self.mark_ambiguous(f"reading the pod after a conflict: {answer.status}")
         try:

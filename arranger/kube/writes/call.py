@@ -1,4 +1,7 @@
-"""A write as it waits, is tried and tried again; and the wire it is tried on."""
+"""What all writes have in common: priority, attempts, and when a failed one is tried again.
+
+kube-scheduler: ``framework/api_calls`` and ``backend/api_dispatcher``.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
-from arranger.api.effects import Ambiguous, Outcome
+from arranger.api.effects import Ambiguous, Outcome, Refused
 from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.status import AnswerClass, classify, parse_status, retry_after
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -17,7 +22,6 @@ from arranger.kube.client.transport import (
     Transport,
     TransportError,
 )
-from arranger.kube.writes.call_queue import CallPriority
 from arranger.kube.writes.concurrency_limiter import AimdLimiter
 
 #: Called with each outcome: at most once with Ambiguous, and then with the final one.
@@ -41,8 +45,28 @@ class Retry:
     delay: float
 
 
+class CallPriority(IntEnum):
+    """How soon a write is sent, the smallest first.
+
+    A pod that gets its node at once need not be told first that it waits: the longer such a patch
+    waits behind the deletes, the more of them are void before they are sent.
+    """
+
+    BINDING = 0
+    #: Evictions, and what is written of volumes and claims before a binding.
+    BLOCKING = 1
+    NORMAL = 2
+
+
 class CallContext:
-    """The transport as jobs use it: leader check before each write, feedback to the limit."""
+    """How calls reach the server: leadership is checked before each write, the limiter learns.
+
+    Args:
+        transport: where to.
+        may_write: asked right before each write.
+        limiter: told of each answer.
+        now: the monotonic clock, seconds.
+    """
 
     def __init__(
         self,
@@ -51,12 +75,10 @@ class CallContext:
         may_write: Callable[[], bool],
         limiter: AimdLimiter,
         now: Callable[[], float],
-        in_flight: Callable[[], int],
     ) -> None:
         self._transport = transport
         self._may_write = may_write
         self._limiter = limiter
-        self._in_flight = in_flight
         self.now = now
 
     async def read(self, path: str, accept: str = "application/json") -> Response:
@@ -86,17 +108,23 @@ class CallContext:
         except TransportError:
             self._limiter.on_congestion(self.now())
             raise
-        if answer.status == 429 or answer.status >= 500:
+        if classify(answer.status).is_overload:
             self._limiter.on_congestion(self.now())
         else:
-            self._limiter.on_success(self._in_flight())
+            self._limiter.on_success()
         return answer
 
 
 class ApiCall(ABC):
-    """One effect on its way; :meth:`attempt` is called until it gives an outcome."""
+    """One effect on its way; :meth:`execute` is called until it gives an outcome.
 
-    #: The metric label.
+    Attributes:
+        call_type: names the kind of call in metrics.
+        on_outcome: told of the outcome.
+        ambiguous: whether an earlier attempt may have been executed.
+        submitted_at: when it was handed to the dispatcher, monotonic seconds.
+    """
+
     call_type: str
     priority: CallPriority = CallPriority.NORMAL
 
@@ -105,6 +133,7 @@ class ApiCall(ABC):
         self.ambiguous = False
         self.submitted_at = 0.0
         self._deadline: float | None = None
+        self._conflicts = 0
         self._backoff = Backoff(rng, first=0.25, limit=10.0)
 
     @abstractmethod
@@ -112,16 +141,16 @@ class ApiCall(ABC):
         """Try once; never raises TransportError."""
 
     def mark_ambiguous(self, reason: str) -> Retry:
-        """The server may have done it: say so once, and try again."""
+        """The server may have executed it: report that once, and try again."""
         if not self.ambiguous:
             self.ambiguous = True
             self.on_outcome(Ambiguous(reason))
         return Retry(self._backoff.next_delay())
 
     def retry(self, now: float, refusal: Outcome, *, at_least: float = 0.0) -> Outcome | Retry:
-        """It was not done: try again until the deadline, then end with ``refusal``.
+        """It was not executed: try again until the deadline, then end with ``refusal``.
 
-        A doubtful job has no deadline: what an earlier attempt did is still unknown.
+        An ambiguous call has no deadline: what an earlier attempt did is still unknown.
         """
         if self._deadline is None:
             self._deadline = now + RETRY_DEADLINE
@@ -129,3 +158,31 @@ class ApiCall(ABC):
         if not self.ambiguous and now + delay > self._deadline:
             return refusal
         return Retry(delay)
+
+    def retry_or_refuse(
+        self, now: float, answer: Response, *, max_conflicts: int = 0
+    ) -> Outcome | Retry:
+        """What follows a failed write that may be repeated whether it was executed or not.
+
+        It is tried again while the server cannot take it, and after a conflict ``max_conflicts``
+        times; else it ends as refused.
+        """
+        refusal = refused(answer)
+        match classify(answer.status):
+            case AnswerClass.UNAUTHORIZED | AnswerClass.THROTTLED | AnswerClass.SERVER_ERROR:
+                late = Refused(answer.status, "DeadlineExceeded", refusal.message)
+                return self.retry(now, late, at_least=retry_after(answer))
+            case AnswerClass.CONFLICT if self._conflicts < max_conflicts:
+                self._conflicts += 1
+                return self.retry(now, refusal)
+        return refusal
+
+
+def refused(answer: Response) -> Refused:
+    """The refusal that an answer is, in the server's words."""
+    status = parse_status(answer.body, answer.status)
+    return Refused(answer.status, status.reason, status.message)
+
+
+def ignore_outcome(outcome: Outcome) -> None:
+    """For calls whose outcome nobody needs."""

@@ -1,33 +1,21 @@
-"""Who is sent next: bindings, then what others wait for, then what tells people why they wait."""
+"""Which call is sent next: bindings, then what others wait for, then the rest.
+
+kube-scheduler: ``backend/api_dispatcher/call_queue.go``.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from arranger.kube.writes.call import ApiCall
+from arranger.kube.writes.call import ApiCall, CallPriority
 
-#: While the more urgent wait, one in so many still goes to the others in turn.
+#: While calls of a higher priority wait, one in so many still is of a lower one, in turn.
 LOWER_PRIORITY_SHARE: Final = 8
 
 
-class CallPriority(IntEnum):
-    """How soon a write is sent, the smallest first.
-
-    A pod that gets its node at once need not be told first that it waits: the longer such a patch
-    waits behind the deletes, the more of them are void before they are sent.
-    """
-
-    BINDING = 0
-    #: Evictions, and what is written of volumes and claims before a binding.
-    BLOCKING = 1
-    NORMAL = 2
-
-
 class CallQueue:
-    """Jobs that wait to be sent, in the order they came among those of one urgency."""
+    """Calls that wait to be sent; of one priority, in the order in which they came."""
 
     def __init__(self) -> None:
         self._queues: tuple[deque[ApiCall], ...] = tuple(deque() for _ in CallPriority)
@@ -37,16 +25,16 @@ class CallQueue:
         return sum(map(len, self._queues))
 
     def push(self, call: ApiCall) -> None:
-        """Queue up behind the others."""
+        """Queue up behind the others of its priority."""
         self._queues[call.priority].append(call)
 
     def push_front(self, call: ApiCall) -> None:
-        """Go before the others: it has waited already, and others may depend on it."""
+        """Go before the others of its priority: it has waited already."""
         self._queues[call.priority].appendleft(call)
 
     def pop(self) -> ApiCall | None:
-        """Take the job that is to be sent now, if there is any."""
-        waiting = [line for line in self._queues if line]
+        """Take the call that is to be sent now, if there is any."""
+        waiting = [queue for queue in self._queues if queue]
         if not waiting:
             return None
         self._pops += 1
@@ -56,8 +44,8 @@ class CallQueue:
         return waiting[0].popleft()
 
     def take_all(self) -> list[ApiCall]:
-        """Take all."""
-        calls = [job for line in self._queues for job in line]
-        for line in self._queues:
-            line.clear()
+        """Take all, by priority."""
+        calls = [call for queue in self._queues for call in queue]
+        for queue in self._queues:
+            queue.clear()
         return calls

@@ -12,9 +12,14 @@ COOL_DOWN: Final = 1.0
 
 
 class AimdLimiter:
-    """Additive increase, multiplicative decrease: :data:`MIN_LIMIT` to :data:`MAX_LIMIT`."""
+    """Additive increase, multiplicative decrease: :data:`MIN_LIMIT` to :data:`MAX_LIMIT`.
+
+    Attributes:
+        in_flight: writes that have started and not ended; kept by the dispatcher.
+    """
 
     def __init__(self) -> None:
+        self.in_flight = 0
         self._value = INITIAL_LIMIT
         self._decreased_at = float("-inf")
 
@@ -23,9 +28,14 @@ class AimdLimiter:
         """Writes that may be in flight now."""
         return int(self._value)
 
-    def on_success(self, in_flight: int) -> None:
-        """One answer came. The limit grows by one a round, and only when it is what limits us."""
-        if in_flight >= int(self._value):
+    @property
+    def is_full(self) -> bool:
+        """Whether no further write may start now."""
+        return self.in_flight >= int(self._value)
+
+    def on_success(self) -> None:
+        """An answer came. When the limit is reached, it grows by one for as many answers."""
+        if self.is_full:
             self._value = min(MAX_LIMIT, self._value + 1.0 / self._value)
 
     def on_congestion(self, now: float) -> None:

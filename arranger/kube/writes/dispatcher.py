@@ -1,7 +1,7 @@
 """Carrying effects out: bounded, bindings first, Events last, every outcome known.
 
-One :class:`Writer` per process. Callers hand effects in with a callback and never wait; a set of
-workers takes them in order of urgency, as many at once as the server stands.
+Callers hand effects in with a callback and never wait; a set of workers executes them by priority,
+as many at once as the server bears. kube-scheduler: ``backend/api_dispatcher``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from arranger.api.effects import (
     Applied,
     Bind,
     DeletePod,
-    Outcome,
     PatchObject,
     PatchPodStatus,
     PublishEvent,
@@ -27,38 +26,43 @@ from arranger.api.effects import (
     Write,
 )
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
 from arranger.kube.writes.binding import BindCall
-from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
+from arranger.kube.writes.call import (
+    ApiCall,
+    CallContext,
+    NotLeaderError,
+    OutcomeCallback,
+    Retry,
+    ignore_outcome,
+)
 from arranger.kube.writes.call_queue import CallQueue
 from arranger.kube.writes.concurrency_limiter import AimdLimiter
-from arranger.kube.writes.pods import MERGE_PATCH, CallStep, IdempotentCall, PodCallFactory
+from arranger.kube.writes.pods import PodCallFactory
 from arranger.kube.writes.resource_claims import ResourceClaimCall
 
 #: Seconds; more than the resolution of any event loop's clock.
 TICK: Final = 1e-6
 
 
-def ignore_outcome(outcome: Outcome) -> None:
-    """For effects whose outcome nobody needs."""
-
-
 class ApiDispatcher:
     """Carries effects to the API server.
 
     Args:
-        transport: where to; a pooled one should allow as many connections as ``limit.CEILING``.
+        transport: where to; it should allow as many connections as
+            :data:`~arranger.kube.writes.concurrency_limiter.MAX_LIMIT`.
         may_write: asked right before each write; while it says no, nothing is sent and effects
             end as ``Refused(0, "NotLeader")``.
         host: names this process in Events.
         rng: spreads retries.
-        wall: the calendar clock for time stamps.
-        meter: gets ``writes`` {kind, outcome}, ``write_seconds`` {kind} and ``events_dropped``.
+        clock: the calendar, for time stamps.
+        metrics: gets ``writes`` {kind, outcome}, ``write_seconds`` {kind} and ``events_dropped``.
 
-    Each ``done`` is called at most once with Ambiguous and then once with a final outcome. What
-    is in flight or doubtful when the writer is closed gets no final outcome: nobody knows it.
+    Each ``on_outcome`` is called at most once with Ambiguous and then once with a final outcome.
+    What is in flight or ambiguous when the dispatcher is closed gets none: nobody knows it.
     """
 
     def __init__(
@@ -81,12 +85,10 @@ class ApiDispatcher:
             may_write=may_write,
             limiter=self._limiter,
             now=self._now,
-            in_flight=lambda: self._in_flight,
         )
         self._queue = CallQueue()
-        self._in_flight = 0
         self._events_in_flight = 0
-        #: Jobs between two attempts, with the timer that brings them back.
+        #: Calls between two attempts, with the timer that queues them again.
         self._backing_off: dict[ApiCall, asyncio.TimerHandle] = {}
         self._idle_workers: list[asyncio.Future[ApiCall | EventWrite]] = []
         self._workers: set[asyncio.Task[None]] = set()
@@ -97,7 +99,7 @@ class ApiDispatcher:
         self._draining = False
 
     async def run(self) -> None:
-        """Work until :meth:`close`; raises what a ``done`` callback raises."""
+        """Work until :meth:`close`; raises what an ``on_outcome`` raises."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._start_work()
@@ -131,22 +133,10 @@ class ApiDispatcher:
             case _:
                 assert_never(effect)
 
-    def patch(
-        self,
-        path: str,
-        body: bytes,
-        on_outcome: OutcomeCallback = ignore_outcome,
-        *,
-        content_type: str = MERGE_PATCH,
-    ) -> None:
-        """Queue a patch of any object, ``…/status`` of a custom resource for example."""
-        steps = [CallStep("PATCH", path, body, content_type)]
-        self._enqueue(IdempotentCall("patch", steps, on_outcome, self._rng))
-
     @property
     def backlog(self) -> int:
         """Bindings, patches and deletes not settled yet, without Events."""
-        busy = self._in_flight - self._events_in_flight
+        busy = self._limiter.in_flight - self._events_in_flight
         return len(self._queue) + len(self._backing_off) + busy
 
     @property
@@ -170,7 +160,7 @@ class ApiDispatcher:
     def close(self) -> None:
         """Stop at once: what was never sent ends as ``Refused(0, "Stopped")``; idempotent."""
         self._draining = True
-        backing_off = [job for job in self._backing_off if not job.ambiguous]
+        backing_off = [call for call in self._backing_off if not call.ambiguous]
         for timer in self._backing_off.values():
             timer.cancel()
         if self._events_timer is not None:
@@ -208,15 +198,15 @@ class ApiDispatcher:
         self._arm_event_timer()
 
     def _next_work(self) -> ApiCall | EventWrite | None:
-        """The most urgent piece of work, counted as in flight; ``None`` when none may start."""
-        if self._in_flight >= self._limiter.value:
+        """The work of highest priority, counted as in flight; ``None`` when none may start."""
+        if self._limiter.is_full:
             return None
         work: ApiCall | EventWrite | None = self._queue.pop()
         # Half the slots at most, so that a binding never finds all taken by Events.
         if work is None and self._events_in_flight < self._limiter.value // 2:
             work = self._recorder.next()
             self._events_in_flight += work is not None
-        self._in_flight += work is not None
+        self._limiter.in_flight += work is not None
         return work
 
     async def _run_worker(self, work: ApiCall | EventWrite) -> None:
@@ -227,7 +217,7 @@ class ApiDispatcher:
                 else:
                     await self._execute(work)
             finally:
-                self._in_flight -= 1
+                self._limiter.in_flight -= 1
                 self._events_in_flight -= isinstance(work, EventWrite)
                 self._work_done.set()
             following = self._next_work()
@@ -235,7 +225,7 @@ class ApiDispatcher:
                 offer: asyncio.Future[ApiCall | EventWrite] = asyncio.Future()
                 self._idle_workers.append(offer)
                 following = await offer
-            elif self._in_flight < self._limiter.value:
+            elif not self._limiter.is_full:
                 # The limit has grown: one worker more may start.
                 self._start_work()
             work = following
@@ -266,7 +256,8 @@ class ApiDispatcher:
             pass
         self._recorder.on_answer(write, status, self._now())
         self._arm_event_timer()
-        label = "applied" if 200 <= status < 300 else str(status)
+        success = classify(status) is AnswerClass.SUCCESS
+        label = "applied" if success else str(status)
         self._metrics.increment("writes", 1, kind="event", outcome=label)
 
     def _arm_event_timer(self) -> None:
@@ -277,7 +268,7 @@ class ApiDispatcher:
             if self._events_timer.when() <= due + TICK:
                 return
             self._events_timer.cancel()
-        # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
+        # A little late: a loop may fire early by its resolution, and nothing would be due yet.
         self._events_timer = asyncio.get_running_loop().call_at(due + TICK, self._on_event_timer)
 
     def _on_event_timer(self) -> None:

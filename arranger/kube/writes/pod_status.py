@@ -1,8 +1,8 @@
-"""Patches of one pod's status, in order: what is said last is what stays.
+"""Patches of one pod's status, in order: the last one submitted is the one that stays.
 
 Two patches on their way at once may arrive in either order, and one that is tried again arrives
-after those that were sent meanwhile. So a pod has one at a time; what else is said of it before
-that has been answered goes along with it, or right behind it.
+after those that were sent meanwhile. So a pod has one at a time; further patches that are
+submitted before it has been answered are merged into it, or sent right after it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import replace
 from arranger.api.effects import Applied, Outcome, PatchPodStatus
 from arranger.kube.writes.call import ApiCall, CallContext, OutcomeCallback, Retry
 
-#: Makes the job of one patch, to be tried until it is answered.
+#: Makes the call of one patch, to be tried until it is answered.
 CallFactory = Callable[[PatchPodStatus], ApiCall]
 
 
 class CoalescedStatusPatch(ApiCall):
-    """All that is being said about the status of one pod.
+    """All unanswered patches of the status of one pod.
 
     Attributes:
-        effect: what it comes to.
+        effect: all of them merged into one.
     """
 
     call_type = "patch_status"
@@ -42,7 +42,7 @@ class CoalescedStatusPatch(ApiCall):
         self._changed = False
 
     def merge(self, effect: PatchPodStatus, on_outcome: OutcomeCallback) -> None:
-        """Say more; it takes the place of what was said before about the same condition."""
+        """Add a patch; it replaces what an earlier one has set in the same field."""
         earlier = self.effect
         self.effect = replace(
             effect,
@@ -55,20 +55,20 @@ class CoalescedStatusPatch(ApiCall):
         self._changed = True
 
     def drop_outdated(self) -> None:
-        """The pod is being bound, so what is still to be said of why it waits is not true.
+        """The pod is being bound: drop the condition that says why it waits, and its nomination.
 
-        Nor of its nomination: the server ends it with the Binding, and refuses another after it.
+        The server clears a nomination with the Binding, and refuses another after it.
         """
         condition = self.effect.condition
         if condition is not None and condition.type == "PodScheduled":
             condition = None
-        # One that is taken back stays to be said: the Binding may fail, and be tried elsewhere.
+        # Clearing a nomination stays: the Binding may fail, and be tried on another node.
         nominated = "" if self.effect.nominated_node == "" else None
         self.effect = replace(self.effect, condition=condition, nominated_node=nominated)
         self._call = None
 
     async def execute(self, context: CallContext) -> Outcome | Retry:
-        """Send it, and what has come meanwhile behind it."""
+        """Send it, and after it what has been merged in meanwhile."""
         while True:
             if self.effect.condition is None and self.effect.nominated_node is None:
                 return Applied()
@@ -79,5 +79,5 @@ class CoalescedStatusPatch(ApiCall):
                 return answer
 
     def _notify_all(self, outcome: Outcome) -> None:
-        for done in self._callbacks:
-            done(outcome)
+        for on_outcome in self._callbacks:
+            on_outcome(outcome)

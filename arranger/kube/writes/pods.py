@@ -22,11 +22,18 @@ from arranger.api.effects import (
     PodCondition,
     Refused,
 )
-from arranger.kube.client.status import parse_status, retry_after
+from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import second_time
 from arranger.kube.client.transport import TransportError
-from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
-from arranger.kube.writes.call_queue import CallPriority
+from arranger.kube.writes.call import (
+    ApiCall,
+    CallContext,
+    CallPriority,
+    NotLeaderError,
+    OutcomeCallback,
+    Retry,
+    ignore_outcome,
+)
 from arranger.kube.writes.pod_status import CoalescedStatusPatch
 
 #: For pods; custom resources know only :data:`MERGE_PATCH`.
@@ -40,14 +47,15 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """One request of a job."""
+    """One request of a call."""
 
     method: str
     path: str
     body: bytes
     content_type: str = "application/json"
-    #: 404 means that the aim is reached, and the whole job with it.
-    not_found_is_success: bool = False
+    #: 404, or a 409 because the name has passed to another object, means that the aim of the
+    #: whole call is reached.
+    gone_is_success: bool = False
     #: A 409 or 422 (another uid, say) leaves the decision to the next step.
     optional: bool = False
     #: It names the version it is meant for: after a 409 it cannot succeed any more.
@@ -57,8 +65,8 @@ class CallStep:
 class IdempotentCall(ApiCall):
     """Steps one after the other, each repeated until answered or until the deadline.
 
-    It never reports Ambiguous: a repeated patch or delete has the same effect as one. It ends with
-    Refused ``DeadlineExceeded`` (status of the last answer, 0 for none) when no answer came.
+    It never reports Ambiguous: a repeated patch or delete has the same effect as one. If no answer
+    comes it ends as Refused ``DeadlineExceeded``, with the code of the last answer or 0.
     """
 
     def __init__(
@@ -74,7 +82,6 @@ class IdempotentCall(ApiCall):
         self.call_type, self.priority = call_type, priority
         self._steps = steps
         self._next_step = 0
-        self._conflict_retries = 0
 
     async def execute(self, context: CallContext) -> Outcome | Retry:
         """Go on from the step that is not done yet."""
@@ -86,33 +93,26 @@ class IdempotentCall(ApiCall):
                 return Refused(0, "NotLeader")
             except TransportError as error:
                 return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
-            code = answer.status
-            if not 200 <= code < 300:
-                status = parse_status(answer.body, code)
-                refusal = Refused(code, status.reason, status.message)
-                if code in (401, 429) or code >= 500:
-                    late = Refused(code, "DeadlineExceeded", status.message)
-                    return self.retry(context.now(), late, at_least=retry_after(answer))
-                if code == 404:
-                    return Applied() if step.not_found_is_success else refusal
-                if code == 409 and step.not_found_is_success and not step.optional:
+            match classify(answer.status):
+                case AnswerClass.SUCCESS:
+                    pass
+                case AnswerClass.CONFLICT | AnswerClass.INVALID if step.optional:
+                    pass
+                case AnswerClass.NOT_FOUND | AnswerClass.CONFLICT if step.gone_is_success:
                     return Applied()
-                final = step.optional or step.versioned
-                if code == 409 and self._conflict_retries < MAX_CONFLICT_RETRIES and not final:
-                    self._conflict_retries += 1
-                    return self.retry(context.now(), refusal)
-                if not (step.optional and code in (409, 422)):
-                    return refusal
+                case _:
+                    tries = 0 if step.versioned else MAX_CONFLICT_RETRIES
+                    return self.retry_or_refuse(context.now(), answer, max_conflicts=tries)
             self._next_step += 1
         return Applied()
 
 
 class PodCallFactory:
-    """Makes jobs of pod effects.
+    """Makes calls of the effects on pods.
 
     ``lastTransitionTime`` is sent only with the first patch to a status, since a strategic merge
-    keeps what is not sent; which statuses were sent is remembered for the last ``remembered``
-    pods.
+    keeps what is not sent; which statuses were sent is remembered for the last
+    ``max_remembered`` conditions.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PodCallFactory:
         self._rng = rng
         self._clock = clock
         self._max_remembered = max_remembered
-        #: By uid, what has not been answered yet.
+        #: By uid of the pod: its patches that have not been answered yet.
         self._pending_patches: dict[str, CoalescedStatusPatch] = {}
         self._sent_statuses: OrderedDict[tuple[str, str], str] = OrderedDict()
 
@@ -130,7 +130,7 @@ class PodCallFactory:
     ) -> CoalescedStatusPatch | None:
         """A strategic merge of the condition and the nomination; the uid is a precondition.
 
-        None if it goes along with an earlier one for the pod that has not been answered yet.
+        None if it was merged into an earlier one of the pod that has not been answered yet.
         """
         pending = self._pending_patches.get(effect.pod.uid)
         if pending is not None:
@@ -148,14 +148,14 @@ class PodCallFactory:
         return patch
 
     def on_binding(self, pod: ObjectKey) -> None:
-        """A Binding is about to be sent, which goes before what waits here and outdates it."""
+        """A Binding is about to be sent: it overtakes a waiting status patch and outdates it."""
         pending = self._pending_patches.get(pod.uid)
         if pending is not None:
             pending.drop_outdated()
 
     def _status_call(self, effect: PatchPodStatus) -> IdempotentCall:
         step = self._status_step(effect.pod, effect.condition, nominated=effect.nominated_node)
-        return IdempotentCall("patch_status", [step], _ignore_outcome, self._rng)
+        return IdempotentCall("patch_status", [step], ignore_outcome, self._rng)
 
     def delete(self, effect: DeletePod, on_outcome: OutcomeCallback) -> IdempotentCall:
         """The condition first, then the delete; a pod already gone or replaced is Applied."""
@@ -166,9 +166,7 @@ class PodCallFactory:
         }
         if effect.grace_seconds is not None:
             options["gracePeriodSeconds"] = effect.grace_seconds
-        steps = [
-            CallStep("DELETE", _pod_path(effect.pod), _encode(options), not_found_is_success=True)
-        ]
+        steps = [CallStep("DELETE", _pod_path(effect.pod), _encode(options), gone_is_success=True)]
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
             self._note_sent(effect.pod.uid, effect.condition)
@@ -187,8 +185,7 @@ class PodCallFactory:
     def patch_object(self, effect: PatchObject, on_outcome: OutcomeCallback) -> IdempotentCall:
         """A merge into one version of an object; an object that has changed ends as Refused.
 
-        So does one that an attempt has changed whose answer was lost: who asked will look again
-        and find it done.
+        So it does if a lost attempt of ours has changed it: the watch will show that.
         """
         body = _encode(effect.change)
         step = CallStep("PATCH", effect.path, body, MERGE_PATCH, versioned=True)
@@ -214,7 +211,7 @@ class PodCallFactory:
             _pod_path(pod) + "/status",
             _encode({"metadata": {"uid": pod.uid}, "status": status}),
             STRATEGIC_MERGE_PATCH,
-            not_found_is_success=before_delete,
+            gone_is_success=before_delete,
             optional=before_delete,
         )
 
@@ -235,10 +232,6 @@ class PodCallFactory:
         self._sent_statuses[uid, condition.type] = condition.status
         if len(self._sent_statuses) > self._max_remembered:
             self._sent_statuses.popitem(last=False)
-
-
-def _ignore_outcome(outcome: Outcome) -> None:
-    """Its outcome is told by the job that it is part of."""
 
 
 def _pod_path(pod: ObjectKey) -> str:

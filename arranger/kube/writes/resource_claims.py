@@ -19,11 +19,17 @@ from arranger.api.types.resource_claims import (
     ResourceClaim,
     ResourceClaimConsumer,
 )
-from arranger.kube.client.status import parse_status, retry_after
+from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
 from arranger.kube.writes import protobuf
-from arranger.kube.writes.call import ApiCall, CallContext, NotLeaderError, OutcomeCallback, Retry
-from arranger.kube.writes.call_queue import CallPriority
+from arranger.kube.writes.call import (
+    ApiCall,
+    CallContext,
+    CallPriority,
+    NotLeaderError,
+    OutcomeCallback,
+    Retry,
+)
 from arranger.kube.writes.pods import MERGE_PATCH
 
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
@@ -52,7 +58,6 @@ class ResourceClaimCall(ApiCall):
         super().__init__(on_outcome, rng)
         self._effect = effect
         self._path = _path(effect.claim)
-        self._conflict_retries = 0
         self._tried_protobuf = False
 
     async def execute(self, context: CallContext) -> Outcome | Retry:
@@ -61,8 +66,8 @@ class ResourceClaimCall(ApiCall):
             answer = await context.read(self._path)
         except TransportError as error:
             return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
-        if not 200 <= answer.status < 300:
-            return self._classify(context, answer)
+        if classify(answer.status) is not AnswerClass.SUCCESS:
+            return self._on_failure(context, answer)
         claim = _claim.decode(answer.body)
         if claim.metadata.uid != self._effect.claim.uid:
             return self._claim_deleted_outcome()
@@ -89,14 +94,16 @@ class ResourceClaimCall(ApiCall):
                 return self.retry(context.now(), Refused(0, "Unreachable", str(error)))
             except TransportError as error:
                 return self.mark_ambiguous(str(error))
-            if answer.status >= 500:
-                return self.mark_ambiguous(f"{answer.status}")
-            if answer.status == 422 and not suffix and not self._tried_protobuf:
-                self._tried_protobuf = True
-                return await self._add_finalizer_protobuf(context)
-            if not 200 <= answer.status < 300:
-                return self._classify(context, answer)
-            version = _claim.decode(answer.body).metadata.resource_version
+            match classify(answer.status):
+                case AnswerClass.SUCCESS:
+                    version = _claim.decode(answer.body).metadata.resource_version
+                case AnswerClass.SERVER_ERROR:
+                    return self.mark_ambiguous(f"{answer.status}")
+                case AnswerClass.INVALID if not suffix and not self._tried_protobuf:
+                    self._tried_protobuf = True
+                    return await self._add_finalizer_protobuf(context)
+                case _:
+                    return self._on_failure(context, answer)
         return Applied()
 
     async def _add_finalizer_protobuf(self, context: CallContext) -> Outcome | Retry:
@@ -114,7 +121,9 @@ class ResourceClaimCall(ApiCall):
             return self.retry(context.now(), Refused(0, "DeadlineExceeded", str(error)))
         except protobuf.ProtobufFormatError as error:
             return Refused(422, "Invalid", f"adding a finalizer to claim {self._path}: {error}")
-        return Retry(0.0) if 200 <= answer.status < 300 else self._classify(context, answer)
+        if classify(answer.status) is AnswerClass.SUCCESS:
+            return Retry(0.0)
+        return self._on_failure(context, answer)
 
     def _claim_deleted_outcome(self) -> Outcome:
         if isinstance(self._effect, ReleaseClaim):
@@ -122,19 +131,10 @@ class ResourceClaimCall(ApiCall):
         message = f'resourceclaims.{GROUP} "{self._effect.claim.name}" not found'
         return Refused(404, "NotFound", message)
 
-    def _classify(self, context: CallContext, answer: Response) -> Outcome | Retry:
-        code = answer.status
-        status = parse_status(answer.body, code)
-        refusal = Refused(code, status.reason, status.message)
-        if code in (401, 429) or code >= 500:
-            late = Refused(code, "DeadlineExceeded", status.message)
-            return self.retry(context.now(), late, at_least=retry_after(answer))
-        if code == 404:
+    def _on_failure(self, context: CallContext, answer: Response) -> Outcome | Retry:
+        if classify(answer.status) is AnswerClass.NOT_FOUND:
             return self._claim_deleted_outcome()
-        if code == 409 and self._conflict_retries < MAX_CONFLICT_RETRIES:
-            self._conflict_retries += 1
-            return self.retry(context.now(), refusal)
-        return refusal
+        return self.retry_or_refuse(context.now(), answer, max_conflicts=MAX_CONFLICT_RETRIES)
 
 
 def _reserve_patches(effect: ReserveClaim, claim: ResourceClaim) -> _Patches | Outcome:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from arranger.daemon.config.schema import Config, ConfigError, build_profiles, load_config
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import Config, ConfigError, load_config
 from tests.paths import REPO
 
 HEAD = {"apiVersion": "arranger.io/v1alpha1", "kind": "SchedulerConfiguration"}

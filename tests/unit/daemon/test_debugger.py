@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from arranger.daemon.server import dump
+from arranger.daemon.debugger import dump
 from arranger.plugins import default_profile
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import EngineHarness
@@ -30,4 +30,4 @@ def test_a_broken_invariant_is_named() -> None:
         assert not dump(harness.engine)
     (entry,) = logs
     assert (entry["log_level"], entry["event"]) == ("error", "engine.inconsistent")
-    assert entry["broken"] == "an assumed pod has no place"
+    assert entry["broken"] == "an assumed pod has no node"

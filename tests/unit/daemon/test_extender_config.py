@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from arranger.api.extenders import Extender, ExtenderTls
 from arranger.daemon.config.extenders import ordered_extenders, parse_duration
-from arranger.daemon.config.schema import Config, build_profiles
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import Config
 from tests.builders import a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, placements
 

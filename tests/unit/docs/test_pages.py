@@ -12,7 +12,8 @@ import yaml
 from pydantic import BaseModel
 
 from arranger.cli.main import main
-from arranger.daemon.config.schema import Config, build_profiles, load_config
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import Config, load_config
 from tests.paths import REPO
 
 DOCS = REPO / "docs"

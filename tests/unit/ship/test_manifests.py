@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from arranger import __version__
-from arranger.daemon.config.schema import build_profiles, load_config
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import load_config
 from arranger.daemon.informers import COLLECTION_PATHS
 from tests.paths import REPO
 

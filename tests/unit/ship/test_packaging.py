@@ -10,7 +10,8 @@ from importlib import import_module
 import pytest
 import yaml
 
-from arranger.daemon.config.schema import build_profiles, load_config
+from arranger.daemon.config.profiles import build_profiles
+from arranger.daemon.config.schema import load_config
 from tests.paths import REPO
 
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]

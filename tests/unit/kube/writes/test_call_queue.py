@@ -7,8 +7,8 @@ import random
 import pytest
 
 from arranger.api.effects import Outcome
-from arranger.kube.writes.call import ApiCall, CallContext, Retry
-from arranger.kube.writes.call_queue import LOWER_PRIORITY_SHARE, CallPriority, CallQueue
+from arranger.kube.writes.call import ApiCall, CallContext, CallPriority, Retry
+from arranger.kube.writes.call_queue import LOWER_PRIORITY_SHARE, CallQueue
 
 
 class Write(ApiCall):

@@ -441,16 +441,6 @@ async def test_an_object_is_merge_patched_in_the_version_it_had() -> None:
     assert call.json == CHANGE
 
 
-async def test_a_custom_resource_is_merge_patched() -> None:
-    transport = ScriptedTransport()
-    outcomes: list[Outcome] = []
-    async with writing(transport) as writer:
-        writer.patch("/apis/arranger.io/v1alpha1/gangs/g/status", b"{}", outcomes.append)
-        await asyncio.sleep(1)
-    assert transport.calls[0].content_type == "application/merge-patch+json"
-    assert outcomes == [Applied()]
-
-
 def pod(number: int) -> ObjectKey:
     return ObjectKey("team", f"p{number}", f"uid-{number}")
 

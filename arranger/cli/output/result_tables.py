@@ -1,4 +1,4 @@
-"""What people read on a terminal."""
+"""What ``arranger simulate`` and ``arranger demo`` print on a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from arranger.cli.commands.simulate import SimulationResult
+from arranger.cli.simulation.result import SimulationResult
 
 
 class LiveProgress:
