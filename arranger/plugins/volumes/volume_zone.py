@@ -81,7 +81,7 @@ class VolumeZone(Plugin):
         return FilterResult(fits | ~placed, CONFLICT)
 
     def _volume(self, cluster: Cluster, namespace: str, name: str) -> PersistentVolume | str | None:
-        """A claim's volume, ``None`` before its first consumer; else the reason to refuse the pod."""
+        """A claim's volume, ``None`` before its first consumer; or the reason against the pod."""
         objects = cluster.objects
         if not name:
             return "PersistentVolumeClaim had no name"
