@@ -1,4 +1,4 @@
-"""``arranger controllers``: keeps Gangs and PodGroups true to the pods, and runs Jobs."""
+"""``arranger controllers``: the controllers of Gangs, PodGroups, Queues, Jobs and TYJobs."""
 
 from __future__ import annotations
 

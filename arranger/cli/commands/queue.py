@@ -1,4 +1,4 @@
-"""``arranger queue``: who uses how much of what, and who waits for what."""
+"""``arranger queue``: the queues of a cluster, their use, and what waits in them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def simulate(
 
 
 def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
-    """Options that would be ignored are mistakes."""
+    """Refuse options that this mode would ignore."""
     given = {
         name
         for name in context.params

@@ -23,7 +23,7 @@ _HEADINGS: Final = (
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """A row for each policy, and what one must know to read it."""
+    """A row for each policy, and footnotes that explain the columns."""
     console = Console()
     table = Table(
         Column("policy", no_wrap=True), box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True

@@ -13,7 +13,7 @@ from arranger.cli.simulation.result import SimulationResult
 
 
 class LiveProgress:
-    """One line of progress: redrawn on a terminal, printed when it changes elsewhere."""
+    """One line of progress, redrawn on a terminal; elsewhere printed whenever it changes."""
 
     def __init__(self) -> None:
         self._console = Console()

@@ -40,8 +40,8 @@ async def run_demo(
 ) -> SimulationResult:
     """Run the demo; with ``keep`` until cancelled, otherwise until nothing changes any more.
 
-    ``serving`` is told the URL and a kubeconfig for it, ``progress`` what has happened so far,
-    twice a second.
+    ``serving`` is called with the URL and a kubeconfig for it, ``progress`` twice a second with
+    what has happened so far.
 
     Raises:
         ManifestError: the server refuses an object.
@@ -89,7 +89,7 @@ async def _until_quiet(
         for task in work:
             if task.done():
                 task.result()
-        # The lease is renewed every two seconds, which is no change that anybody waits for.
+        # Not the store's version: the lease is renewed every two seconds.
         version = sum(
             int(obj["metadata"]["resourceVersion"])
             for plural, group in (("pods", ""), ("nodes", ""), ("tyjobs", "arranger.io"))

@@ -14,7 +14,7 @@ from arranger.embedded.server import EmbeddedCluster
 
 Object = dict[str, Any]
 
-#: What others refer to goes first.
+#: Kinds that others refer to are created first, in this order.
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
 
 

@@ -15,8 +15,7 @@ class SimulationResult:
     """What a simulation ended with; every list is sorted, so that equal runs print alike.
 
     Attributes:
-        without_pods: kinds whose pods a controller would make, and how many objects of each there
-            are.
+        without_pods: how many objects there are of each kind whose pods only a controller makes.
     """
 
     placements: list[Object] = field(default_factory=list)

@@ -19,7 +19,7 @@ from arranger.embedded.virtual_time import run_virtual, virtual_now
 
 Object = dict[str, Any]
 
-#: Kinds that are pods only where a controller makes them, which no simulation does.
+#: Kinds whose pods are made by controllers, which do not run in a simulation.
 _WORKLOAD_KINDS: Final = frozenset(
     {
         "CronJob",
@@ -32,8 +32,8 @@ _WORKLOAD_KINDS: Final = frozenset(
         "TYJob",
     }
 )
-#: Virtual seconds without a write after which nothing will happen any more: longer than the longest
-#: rest of an unschedulable pod (five minutes) and its back-off.
+#: Virtual seconds without a write that end a simulation: longer than an unschedulable pod stays
+#: in the queue untried (five minutes) and its back-off.
 _QUIET_SECONDS: Final = 400.0
 
 

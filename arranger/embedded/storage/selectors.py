@@ -24,7 +24,7 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Requirements that must all hold; ``nothing`` matches nothing whatever they are."""
+    """Requirements that must all hold; with ``nothing`` it matches no object."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
@@ -62,7 +62,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """Parse ``a=b,c!=d``; a backslash takes the meaning from ``,``, ``=`` and itself.
+    """Parse ``a=b,c!=d``; a backslash escapes ``,``, ``=`` and itself.
 
     Raises:
         SelectorError: it is not of that form.
