@@ -23,7 +23,8 @@ from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine
 from arranger.kube.client.transport import Transport
-from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
+from arranger.kube.extenders.caller import ExtenderTransport
+from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
