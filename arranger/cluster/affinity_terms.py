@@ -1,6 +1,6 @@
 """The (anti-)affinity terms of the pods in the cluster, indexed by term.
 
-Pods of one workload carry equal terms, so a newcomer is held against each distinct term once,
+Pods of one workload carry equal terms, so a new pod is matched against each distinct term once,
 not against each pod.
 """
 
@@ -24,8 +24,8 @@ class AffinityTerm:
     """One compiled pod (anti-)affinity term.
 
     Attributes:
-        namespaces: where the term looks, by name.
-        topology_key: the node label whose value makes a domain.
+        namespaces: names of the namespaces whose pods it selects from.
+        topology_key: the node label whose values are the domains.
     """
 
     topology_key: str
@@ -37,11 +37,11 @@ class AffinityTerm:
 
     @property
     def has_no_namespace_selector(self) -> bool:
-        """Whether the term looks in named namespaces only."""
+        """Whether the term selects from namespaces by name only."""
         return self._namespace_selector_key is None
 
     def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
-        """Whether the term means ``pod``, whose namespace has these labels."""
+        """Whether the term selects ``pod``, whose namespace has these labels."""
         here = pod.metadata.namespace in self.namespaces
         return (
             here or self.namespace_selector.matches(namespace_labels)
@@ -109,7 +109,7 @@ TermRows = dict[AffinityTerm, dict[int, int]]
 
 
 class AffinityIndex:
-    """Which terms the pods on which rows carry."""
+    """Which rows hold pods with which terms."""
 
     def __init__(self) -> None:
         self.required: TermRows = {}

@@ -1,4 +1,4 @@
-"""Which pod is where: observed, or assumed by us ahead of the watch."""
+"""Which pod is on which node: observed, or assumed by us ahead of the watch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PodQuota(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to count for."""
+        """Whether there are any limits; without, nothing is counted."""
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """A pod takes (1) or leaves (-1) a node, in a simulation too."""
@@ -63,7 +63,7 @@ class Cluster:
         return len(self._node_of)
 
     def pod(self, uid: str) -> PodInfo | None:
-        """The placed pod of that uid."""
+        """The pod of that uid, if it is on a node."""
         return self._pods.get(uid)
 
     def node_of(self, uid: str) -> str | None:
@@ -112,13 +112,13 @@ class Cluster:
     # --- pods ------------------------------------------------------------------------------
 
     def observe_pod(self, pod: PodInfo) -> None:
-        """The API says ``pod`` is on ``spec.nodeName``; ends an assumption about it."""
+        """The API says ``pod`` is on ``spec.nodeName``, which ends an assumption about it."""
         uid, node = pod.uid, pod.pod.spec.node_name
         before = self._pods.get(uid)
         if before is not None:
             row = self.table.index.get(node)
             if self._node_of[uid] == node and row is not None and _same_footprint(before, pod):
-                # The usual case, our own binding confirmed: no verdict about any node changes.
+                # The usual case, our own binding confirmed: nothing changes for any other pod.
                 self.assumed.discard(uid)
                 self._pods[uid] = pod
                 self.table.replace_pod(pod, row)
@@ -175,7 +175,7 @@ class Cluster:
         self._attach(pod, node)
 
     def simulate_remove_pod(self, pod: PodInfo) -> None:
-        """Inside :meth:`without`: undo :meth:`put_back`."""
+        """Inside :meth:`simulate_without`: undo :meth:`simulate_add_pod`."""
         self._detach(pod.uid)
 
     def check_consistent(self) -> None:
@@ -202,7 +202,7 @@ class Cluster:
 
     @property
     def quota(self) -> PodQuota | None:
-        """What counts the pods of queues, if anything does."""
+        """What limits the use of queues, if anything does."""
         return self._quota
 
     def register_quota(self, quota: PodQuota) -> None:

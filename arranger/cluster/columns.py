@@ -1,7 +1,7 @@
 """Growing NumPy columns, and the interning of what does not fit a number.
 
 A column is indexed by a node's row. Texts (label values) and taint lists are interned to small
-integers, so that a plugin judges each distinct value once and spreads the answer by indexing.
+integers, so that a plugin evaluates each distinct value once and gets all rows by indexing.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LabelColumns:
             column[row] = self.values.id(labels[key]) if key in labels else ABSENT
 
     def grow(self, capacity: int) -> None:
-        """Make room for ``capacity`` rows."""
+        """Extend all columns to ``capacity`` rows."""
         for key, column in self._columns.items():
             self._columns[key] = resized(column, capacity, ABSENT)
 

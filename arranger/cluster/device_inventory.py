@@ -1,4 +1,4 @@
-"""The devices of the cluster: where they can be used, and which are free."""
+"""The devices of the cluster: from which nodes they can be used, and which are free."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.object_store import ObjectStore
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 
-#: In the log of changes: all nodes.
+#: In place of a node's name: all nodes, or several.
 ALL_NODES: Final = ""
-#: Slices of a pool that are noted one by one when another one changes.
+#: Larger pools are logged as a change of all nodes when one of their slices changes.
 _MAX_LOGGED_SLICES: Final = 16
 #: Changes kept in the log.
 _LOG_LIMIT: Final = 16384
@@ -27,12 +27,12 @@ K = TypeVar("K")
 
 
 class DeviceInventory:
-    """Slices by pool and by node, and the book of what is given to whom.
+    """ResourceSlices by pool and by node, and which devices are taken.
 
     Attributes:
         claim_tracker: which devices are taken.
         classes_version: number of changes so far of device classes.
-        extended_resources: extended resource → the class that stands for it.
+        extended_resources: extended resource → the DeviceClass that provides it.
     """
 
     def __init__(self, objects: ObjectStore, placed: Callable[[str], bool]) -> None:
@@ -45,7 +45,7 @@ class DeviceInventory:
         self.extended_resources: dict[str, str] = {}
         self._objects = objects
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
-        #: Slices by the one node that they are for; EVERYWHERE for all others.
+        #: Slices by the one node that they are for; ALL_NODES for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
         self._node_of_device: dict[DeviceId, str] = {}
         self._log: ChangeLog[str] = ChangeLog(_LOG_LIMIT)
@@ -66,7 +66,7 @@ class DeviceInventory:
 
     @property
     def version(self) -> int:
-        """Number of changes so far of what devices there are and of which are taken."""
+        """Number of changes so far of devices, and of which of them are taken."""
         return self._log.version
 
     def changed_since(self, version: int) -> set[str] | None:
@@ -92,7 +92,7 @@ class DeviceInventory:
         if after is not None:
             self._add_slice(after)
         for pool in {found.pool_id for found in (before, after) if found is not None}:
-            # A slice says of the others of its pool whether they are complete, or out of date.
+            # A slice tells whether the others of its pool are complete, or out of date.
             others = self._pools.get(pool, {})
             node_names = (
                 {_node_of_slice(other) for other in others.values()}

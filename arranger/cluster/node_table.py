@@ -1,8 +1,8 @@
 """All nodes as NumPy columns.
 
-One row a node. Plugins read columns, so that judging 5,000 nodes costs a handful of array
+One row a node. Plugins read columns, so that filtering 5,000 nodes costs a handful of array
 operations. A removed node leaves a dead row that the next new node takes over. Every change of a
-row is written to a log, from which cached evaluations learn which rows to judge again.
+row is logged, and cached evaluations follow the log to redo only the rows that changed.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class NodeTable:
 
     Attributes:
         size: rows in use, dead ones included; columns are longer.
+        count: number of nodes.
+        index: name of a node → its row.
         alive: row → whether a node is there.
         allocatable, requested: ``[resource column, row]``, cpu in millicores, the rest in units.
         nonzero_requested: ``[0 cpu | 1 memory, row]`` requested, as the scoring plugins count it.
@@ -58,9 +60,11 @@ class NodeTable:
         pods: row → uid → pod; empty for dead rows.
         pods_by_namespace: namespace → uid → row, of all pods in the table.
         affinity: which rows hold pods with which (anti-)affinity terms.
-        pvc_use_counts: how many pods in the table name a claim.
-        ports: row → host ports in use.
-        nodes_version: rises with every change of a node, and not when pods come and go.
+        pvc_use_counts: PersistentVolumeClaim → how many pods in the table name it.
+        ports: row → host port → how many pods use it.
+        port_rows: row → number of host ports in use, without rows that have none.
+        images: image name → row → its size in bytes.
+        nodes_version: number of changes so far of nodes, pods not counted.
     """
 
     def __init__(self) -> None:
@@ -174,7 +178,7 @@ class NodeTable:
         self._account(pod, row, 1)
 
     def remove_pod(self, pod: PodInfo, row: int) -> None:
-        """Take ``pod`` off ``row``; the exact inverse of :meth:`task_index`.
+        """Take ``pod`` off ``row``; the exact inverse of :meth:`add_pod`.
 
         Raises:
             KeyError: it is not there.
@@ -188,12 +192,12 @@ class NodeTable:
         self.pods[row] = {uid: pods[uid] for uid in uids if uid in pods} | pods
 
     def replace_pod(self, pod: PodInfo, row: int) -> None:
-        """Replace a pod by a newer state of itself that takes up exactly the same."""
+        """Replace a pod by a newer state of itself with equal requests, ports and terms."""
         pod.request_vector = self.pods[row][pod.uid].request_vector
         self.pods[row][pod.uid] = pod
 
     def resource_column(self, resource: str) -> int:
-        """The column of ``resource``, made now if no node or pod has mentioned it before."""
+        """The column of ``resource``, added if no node or pod has mentioned it before."""
         column = self.resources.id(resource)
         if column >= len(self.allocatable):
             fresh = np.zeros((1, self.allocatable.shape[1]), dtype=np.int64)
@@ -202,7 +206,7 @@ class NodeTable:
         return column
 
     def request_vector(self, pod: PodInfo) -> tuple[list[int], list[int]]:
-        """(columns, amounts) of what ``pod`` takes from a node's row, its one pod slot included."""
+        """(columns, amounts) of what ``pod`` requests, its one pod slot included."""
         if pod.request_vector is None:
             requested = {self.resource_column(name): n for name, n in pod.requests.items() if n}
             requested[PODS] = 1
@@ -212,7 +216,10 @@ class NodeTable:
     # --- columns ---------------------------------------------------------------------------
 
     def replica_capacity(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
-        """Row → how many pods like this one its free resources would hold, or all it has."""
+        """Row → how many pods like this one fit into its free resources.
+
+        ``empty`` counts all that the nodes have, as if nothing ran there.
+        """
         columns, amounts = self.request_vector(pod)
         free = self.allocatable[:, : self.size]
         if not empty:

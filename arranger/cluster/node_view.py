@@ -1,4 +1,4 @@
-"""What a plugin sees of the nodes: all rows, or only those that have to be judged again."""
+"""What a plugin sees of the nodes: all rows, or only those to be evaluated again."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class NodeView:
         return self.table.alive[self.rows]
 
     def allocatable(self, column: int) -> IntArray:
-        """What the nodes offer of a resource."""
+        """What the nodes have of a resource, for pods to request."""
         entries: IntArray = self.table.allocatable[column][self.rows]
         return entries
 
     def requested(self, column: int) -> IntArray:
-        """What the pods on the nodes have asked of a resource."""
+        """What the pods on the nodes have requested of a resource."""
         entries: IntArray = self.table.requested[column][self.rows]
         return entries
 
@@ -86,7 +86,7 @@ class NodeView:
         return np.ones(self.length, dtype=np.bool_)
 
     def nodes(self) -> Iterator[tuple[int, NodeInfo]]:
-        """The living nodes with their place in this view, one by one (for per-node plugins)."""
+        """(index in this view, node) of the nodes there are, for plugins of the per-node form."""
         for place, row in enumerate(self.row_numbers().tolist()):
             if self.table.alive[row]:
                 yield place, NodeInfo(self.table, row)
@@ -94,7 +94,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """One node, for plugins that judge nodes one at a time."""
+    """One node, for plugins that evaluate nodes one at a time."""
 
     table: NodeTable
     row: int
@@ -116,7 +116,7 @@ class NodeInfo:
 
     @property
     def pods(self) -> list[PodInfo]:
-        """The pods on the node, those we have only just placed included."""
+        """The pods on the node, those we have just assumed there included."""
         return list(self.table.pods[self.row].values())
 
     @property
@@ -125,13 +125,13 @@ class NodeInfo:
         return self.table.ports[self.row]
 
     def allocatable(self, resource: str) -> int:
-        """What the node offers: cpu in millicores, the rest in units."""
+        """What the node has for pods: cpu in millicores, the rest in units."""
         return int(self.table.allocatable[self.table.resource_column(resource), self.row])
 
     def requested(self, resource: str) -> int:
-        """What its pods have asked for: cpu in millicores, the rest in units."""
+        """What its pods have requested: cpu in millicores, the rest in units."""
         return int(self.table.requested[self.table.resource_column(resource), self.row])
 
     def free(self, resource: str) -> int:
-        """What is left."""
+        """What is allocatable and not requested."""
         return self.allocatable(resource) - self.requested(resource)

@@ -40,7 +40,7 @@ StoredObject = (
     | StorageObject
     | DeviceObject
 )
-#: Told of what an object was and what it is, where there is one.
+#: Called with an object before and after its change; None where there is none.
 ObjectListener = Callable[[Any, Any], None]
 T = TypeVar("T", bound=StoredObject)
 
@@ -62,7 +62,7 @@ DEVICE_KINDS: Final[dict[str, type[DeviceObject]]] = {
     "DeviceClass": DeviceClass,
 }
 
-#: The kinds a cluster keeps, by their API names: what an edge has to watch.
+#: The kinds a cluster keeps, by their API names: what has to be watched.
 STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
     "Namespace": Namespace,
     "Service": Service,
@@ -80,7 +80,7 @@ _ObjectKey = tuple[type[StoredObject], str, str]
 
 
 def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
-    """Whether two states of an object differ in nothing that is read, but in their version."""
+    """Whether two states of an object differ in no field we read but the resource version."""
     if one.metadata.resource_version != other.metadata.resource_version:
         metadata = msgspec.structs.replace(
             one.metadata, resource_version=other.metadata.resource_version
@@ -90,30 +90,29 @@ def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
 
 
 class ObjectStore:
-    """Objects by type, namespace and name; ``""`` is the namespace of what has none.
+    """Objects by type, namespace and name; ``""`` is the namespace of cluster-scoped ones.
 
     A storage object may be *assumed* in a state that we are about to write. That state counts
-    until the API shows a newer one, or until it is given up.
+    until the API shows a newer one, or until :meth:`restore` ends the assumption.
 
     Attributes:
         version: number of changes so far of what pods of any kind may depend on.
-        storage_version: number of changes so far of the storage kinds.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
-        #: What the API showed last of the objects that are assumed.
+        #: The state that the API showed last of the objects that are assumed.
         self._observed: dict[_ObjectKey, StorageObject] = {}
         self._log: ChangeLog[StorageObject] = ChangeLog(_LOG_LIMIT)
         self._listeners: dict[type[Any], ObjectListener] = {}
 
     def set_listener(self, kind: type[StoredObject], listener: ObjectListener) -> None:
-        """Have ``listener`` told of every object of a type that comes, changes or goes."""
+        """Have ``listener`` called for every object of a type that is added, changed or removed."""
         self._listeners[kind] = listener
 
     def set(self, stored: StoredObject) -> StoredObject | None:
-        """Take up what the API shows of an object; returns what it showed before."""
+        """Store the state that the API shows of an object; returns what it showed before."""
         key = _object_key(stored)
         observed = self._observed.get(key)
         if observed is not None:
@@ -123,7 +122,7 @@ class ObjectStore:
         return self._put(key, stored, observed)
 
     def remove(self, stored: StoredObject) -> None:
-        """Forget an object, if it is known."""
+        """Drop an object, if it is known."""
         kind, namespace, name = key = _object_key(stored)
         self._observed.pop(key, None)
         gone = self._objects.get(kind, {}).get(namespace, {}).pop(name, None)
@@ -131,7 +130,7 @@ class ObjectStore:
             self._log_change(gone, gone, None)
 
     def invalidate(self) -> None:
-        """Something else that plugins look up has changed: what was judged must be judged anew."""
+        """Have every pod evaluated anew: something else that plugins look up has changed."""
         self.version += 1
 
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
@@ -172,7 +171,7 @@ class ObjectStore:
         self._put(key, stored, observed)
 
     def is_assumed(self, stored: StorageObject) -> bool:
-        """Whether the API has not yet shown that what we assumed has happened."""
+        """Whether the API has not yet shown the state that we assumed."""
         return _object_key(stored) in self._observed
 
     def restore(self, stored: StorageObject) -> None:
@@ -213,7 +212,7 @@ class ObjectStore:
         if listener is not None:
             listener(before, after)
         if isinstance(changed, DeviceObject):
-            return  # no verdict that is shared among pods depends on it
+            return  # no evaluation that pods share depends on it
         if not isinstance(changed, StorageObject):
             self.version += 1
             return

@@ -1,4 +1,4 @@
-"""A pod with everything about it that placement needs, worked out once."""
+"""A pod with everything about it that decides where it can be placed, worked out once."""
 
 from __future__ import annotations
 

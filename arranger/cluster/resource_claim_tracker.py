@@ -1,4 +1,4 @@
-"""Which devices are given to whom: by the API's word, or by our decisions ahead of it."""
+"""Which devices are taken: by allocations the API shows, or by decisions of ours before that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class _Reservation:
         write: the reservation on its way to the API, or done there.
         written: whether it is done.
         unwanted: whether it is to be taken back as soon as its outcome is known.
-        bound: whether the pod is bound: from now on the claim is the API's matter.
     """
 
     claim: ObjectKey
@@ -35,7 +34,6 @@ class _Reservation:
     write: ReserveClaim | None = None
     written: bool = False
     unwanted: bool = False
-    bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +45,15 @@ class _PendingAllocation:
 
 
 class ResourceClaimTracker:
-    """Allocations: those the API shows, and those we are about to write or to take back.
+    """Allocations of claims: those the API shows, and those we are about to write or to take back.
 
-    A device counts as taken from our decision on, and until the API has shown, or the outcome of
-    our writes has, that it is not.
+    A device counts as taken from our decision on, and until the API, or the outcome of our write,
+    has shown that it is not.
 
     Args:
-        shown: a claim as the API shows it, if it does, by namespace and name.
-        placed: whether a pod of that uid has a node.
-        changed: told of devices that are taken or free now.
+        observed: the claim of a namespace and name as the API shows it, if it does.
+        is_placed: whether a pod of that uid has a node.
+        on_devices_changed: called with devices that are taken or free now.
     """
 
     def __init__(
@@ -70,16 +68,16 @@ class ResourceClaimTracker:
         self._taken: Counter[DeviceId] = Counter()
         #: By uid of the claim.
         self._pending: dict[str, _PendingAllocation] = {}
-        #: By uid of the pod, then of the claim; and the other way round.
+        #: By uid of the pod, then of the claim; and by uid of the claim, then of the pod.
         self._reservations_by_pod: dict[str, dict[str, _Reservation]] = {}
         self._reservations_by_claim: dict[str, dict[str, _Reservation]] = {}
         #: Uids of bound pods whose reservations the API has not shown yet.
         self._bound_pods: set[str] = set()
-        #: By uid of the claim, the writes on their way that take something back.
+        #: By uid of the claim, ids of the releases on their way.
         self._inflight_releases: dict[str, set[int]] = {}
-        #: By uid of the claim, those that are done and that the API does not show yet.
+        #: By uid of the claim, releases that are done and that the API does not show yet.
         self._unconfirmed_releases: dict[str, list[ReleaseClaim]] = {}
-        #: By uid of the claim, pods whose reservation we took back: an old state may show it still.
+        #: By uid of the claim, pods that we released: an old state may still list them.
         self._released_pods: dict[str, set[str]] = {}
         self._outbox: list[ReleaseClaim] = []
         self._planned: list[ReleaseClaim] = []
@@ -87,25 +85,25 @@ class ResourceClaimTracker:
     # --- what is so ------------------------------------------------------------------------
 
     def is_taken(self, device: DeviceId) -> bool:
-        """Whether nobody else can have the device."""
+        """Whether the device cannot be given to anybody else."""
         return device in self._taken
 
     def allocation_of(self, claim: ResourceClaim) -> Allocation | None:
-        """What a claim has been given, or is about to be."""
+        """What a claim has been allocated, or is about to be."""
         if claim.status.allocation is not None:
             return claim.status.allocation
         pending = self._pending.get(claim.metadata.uid)
         return None if pending is None else pending.allocation
 
     def is_being_released(self, claim: ResourceClaim) -> bool:
-        """Whether we are taking back what the claim has been given."""
+        """Whether we are taking back the claim's allocation."""
         return (
             claim.metadata.uid in self._inflight_releases
             or claim.metadata.uid in self._unconfirmed_releases
         )
 
     def take_effects(self) -> list[ReleaseClaim]:
-        """What is to be written, and has not been asked for yet."""
+        """The writes that take something back, each once."""
         for effect in self._planned:
             self._send_release(effect)
         self._planned.clear()
@@ -115,7 +113,7 @@ class ResourceClaimTracker:
     # --- what the API shows ----------------------------------------------------------------
 
     def on_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
-        """A claim has appeared, changed or gone."""
+        """A claim was added, changed or deleted."""
         was, now = _devices(before), _devices(after)
         if was != now:
             self._mark_taken(now)
@@ -138,13 +136,13 @@ class ResourceClaimTracker:
                     and after.metadata.uid == reservation.claim.uid
                     and after.is_reserved_for(pod_uid)
                 )
-                if shown or gone:  # or it has come and gone between two looks at the API
+                if shown or gone:  # gone: added and removed between two lists
                     self._drop_reservation(reservation)
 
     # --- what we decide --------------------------------------------------------------------
 
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
-        """A pod is to use a claim; ``allocation`` is what one that has none is to be given."""
+        """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
         meta = claim.metadata
         if allocation is not None and meta.uid not in self._pending:
             pending = self._pending[meta.uid] = _PendingAllocation(
@@ -158,7 +156,7 @@ class ResourceClaimTracker:
         self._reservations_by_claim.setdefault(meta.uid, {})[pod.uid] = reservation
 
     def prepare_writes(self, pod_uid: str) -> list[ReserveClaim]:
-        """What has to be written before the pod may be bound; each is to be asked for once."""
+        """The writes that must be applied before the pod may be bound, each once."""
         writes: list[ReserveClaim] = []
         for reservation in self._reservations_by_pod.get(pod_uid, {}).values():
             if reservation.write is None and not reservation.written:
@@ -169,7 +167,7 @@ class ResourceClaimTracker:
         return writes
 
     def release_pod(self, pod_uid: str) -> None:
-        """The pod does not get its node: it does not count on its claims any more."""
+        """The pod does not get its node: give up its reservations."""
         for reservation in list(self._reservations_by_pod.get(pod_uid, {}).values()):
             if reservation.written:
                 self._release(reservation)
@@ -179,21 +177,21 @@ class ResourceClaimTracker:
                 self._drop_reservation(reservation)
 
     def on_pod_bound(self, pod_uid: str) -> None:
-        """The pod is bound; what it uses is for others to release."""
+        """The pod is bound; from now on its reservations are released by others."""
         if pod_uid in self._reservations_by_pod:
             self._bound_pods.add(pod_uid)
 
     def plan_deallocation(self, claim: ResourceClaim, pod: ObjectKey) -> None:
         """Take back an allocation that is reserved for nobody, or for this pod alone.
 
-        Nothing has changed before that is written: whoever only asks what would be writes nothing.
+        Nothing changes before :meth:`take_effects`: a simulation that comes here writes nothing.
         """
         meta = claim.metadata
         ref = ObjectKey(meta.namespace, meta.name, meta.uid)
         self._planned.append(ReleaseClaim(ref, pod, deallocate=True))
 
     def on_outcome(self, effect: ReserveClaim | ReleaseClaim, outcome: Outcome) -> bool:
-        """What became of a write; returns whether claims or devices are free for others now."""
+        """The outcome of a write; returns whether claims or devices are free for others now."""
         if isinstance(outcome, Ambiguous):
             return False
         uid = effect.claim.uid
@@ -239,7 +237,7 @@ class ResourceClaimTracker:
     # --- inside ----------------------------------------------------------------------------
 
     def _release(self, reservation: _Reservation) -> None:
-        """Take back what is written; the devices stay taken until it is known to be undone."""
+        """Undo a reservation that is written; devices stay taken until it is known to be undone."""
         alone = len(self._reservations_by_claim[reservation.claim.uid]) == 1
         self._send_release(ReleaseClaim(reservation.claim, reservation.pod, deallocate=alone))
         self._drop_reservation(reservation)
@@ -251,7 +249,7 @@ class ResourceClaimTracker:
         self._released_pods.setdefault(uid, set()).add(effect.pod.uid)
 
     def _await_watch(self, claim: ResourceClaim, releases: Iterable[ReleaseClaim]) -> None:
-        """Nobody is to count on what the API still shows, though it has been taken back."""
+        """Use nothing of a claim that the API still shows as it was before our writes."""
         unseen = [release for release in releases if not _is_undone(claim, release)]
         if unseen:
             self._unconfirmed_releases[claim.metadata.uid] = unseen

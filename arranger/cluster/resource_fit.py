@@ -1,4 +1,4 @@
-"""Whether a pod that waits might fit where another has just left: then it is worth a try."""
+"""Whether a waiting pod might fit where another has just left: then it is worth an attempt."""
 
 from __future__ import annotations
 

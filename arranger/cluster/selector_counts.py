@@ -1,4 +1,4 @@
-"""How many pods on each node answer to a selector, counted once and kept current."""
+"""How many pods on each node a selector matches, counted once and kept current."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_CACHED: Final = 256
 
 
 class SelectorCounts:
-    """The pods of some namespaces that match, by row."""
+    """Row → how many pods of some namespaces match."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SelectorCounts:
 
 
 class SelectorCountCache:
-    """The counts in use, by what they count."""
+    """The counts in use, by selector and namespaces."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -79,7 +79,7 @@ class SelectorCountCache:
         namespaces: frozenset[str] | None,
         matches: Callable[[Pod], bool],
     ) -> SelectorCounts:
-        """The counts for ``selector_key``: equal questions must have equal ``matches``."""
+        """The counts for ``selector_key``: equal keys must come with equal ``matches``."""
         key = (selector_key, namespaces)
         counts = self._counts.get(key)
         if counts is None:

@@ -1,4 +1,4 @@
-"""How much is counted in each topology domain, kept current by the rows that change."""
+"""Sums by topology domain, kept current by the rows that change."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.node_table import NodeTable
 
-#: Changes beyond which counting anew is cheaper.
+#: With more changes than this, counting all rows is cheaper.
 _MAX_INCREMENTAL_CHANGES = 64
 
 
 class TopologyCounts:
-    """Sums, by the value of a label, of what is counted on the rows that carry it.
+    """Sums, by the value of a label, over the rows that carry it.
 
     Args:
-        among: the rows that count; all with the label, without it. It may depend on the nodes only.
+        rows: the rows that count; all with the label, if None. May depend on the nodes only.
 
     Attributes:
-        domains: the domains that rows ``among`` are in.
+        domains: the domains that these rows are in.
     """
 
     def __init__(self, table: NodeTable, key: str, rows: BoolArray | None = None) -> None:
@@ -28,7 +28,7 @@ class TopologyCounts:
         counted = ids != ABSENT if rows is None else rows & (ids != ABSENT)
         self._table = table
         self._size = len(table.label_values) + 1
-        #: Row → its domain; the last place is for rows that do not count.
+        #: Row → its domain; rows that do not count have the last one.
         self._domain_of = np.where(counted, ids, self._size - 1)
         self.domains: IntArray = np.unique(ids[counted])
         self._last: IntArray = np.zeros(table.size, dtype=np.int64)
@@ -38,7 +38,7 @@ class TopologyCounts:
 
     @property
     def is_current(self) -> bool:
-        """Whether the nodes are those that it was made for."""
+        """Whether the nodes are still those that it was made for."""
         table = self._table
         return (
             self._nodes_version == table.nodes_version
@@ -47,9 +47,10 @@ class TopologyCounts:
         )
 
     def sums_for(self, counts: IntArray | Mapping[int, int]) -> IntArray:
-        """Domain → sum of what ``counts`` says of its rows; the last place, ABSENT's, is 0.
+        """Domain → sum of ``counts`` over its rows; the last entry, that of ABSENT, is 0.
 
-        Always the same counts, as they are now. Read only, and only until the next call.
+        One object is for one kind of counts: what has changed since the last call is added up.
+        The result is read only, and only until the next call.
         """
         table = self._table
         changes = None if self._version < 0 else table.changed_since(self._version)

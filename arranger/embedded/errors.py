@@ -1,4 +1,4 @@
-"""Refusals, as the Status objects of the real API server."""
+"""Errors, answered as the Status objects of the real API server."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def conflict(plural: str, name: str, why: str) -> ApiError:
 
 
 def modified(plural: str, name: str) -> ApiError:
-    """Somebody else has written in between."""
+    """The object has another version than the request is based on."""
     return conflict(
         plural,
         name,
@@ -89,7 +89,7 @@ def modified(plural: str, name: str) -> ApiError:
 
 
 def bad_request(message: str) -> ApiError:
-    """The request makes no sense."""
+    """The request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 

@@ -58,7 +58,7 @@ class HollowKubelets:
         self._transport = transport
         self._now = now
         self._due: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
-        #: uid → what has been planned for it, so that a watch that starts over plans nothing twice.
+        #: uid → actions scheduled for it, so that a restarted watch schedules nothing twice.
         self._scheduled: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._addresses = itertools.count(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.embedded.crd.schema import CustomSchema
-from arranger.embedded.handlers.versions import CORE_EVENTS, VersionView
+from arranger.embedded.versions import CORE_EVENTS, VersionView
 
 Object = dict[str, Any]
 
@@ -23,7 +23,7 @@ class Resource:
         schema: of a custom resource, which also tells custom from built-in.
         categories: names that stand for it and others, ``all`` for one.
         columns: ``additionalPrinterColumns`` of a custom resource.
-        view: how it shows the objects of another resource, where it has none of its own.
+        view: how it shows the stored objects of another resource, if it has none itself.
     """
 
     group: str
@@ -59,7 +59,7 @@ class Resource:
         return self.view.from_storage(stored) if self.view else stored
 
     def to_storage(self, shown: Object) -> Object:
-        """The reverse of :meth:`to_json`."""
+        """The reverse of :meth:`from_storage`."""
         return self.view.to_storage(shown) if self.view else shown
 
 
@@ -128,7 +128,7 @@ class Registry:
         return self._resources.get((group, version, plural))
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource whose objects say this of themselves."""
+        """The resource whose objects have this ``apiVersion`` and ``kind``."""
         for resource in self._resources.values():
             if (resource.api_version, resource.kind) == (api_version, kind):
                 return resource

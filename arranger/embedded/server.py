@@ -98,7 +98,7 @@ class EmbeddedCluster:
         """Open a watch of a collection, whose events have tables where ``accept`` says so.
 
         Raises:
-            ApiError: the path or the query makes no sense.
+            ApiError: the path is not served, or the query is invalid.
         """
         target = route(self.registry, path)
         resource = target.resource
@@ -107,7 +107,7 @@ class EmbeddedCluster:
             show = TablePrinter(resource, self._now, query).event_table
         return Watch(self.store, resource, target.namespace, query, render=show)
 
-    # --- for those in the same process -----------------------------------------------------
+    # --- without a request -----------------------------------------------------
 
     def create(self, manifest: Object) -> Object:
         """Create an object from a manifest, in the namespace it names or ``default``.

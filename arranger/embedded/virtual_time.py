@@ -17,7 +17,7 @@ EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end on an event loop whose clock jumps to the next timer."""
-    # Nothing happens outside the loop, so it need not wait and see whether anything does.
+    # Nothing happens outside the loop, so it need not wait for outside events.
     loop = looptime.new_event_loop(start=0.0, idle_timeout=None, noop_cycles=0)
     try:
         return loop.run_until_complete(main)

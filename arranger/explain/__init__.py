@@ -1,9 +1,9 @@
-"""Judges the pending pods of a snapshot without changing anything.
+"""Evaluates the pending pods of a snapshot without changing anything.
 
 ::
 
-    for snapshot in load([Path("cluster.yaml")]):
-        verdicts = judge(snapshot)
+    for snapshot in read_snapshots([Path("cluster.yaml")]):
+        verdicts = evaluate(snapshot)
         console.print(render(snapshot, verdicts))
 """
 

@@ -1,4 +1,4 @@
-"""Judges pods one at a time against a snapshot, in the words of the conformance corpora."""
+"""Evaluates pods one at a time on a snapshot; verdicts have the form of the corpora of tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def evaluate(snapshot: Snapshot, profile: Profile | None = None) -> list[Verdict
         SnapshotError: an amount in the snapshot is not a quantity.
     """
     profile = profile or _default()
-    cluster = snapshot.cluster  # built even for no pod, so that what is wrong in it is told
+    cluster = snapshot.cluster  # built even without pods, so that its errors are raised
     return [evaluate_pod(cluster, pod, profile) for pod in snapshot.pending]
 
 
@@ -94,7 +94,7 @@ def _rejected(cluster: Cluster, diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _fit_error(diagnosis: Diagnosis) -> str:
-    """The sentence about filtering alone: the corpora do not count nodes outside PreFilter's."""
+    """kube-scheduler's FitError of filtering alone, without nodes outside the PreFilter result."""
     kinds = [
         PluginRejection(kind.plugin, Rejection((), kind.rejection.code))
         if kind.plugin == PRE_FILTER_RESULT

@@ -118,7 +118,7 @@ def _items(data: Mapping[str, Any], origin: str) -> list[Mapping[str, Any]]:
 
 
 def _snapshot_with_line(data: Mapping[str, Any], path: Path, text: str, line: int) -> Snapshot:
-    """The snapshot of one document; an error names the line of the very field."""
+    """The snapshot of one document; an error names the line of the field."""
     try:
         return _snapshot(data, str(path))
     except SnapshotError as error:
@@ -130,7 +130,7 @@ def _snapshot_with_line(data: Mapping[str, Any], path: Path, text: str, line: in
 
 
 def _line_of(text: str, start: int, field: str) -> int:
-    """The line on which ``field`` stands; JSON is YAML enough for this."""
+    """The line on which ``field`` stands; JSON files are parsed as YAML, too."""
     for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
         if node is None or node.start_mark.line + 1 != start:
             continue

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
-    """A renderable for rich: for each pod the answer, the nodes by reason, and the closest one."""
+    """A renderable for rich: for each pod the answer, nodes by reason, and the nearest fit."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
@@ -91,7 +91,7 @@ def _missing(table: NodeTable, row: int, pod: PodInfo) -> dict[str, int]:
 
 
 def _distance(missing: dict[str, int], pod: PodInfo) -> float:
-    """The largest share of a request that is not there."""
+    """The largest missing share of any of the pod's requests."""
     return max(amount / max(pod.requests.get(name, 1), 1) for name, amount in missing.items())
 
 

@@ -26,7 +26,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
-#: Kind → the section of a snapshot that holds it; pods go by whether they have a node.
+#: Kind → the section of a snapshot that holds it; pods are in ``pods`` or ``pending``.
 SECTIONS: Final[Mapping[str, str]] = {
     "Node": "nodes",
     "Namespace": "namespaces",
@@ -81,7 +81,7 @@ class Snapshot:
 
     Attributes:
         origin: where it came from, for messages: ``file`` or ``file:line``.
-        pending: the pods to be judged.
+        pending: the pods to be evaluated.
     """
 
     def __init__(self, objects: SnapshotObjects, origin: str) -> None:
@@ -118,7 +118,7 @@ class Snapshot:
 
     @cached_property
     def pending(self) -> list[PodInfo]:
-        """The pods to be judged, those that have ended left out.
+        """The pods to be evaluated, without those that have ended.
 
         Raises:
             SnapshotError: a request is not a quantity.

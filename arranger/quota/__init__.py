@@ -1,1 +1,1 @@
-"""Queues: who may use how much of what, and who gives way to whom (seed 004)."""
+"""Queues: what each may use, and whose pods are evicted for whose (docs/design/queues.md)."""

@@ -1,8 +1,8 @@
-"""Whether a PodGroup is let in: the cards it will want, against its queue's quota (seed 004).
+"""Whether a PodGroup may enter its queue: its card request against the quota.
 
 The check of Volcano's enqueue action: ``volcano.sh/card.request`` of the PodGroup, beside what the
-queue uses and what others that were let in still wait for, within the quota times
-``overCommitFactor``.
+queue uses and what other admitted PodGroups still wait for, within the quota times
+``overCommitFactor``. See docs/design/queues.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from arranger.quota.ledger import QuotaLedger
 
 @dataclass(frozen=True, slots=True)
 class PodGroupEvent:
-    """What the owner of a PodGroup is to be told: an event's reason and text."""
+    """The reason and the text of an event about a PodGroup."""
 
     group: AnyPodGroup
     reason: str
@@ -30,7 +30,7 @@ class PodGroupEvent:
 
 @dataclass(slots=True)
 class _CardReservation:
-    """Cards kept for a PodGroup that has been let into a queue, at least until ``expires``."""
+    """Cards kept for an admitted PodGroup, at least until ``expires`` (in seconds)."""
 
     group: AnyPodGroup
     queue: str
@@ -39,9 +39,11 @@ class _CardReservation:
 
 
 class Admission:
-    """Lets PodGroups in, and remembers those that wait for their cards.
+    """Admits PodGroups, and keeps cards for those whose pods have not got them yet.
 
     Args:
+        ledger: the queues and what they use.
+        over_commit: how many times the quota may be admitted.
         timeout: seconds for which cards are kept for a PodGroup whose pods are not there.
     """
 
@@ -49,14 +51,14 @@ class Admission:
         self._ledger = ledger
         self._over_commit = over_commit
         self._timeout = timeout
-        #: PodGroup → what is kept for it, in the order in which the claims end.
+        #: PodGroup → what is kept for it, in the order in which the reservations end.
         self._reservations: dict[str, _CardReservation] = {}
-        #: PodGroup → what was said of it last.
+        #: PodGroup → the text of its last event.
         self._last_event: dict[str, str] = {}
         self._events: list[PodGroupEvent] = []
 
     def admit(self, groups: Sequence[AnyPodGroup], now: float) -> str:
-        """Why PodGroups that are placed together are not let in; "" if they are."""
+        """Admit PodGroups that are placed together, all or none; the reason if not, else ""."""
         if not self._ledger.active:
             return ""
         asking = [
@@ -79,17 +81,17 @@ class Admission:
         return ""
 
     def release(self, name: str) -> bool:
-        """The PodGroup has its cards, or is gone: they count by its pods from now on.
+        """Keep no more cards for a PodGroup: its pods have theirs, or it was deleted.
 
-        Returns whether it had been let in.
+        Returns whether it had been admitted.
         """
         self._last_event.pop(name, None)
         return self._reservations.pop(name, None) is not None
 
     def expire(self, now: float, complete: Callable[[str], bool]) -> bool:
-        """Give back what is kept for PodGroups whose pods have not come for long; whether any.
+        """End reservations whose pods have not arrived in time; returns whether any ended.
 
-        ``complete`` says of which they are there: these keep it.
+        ``complete`` says whether the pods of a PodGroup are there: then its reservation goes on.
         """
         expired = False
         while (ends := self.next_expiry()) is not None and ends <= now:
@@ -113,7 +115,7 @@ class Admission:
         return next((claim.expires for claim in self._reservations.values()), None)
 
     def take_events(self) -> list[PodGroupEvent]:
-        """What is to be told since the last call."""
+        """The events since the last call."""
         news, self._events = self._events, []
         return news
 
@@ -126,7 +128,7 @@ class Admission:
                 if any(each is state for each in self._ledger.path_self_to_root(other.queue)):
                     waiting.update(other.cards)
             for card, n in claim.cards.items():
-                # Of several cards that would do, any may be had.
+                # `A100|H100` asks for either: their quotas are added.
                 names = [part.strip() for part in card.split("|")]
                 limit = sum(
                     int(state.card_quota.get(name, 0) * self._over_commit) for name in names
@@ -144,7 +146,7 @@ class Admission:
         try:
             return parse_cards(group.metadata.annotations[CARD_REQUEST])
         except ValueError as error:
-            # A check beforehand only: the pods are charged what they ask for.
+            # Not refused: this check is an early one, and the pods are charged what they request.
             queue = _queue_of(group)
             text = f"Get request resource failed, Queue <{queue}>, error: <{CARD_REQUEST}: {error}>"
             self._record_event(group, event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED, text)

@@ -1,4 +1,4 @@
-"""Row → which cards the node has, as a number that few nodes do not share."""
+"""Row → the node's set of cards, as a small number; nodes with equal sets share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from arranger.quota.cards import Cards, cards_of
 
 
 class CardColumn:
-    """Kept current from the table's log of changes."""
+    """Kept current from the table's change log."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._table = cluster.table
@@ -21,7 +21,7 @@ class CardColumn:
         self._version = -1
 
     def card_set_ids(self) -> IdArray:
-        """Row → number of its kind of cards; 0 for none."""
+        """Row → number of its card set; 0 for no cards."""
         table = self._table
         if table.version == self._version:
             return self._column
@@ -39,5 +39,5 @@ class CardColumn:
         return self._column
 
     def card_set(self, number: int) -> Cards:
-        """The cards of a kind by resource."""
+        """The cards of a set, by resource."""
         return dict(self._card_sets.values[number])

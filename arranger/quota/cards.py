@@ -1,4 +1,4 @@
-"""Cards: accelerator models, as nodes offer them and pods ask for them."""
+"""Cards: accelerator models, as nodes have them and pods request them."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def _positive(amount: str | int | float) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_card_resource(resource: str) -> bool:
-    """Whether a resource looks like an accelerator's: of a vendor, and no device of Kubernetes."""
+    """Whether a resource looks like an accelerator's: of a vendor's domain, not of Kubernetes'."""
     vendor, slash, _ = resource.partition("/")
     return bool(slash) and not vendor.endswith("kubernetes.io") and "." in vendor

@@ -1,8 +1,8 @@
 """Who uses how much: queues, their limits, and what every placed pod is charged.
 
-The ledger hears of every pod that takes or leaves a node, in thought experiments too, so that a
-quota is judged in the same state as everything else. Cards are charged by the node a pod is on: of
-several that it would take, the one it got.
+The cluster reports every pod that takes or leaves a node, in simulations too, so quotas are
+always those of the same state as everything else. Cards are charged by the node a pod is on: of
+several that a pod accepts, the one it got.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class QuotaShortage:
 
 
 class Charge(NamedTuple):
-    """What a placed pod is charged, and what decides whether it must give way.
+    """What a placed pod is charged, and what decides whether it can be evicted for another queue.
 
     Attributes:
         queue: the queue charged.
-        service: ``inference``, ``training`` or "".
+        service: ``inference``, ``training`` or "" for a pod that is neither.
         preemptable: whether it may be evicted at all.
     """
 
@@ -57,8 +57,14 @@ class QuotaLedger:
     Args:
         cluster: whose pods are charged.
         group_of: the PodGroup of a pod, if it has one.
-        by_owner: kind of a pod's owner → service type, for pods that do not tell theirs.
+        service_by_owner: kind of a pod's owner → service type, for pods without the annotation.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
+
+    Attributes:
+        queues: by name.
+        cluster_total: resource → what all nodes have together.
+        card_column: row → the node's card set.
+        version: number of times that all pods were charged anew.
     """
 
     def __init__(
@@ -74,27 +80,25 @@ class QuotaLedger:
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueState] = {}
-        #: Where nobody has made it.
+        #: Used where no queue of that name was created.
         self._default_queue = QueueState(DEFAULT_QUEUE)
-        #: All that the nodes offer.
         self.cluster_total: Amounts = {}
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
         self.card_column = CardColumn(cluster)
         self._stale = False
-        #: Rises whenever something is charged anew.
         self.version = 0
         cluster.register_quota(self)
 
     @property
     def active(self) -> bool:
-        """Whether there are queues at all; without any, nothing is counted."""
+        """Whether there are queues at all; without any, nothing is charged."""
         return bool(self.queues)
 
     # --- queues ----------------------------------------------------------------------------
 
     def set_queue(self, queue: Queue) -> bool:
-        """A queue appeared or was edited; whether that changes anything but its status."""
+        """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
         if self.queues.get(queue.name) == state:
             return False
@@ -120,7 +124,7 @@ class QuotaLedger:
             self._recount()
 
     def path_self_to_root(self, name: str) -> Iterator[QueueState]:
-        """A queue and those it is part of, itself first; nothing for one that is not there."""
+        """A queue and its ancestors, itself first; nothing if there is no such queue."""
         if name == DEFAULT_QUEUE and name not in self.queues:
             return iter((self._default_queue,))
         return path_self_to_root(self.queues, name)
@@ -132,14 +136,14 @@ class QuotaLedger:
         return queue_of(pod.pod, getattr(getattr(self._group_of(pod), "spec", None), "queue", ""))
 
     def closed_queue(self, pod: PodInfo) -> str:
-        """The first of the pod's queues that takes nothing; "" if all are open."""
+        """The first of the pod's queue and its ancestors that is closed; "" if all are open."""
         chained = self.path_self_to_root(self.queue_name(pod))
         return next((state.name for state in chained if not state.is_open), "")
 
     def queue_of_pod(self, pod: PodInfo) -> QueueState | None:
         """The state of a pod's queue; None if there is no such queue.
 
-        The default queue exists without being made, and without limits.
+        The default queue exists without being created, and then has no limits.
         """
         return self.queue_state(self.queue_name(pod))
 
@@ -149,7 +153,7 @@ class QuotaLedger:
         return self._default_queue if found is None and name == DEFAULT_QUEUE else found
 
     def service_of(self, pod: PodInfo) -> str:
-        """``inference``, ``training`` or "" for a pod of which nobody says."""
+        """``inference``, ``training`` or "" for a pod that is neither."""
         group = self._group_of(pod)
         notes = group.metadata.annotations if group is not None else {}
         return service_type(pod.pod, notes, self._service_by_owner)
@@ -171,7 +175,7 @@ class QuotaLedger:
         return charges_for(pod.requests, cards)
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
-        """The first limit of the pod's queues that it would exceed."""
+        """The first limit of the pod's queues that it would exceed, if any."""
         of_cards = set(cards.values())
         has_cards = any(name in of_cards for name in demand)
         for state in self.path_self_to_root(self.queue_name(pod)):
@@ -184,7 +188,7 @@ class QuotaLedger:
         return None
 
     def remaining(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
-        """(queue, resource or card) → what would be left of a limit with the pod on such a node."""
+        """(queue, resource or card) → what a limit would leave with the pod on such a node."""
         demand = self.charges_for(pod, cards)
         of_cards = set(cards.values())
         has_cards = any(name in of_cards for name in demand)
@@ -197,7 +201,7 @@ class QuotaLedger:
         return left
 
     def released_by(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
-        """What a placed pod would give back: (queue, resource or card), amount."""
+        """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
         charge = self._charges.get(pod.uid)
         if charge is not None:
             for state in self.path_self_to_root(charge.queue):
@@ -216,7 +220,7 @@ class QuotaLedger:
         return self._charges.get(uid)
 
     def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(all uses that what :meth:`room` says depends on, row → whether it says too little)."""
+        """(all uses that :meth:`remaining` depends on, row → whether a limit would be exceeded)."""
         kinds = self.card_column.card_set_ids()
         exceeded: dict[int, bool] = {}
         names: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a Queue says, as limits in numbers; and what is wrong with it. Knows no cluster."""
+"""The limits that a Queue states, as numbers, and what is wrong with it. Knows no cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from arranger.api.resource_requests import Amounts, parse_resource_list
 from arranger.api.types.queue import Queue
 from arranger.quota.cards import Cards
 
-#: Never charged: every pod takes one slot of its node.
+#: A pod's slot on its node is not charged.
 _PODS: Final = "pods"
 
 
@@ -23,11 +23,12 @@ class QueueState:
     """One queue with its limits and its use.
 
     Attributes:
-        capability: the most it may use; without limit where silent.
-        card_quota: cards it may use, none where silent; None for a queue that does not count cards.
-        guarantee: what nobody may take from it.
-        node_groups, no_node_groups: its nodes are of the first, if there are any, and not of the
-            others.
+        capability: the most it may use; a resource that is not named has no limit.
+        card_quota: cards it may use, none of those not named; None for a queue without card quota.
+        deserved: what is its fair share.
+        guarantee: what evictions must leave it.
+        node_groups, excluded_node_groups: its pods run on nodes of the first, if it names any, and
+            not on those of the second.
         problems: what could not be read of it.
         used: what its pods and those of its children use, by resource and by card.
     """
@@ -48,16 +49,16 @@ class QueueState:
     used: Counter[str] = field(default_factory=Counter, compare=False)
 
     def dominant_share(self, total: Amounts) -> float:
-        """The largest part of its due that it uses (dominant share).
+        """The largest share of its due that it uses of any resource (dominant resource fairness).
 
-        Where nobody says what that is, it is its limits, or else all there is: ``total``.
+        Its due is ``deserved``, else its limits, else ``total``, which is all that the cluster has.
         """
         due = self.deserved or {**self.capability, **(self.card_quota or {})} or total
         return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
 
 
 def read_queue(queue: Queue) -> QueueState:
-    """The limits of a queue; what cannot be read is left out and told in ``problems``."""
+    """The limits of a queue; what cannot be read is left out and listed in ``problems``."""
     spec = queue.spec
     state = QueueState(
         queue.name,
@@ -77,7 +78,7 @@ def read_queue(queue: Queue) -> QueueState:
             setattr(state, name, parse_resource_list(amounts))
         except QuantityError as error:
             state.problems.append(f"spec.{name}: {error}")
-    # What would be limited or ordered otherwise elsewhere must not be thought to be so here.
+    # Fields of Volcano's that have no effect here are named, lest they be relied on.
     if spec.dequeue_strategy == "fifo":
         state.problems.append("spec.dequeueStrategy: fifo: who cannot be placed holds up nobody")
     if any(spec.dra.values()):
@@ -86,11 +87,11 @@ def read_queue(queue: Queue) -> QueueState:
         try:
             state.card_quota = parse_cards(text)
         except ValueError as error:
-            # What cannot be read must not be unlimited.
+            # A quota that cannot be read admits nothing, rather than everything.
             state.card_quota = {}
             state.problems.append(f"{CARD_QUOTA}: {error}")
     try:
-        # Its user's word counts at once, whether or not anybody keeps the status.
+        # The requested state counts at once, whether or not a controller keeps the status.
         state.is_open = (desired_state(queue) or queue.status.state) not in ("Closed", "Closing")
     except ValueError as error:
         state.is_open = queue.status.state not in ("Closed", "Closing")
@@ -99,7 +100,7 @@ def read_queue(queue: Queue) -> QueueState:
 
 
 def path_self_to_root(queues: Mapping[str, QueueState], name: str) -> Iterator[QueueState]:
-    """A queue and those it is part of, itself first; nothing for one that is not there."""
+    """A queue and its ancestors, itself first; nothing if there is no such queue."""
     seen: set[str] = set()
     while (state := queues.get(name)) is not None and name not in seen:
         seen.add(name)
@@ -119,8 +120,8 @@ def charges_for(requests: Amounts, cards: Cards) -> Amounts:
 def validate(queues: Mapping[str, QueueState], name: str) -> list[str]:
     """What is wrong with a queue though it can be read, as sentences for its owner.
 
-    Guarantee, deserved and capability must not decrease in this order, and a parent must be there
-    and no part of its own child.
+    Guarantee, deserved and capability must not decrease in this order; the parent must exist and
+    not be a descendant.
     """
     state = queues[name]
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Replays a trace of a real cluster on the core, in virtual time, to compare placement policies."""
+"""Replays a trace of a real cluster on the engine in virtual time, to compare policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs both experiments under several policies, and says what came of them."""
+"""Runs both experiments under several policies and compares the results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from arranger.replay.trace import Trace, TraceNode, TracePod
 
 
 class PolicyError(ValueError):
-    """Nobody knows the policy; the message names those that are known."""
+    """The policy is unknown; the message names those that are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """What one policy did."""
+    """The results of both experiments under one policy."""
 
     policy: str
     packing: PackingResult
@@ -63,7 +63,7 @@ class Comparison:
     results: tuple[PolicyResult, ...]
 
     def footnotes(self) -> tuple[str, ...]:
-        """What a reader must know to read the numbers, a sentence each."""
+        """The conditions of the comparison, a sentence each."""
         trace = self.trace
         asked = sum(pod.gpus for pod in trace.pods)
         footnotes = [
@@ -109,7 +109,7 @@ def compare(
     The seed draws in which order the pods come and which of equally good nodes is taken.
 
     Args:
-        on_start: hears of each policy before its turn.
+        on_start: called with each policy's name before it is run.
 
     Raises:
         PolicyError: a policy is not known.
@@ -133,7 +133,7 @@ def compare(
 def _shuffled(trace: Trace, seed: int) -> tuple[Sequence[TraceNode], Sequence[TracePod]]:
     """Nodes and pods in another order; the arrival times stay, and other pods come at them.
 
-    The core takes the first of equally good nodes, so their order decides between them.
+    The engine takes the first of equally good nodes, so their order decides between them.
     """
     rng = random.Random(seed)
     nodes, pods = list(trace.nodes), list(trace.pods)

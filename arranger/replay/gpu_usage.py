@@ -23,13 +23,13 @@ class GpuUsage:
     """The free CPU (millicores), memory (MiB) and GPUs of every node."""
 
     def __init__(self, nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> None:
-        """``pods`` are those whose popularity weighs the fragments."""
+        """``pods`` weight the fragments: how frequent each kind of request is among them."""
         self._row = {node.name: row for row, node in enumerate(nodes)}
         rows = [(node.cpu, node.memory, node.gpus) for node in nodes]
         #: ``[resource, row]``
         self._free: NDArray[np.int64] = np.array(rows, dtype=np.int64).T.copy()
         models = np.array([node.model for node in nodes])
-        #: (what one asks for, where its models are, share of the pods)
+        #: For each kind of request: (amounts, nodes with a model it accepts, share of the pods).
         self._pod_classes: list[tuple[NDArray[np.int64], NDArray[np.bool_], float]] = []
         counts = Counter((p.cpu, p.memory, p.gpus, p.models) for p in pods if p.gpus)
         for (cpu, memory, total_gpus, wanted), count in counts.items():

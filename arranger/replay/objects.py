@@ -1,4 +1,4 @@
-"""Nodes and pods of a trace as the objects the core reads."""
+"""Nodes and pods of a trace as the objects that the engine reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GPU: Final = "nvidia.com/gpu"
 MODEL: Final = "nvidia.com/gpu.product"
 SCHEDULER: Final = "arranger"
 _NAMESPACE: Final = "trace"
-#: More than any node of a trace could fill by the requests of its pods: traces tell no limit.
+#: Pods a node allows: more than fit by their requests, as traces have no limit.
 _PODS: Final = 1000
 
 

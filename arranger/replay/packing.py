@@ -22,7 +22,8 @@ class Sample:
     Attributes:
         arrived: GPUs that the pods so far asked for, of all GPUs.
         allocated: GPUs that pods have, of all GPUs.
-        fragmentation: fragmented GPUs of the free ones, 0 where none is free; see :mod:`.room`.
+        fragmentation: fragmented GPUs of the free ones, 0 where none is free; see
+            :mod:`arranger.replay.gpu_usage`.
     """
 
     arrived: float

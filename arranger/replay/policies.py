@@ -1,4 +1,4 @@
-"""The placement policies that can be compared, as profiles and as wishes of the pods."""
+"""The placement policies that can be compared: as profiles, and as annotations of the pods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Policy:
         return {PLACEMENT: self.placement} if self.placement else {}
 
 
-#: By the names people know them by; the job policies need jobs, which a trace does not tell.
+#: By name. The policies of jobs are not here, because a trace has no jobs.
 POLICIES: Final[Mapping[str, Policy]] = {
     "LeastAllocated": Policy("LeastAllocated"),
     "MostAllocated": Policy("MostAllocated"),

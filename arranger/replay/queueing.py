@@ -1,6 +1,6 @@
 """The second experiment: pods come, run as long as they did in the trace, and end.
 
-Deciding takes no time here, so a pod waits for room and for the ends of its back-offs.
+Deciding takes no time here, so a pod waits for free resources and for the ends of its back-offs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drives a core without a server: whatever it wants written succeeds at once."""
+"""Drives an engine without a server: every write that it asks for succeeds at once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from arranger.replay.trace import TraceNode, TracePod
 class TraceSimulator:
     """An engine with a trace's nodes, whose pods all want the same policy.
 
-    Ends of pods are the only events that can help a waiting pod here, and they wake it; so nobody
-    is tried again after a time without one.
+    Ends of pods are the only events that can help a waiting pod here, and they requeue it; so the
+    periodic flush of unschedulable pods is off.
     """
 
     def __init__(self, nodes: Sequence[TraceNode], policy: Policy) -> None:
@@ -39,7 +39,7 @@ class TraceSimulator:
         self._engine.on_pod_deleted(key_of(pod), now)
 
     def run_scheduler(self, now: float) -> list[tuple[TracePod, str]]:
-        """Try what is to be tried now; returns who was bound, and where."""
+        """Run the scheduler until nothing is ready; returns the pods it bound, and their nodes."""
         bound: list[tuple[TracePod, str]] = []
         ready = True  # the first run also ends the back-offs that are over
         while ready:
@@ -51,6 +51,6 @@ class TraceSimulator:
         return bound
 
     def next_timer(self) -> float | None:
-        """When somebody's back-off ends."""
+        """When the next back-off ends; None without any."""
         due = self._engine.next_timer()
         return None if due == float("inf") else due

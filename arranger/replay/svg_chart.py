@@ -10,7 +10,7 @@ from typing import Final
 from arranger.replay.comparison import Comparison, PolicyResult
 from arranger.replay.packing import Sample
 
-#: Told apart by people who see few colours (Okabe and Ito); black comes last.
+#: Distinguishable by colour-blind people (Okabe and Ito); black comes last.
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000")
 _WIDTH, _HEIGHT, _SIDE = 900, 420, 340
 _LEFT, _TOP, _GAP = 60, 40, 90

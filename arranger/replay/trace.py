@@ -42,7 +42,7 @@ class TracePod:
 
     Attributes:
         models: GPU models it may run on; any if empty.
-        duration: seconds from its start to its end; None if the trace does not tell.
+        duration: seconds from its start to its end; None if the trace does not say.
     """
 
     name: str
@@ -91,7 +91,7 @@ class _PodRow(msgspec.Struct):
 def read_trace(path: Path) -> Trace:
     """Read a folder with a node list and a pod list, or a pod list with the node list beside it.
 
-    The files are told by their names, ``*node_list*.csv`` and ``*pod_list*.csv``.
+    The files are recognized by their names, ``*node_list*.csv`` and ``*pod_list*.csv``.
 
     Raises:
         TraceError: a list is missing, there are several, or a line of one cannot be used.

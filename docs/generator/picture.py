@@ -30,7 +30,7 @@ def draw(output: str) -> str:
     """A picture of a terminal with that output."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print(f"[bold green]$[/] [bold]{COMMAND}[/]")
-    console.print(output.rstrip("\n"), markup=False, highlight=True)
+    console.print(output.rstrip("\n"), markup=False, highlight=False)
     # A fixed id, so that only what has changed in the output changes in the file.
     return console.export_svg(title=COMMAND, unique_id="arranger-demo")
 

@@ -1,4 +1,4 @@
-"""``arranger controllers``: keeps Gangs and PodGroups true to the pods, and runs Jobs."""
+"""``arranger controllers``: the controllers of Gangs, PodGroups, Queues, Jobs and TYJobs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ from pathlib import Path
 
 import click
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+from arranger.cli import options
 
 
 @click.command()
-@click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
-@click.option("--context", help="The kubeconfig context to use.")
-@click.option(
-    "--config",
-    "config_file",
-    type=_FILE,
-    help="The scheduler's configuration: whose pods are ours.",
-)
+@options.cluster
+@options.config("The scheduler's configuration: whose pods are ours.")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
 @click.option("--liveness", help="Where to answer probes, http://0.0.0.0:8080/healthz for example.")
-@click.option("--log-level", default="INFO", show_default=True, help="The least that is logged.")
+@options.log_level
 def controllers(
     kubeconfig: Path | None,
     context: str | None,

@@ -1,4 +1,4 @@
-"""``arranger queue``: who uses how much of what, and who waits for what."""
+"""``arranger queue``: the queues of a cluster, their use, and what waits in them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ from pathlib import Path
 
 import click
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+from arranger.cli import options
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--kubeconfig", type=_FILE, help="Default: $KUBECONFIG, in-cluster, ~/.kube/config.")
-@click.option("--context", help="The kubeconfig context to use.")
+@options.cluster
 @click.option(
     "--scheduler", "schedulers", multiple=True, default=["arranger"], help="Whose pods wait here."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Form of the output.",
-)
+@options.output("text")
 def queue(
     name: str | None,
     kubeconfig: Path | None,

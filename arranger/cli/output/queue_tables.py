@@ -14,12 +14,12 @@ from arranger.cli.output.queue_view import QueueView
 from arranger.quota.queue_spec import QueueState
 
 _BAR: Final = 20
-#: Of how full a bar is at least, in percent: the colour.
+#: (percent of the limit in use, colour of the bar from there on).
 _COLOURS: Final = ((100, "red"), (80, "yellow"), (0, "green"))
 
 
 def print_queues(views: list[QueueView], console: Console, *, now: datetime) -> None:
-    """Print the tree with bars, and below it what waits, queue by queue."""
+    """Print the tree with a bar for each resource, then what waits, a table for each queue."""
     tree = Tree("queues")
     branches: dict[str, Tree] = {}
     for view in views:
@@ -72,7 +72,7 @@ def _table(view: QueueView, now: datetime) -> Table:
 
 
 def _age(age: timedelta | None) -> str:
-    """As kubectl prints ages: the largest unit that says something."""
+    """As kubectl prints ages: in the largest unit of which there are two."""
     if age is None:
         return ""
     seconds = max(0, int(age.total_seconds()))

@@ -21,7 +21,7 @@ from arranger.quota.queue_spec import QueueState
 T = TypeVar("T")
 
 _PAGE: Final = 500
-#: After every time stamp.
+#: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 # --- reading -------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class WaitingRow:
         position: its place in its queue; 1 is next.
         name: ``namespace/name`` of the gang or the pod.
         pods: how many of its pods wait.
-        reason: what the scheduler told most of them.
+        reason: the message that most of its pods have.
     """
 
     position: int
@@ -96,7 +96,7 @@ class WaitingRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue as it is shown; ``state`` is None for one that is not there."""
+    """A queue as it is shown; ``state`` is None for one that pods name and that does not exist."""
 
     name: str
     state: QueueState | None
@@ -107,7 +107,7 @@ class QueueView:
     problems: tuple[str, ...] = ()
 
     def usage_rows(self) -> Iterator[tuple[str, int, int | None, str]]:
-        """(resource or card, used, limit, both for people); what has neither is left out."""
+        """(resource or card, used, limit, both as text); resources without either are left out."""
         state = self.state or QueueState(self.name)
         names = {
             *state.capability,
@@ -176,7 +176,7 @@ def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
 
     done: set[str] = set()
     yield from children("")
-    # Those in a circle hang from nobody.
+    # Queues whose parents form a circle come last.
     yield from sorted(chosen - done, key=sort_key)
 
 
@@ -221,7 +221,7 @@ def _waiting_rows(entries: list[PodEntry]) -> Iterator[WaitingRow]:
     for place, unit in enumerate(sorted(workloads, key=sort_key), start=1):
         pods = workloads[unit]
         name, reasons = _name(unit, pods), Counter(map(_reason, pods))
-        # Of equally many the first by the alphabet, so that the text does not flap.
+        # Among equally frequent ones the first alphabetically, so that the text is stable.
         reason = min(reasons, key=lambda text: (-reasons[text], text))
         yield WaitingRow(place, name, len(pods), _priority(pods), _since(pods), reason)
 

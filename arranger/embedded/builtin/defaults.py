@@ -1,4 +1,4 @@
-"""What the server makes of an object before it checks it."""
+"""Defaults of new objects, and how an update is merged into the stored object."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def set_defaults(resource: Resource, obj: Object, store: Store, now: str) -> Non
 def apply_update(resource: Resource, before: Object, given: Object, *, status: bool) -> Object:
     """The object after an update: ``given``'s status alone, or everything but its status.
 
-    ``given`` is the caller's to lose; ``before`` is left as it is.
+    ``given`` may be changed; ``before`` is not.
 
     Raises:
         ApiError: 403 for a priority that admission does not allow.

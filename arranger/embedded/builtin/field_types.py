@@ -18,7 +18,7 @@ from arranger.embedded.crd.prune import PrunedObject, WrongTypeError
 
 Object = dict[str, Any]
 
-#: Where several groups have a kind of one name, the model's name has the group.
+#: Where several groups have a kind of one name, the model's name includes the group.
 _MODEL_NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("v1", "Event"): "CoreV1Event",
     ("events.k8s.io/v1", "Event"): "EventsV1Event",
@@ -58,7 +58,7 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 
 
 def prune(obj: Object, api_version: str, kind: str) -> PrunedObject:
-    """Hold an object of a built-in kind against its fields.
+    """Copy an object of a built-in kind without its unknown and null fields, checking types.
 
     Raises:
         KeyError: there is no such kind.
@@ -72,7 +72,7 @@ def prune(obj: Object, api_version: str, kind: str) -> PrunedObject:
 
 
 def prune_metadata(metadata: Object) -> PrunedObject:
-    """Hold the metadata of an object of any kind against its fields.
+    """The same for the metadata of an object of any kind.
 
     Raises:
         WrongTypeError: a field has a value of another type.
@@ -86,7 +86,7 @@ def _prune(obj: Object, model: str, path: str) -> PrunedObject:
 
 
 def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
-    """``value`` as its type would be decoded; finds of unknown fields are added to ``unknown``."""
+    """``value`` as its type would be decoded; paths of unknown fields are added to ``unknown``."""
     if kind == "object":
         return value
     if kind in _SCALARS:

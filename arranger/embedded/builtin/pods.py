@@ -26,7 +26,7 @@ def set_defaults(
 ) -> None:
     """Fill in a new pod, in place.
 
-    ``classes`` finds a PriorityClass, ``global_default`` is the global default one.
+    ``classes`` finds a PriorityClass by name; ``global_default`` is the one with ``globalDefault``.
 
     Raises:
         ApiError: 403 for a priority that admission does not allow.
@@ -57,7 +57,7 @@ def set_defaults(
 
 
 def gated_condition(now: str) -> Object:
-    """The condition of a pod that is born with gates."""
+    """The PodScheduled condition of a pod that is created with scheduling gates."""
     return {
         "type": "PodScheduled",
         "status": "False",
@@ -90,7 +90,7 @@ def violations(pod: Object) -> Iterator[Cause]:
     """What is wrong with a new pod.
 
     Raises:
-        ApiError: 400 for a quantity that is none.
+        ApiError: 400 for an unreadable quantity.
     """
     spec = pod["spec"]
     if not spec.get("containers"):
@@ -132,7 +132,7 @@ def bind(pod: Object | None, name: str, binding: Object, now: str) -> Object:
     """The pod with the Binding applied, as ``BindingREST`` does it.
 
     Raises:
-        ApiError: it must not be bound, or not like this.
+        ApiError: 404, 409 or 400: the pod cannot be bound, or the Binding is not valid.
     """
     meta, target = binding.get("metadata") or {}, binding.get("target") or {}
     if meta.get("name", name) != name:

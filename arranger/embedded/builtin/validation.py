@@ -1,4 +1,4 @@
-"""Rules that hold for objects of every kind, and the few special to some."""
+"""Validation of built-in objects: metadata of every kind, and a few kinds' own fields."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SUBDOMAIN: Final = re.compile(
 )
 _LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
 _NOTE_LIMIT: Final = 1024
-#: Built-in kinds that count generations.
+#: Built-in kinds with ``metadata.generation``.
 KINDS_WITH_GENERATION: Final = frozenset(
     {"Pod", "PodDisruptionBudget", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"}
 )
 
 
 def raise_if_invalid(resource: Resource, obj: Object, causes: list[Cause]) -> None:
-    """Raise what the causes amount to.
+    """Refuse the object if there are causes.
 
     Raises:
         ApiError: 422, if there is a cause.
@@ -128,7 +128,7 @@ def _event_violations(event: Object) -> Iterator[Cause]:
         if not event.get(field):
             yield "FieldValueRequired", field, "Required value"
     if len((event.get("note") or "").encode()) > _NOTE_LIMIT:
-        # The server checks the older form, and so speaks of its field.
+        # The server validates the core/v1 form, so it names that form's field.
         yield "FieldValueInvalid", "message", "Invalid value: can have at most 1024 characters"
     if event.get("type") not in ("Normal", "Warning"):
         yield "FieldValueInvalid", "type", f'Invalid value: "{event.get("type", "")}"'
@@ -140,7 +140,7 @@ def _event_violations(event: Object) -> Iterator[Cause]:
 
 
 def _core_event_violations(event: Object) -> Iterator[Cause]:
-    """Events of the older form are held to less, and to hardly anything without a time."""
+    """core/v1 Events: fewer fields are required, and hardly any without an ``eventTime``."""
     namespace = event["metadata"].get("namespace", "")
     about = (event.get("involvedObject") or {}).get("namespace", "")
     timed = bool(event.get("eventTime"))

@@ -1,4 +1,4 @@
-"""Finds in a CEL rule what is not there: variables, functions and fields nobody has declared.
+"""Finds undeclared variables, functions and fields in CEL rules.
 
 The API server checks types as well; here an operator that does not fit its operands is found when
 the rule is evaluated, and refuses the object then.
@@ -16,7 +16,7 @@ from arranger.embedded.crd.cel_library import escape_identifier
 Object = dict[str, Any]
 Scope = Mapping[str, Object | None]
 
-#: Binds a name, its first argument, to each item.
+#: Macros: their first argument is a name that they bind to each item.
 _MACROS: Final = frozenset({"all", "exists", "exists_one", "map", "filter"})
 _ROOT_FIELDS: Final = ("apiVersion", "kind", "metadata")
 _TYPE_NAMES: Final = frozenset(
@@ -28,17 +28,17 @@ _TYPE_NAMES: Final = frozenset(
 
 
 def undeclared_references(tree: Any, scope: Scope, functions: Collection[str]) -> Iterator[str]:
-    """What a rule speaks of that is not there.
+    """A message for each undeclared name in a rule.
 
     Args:
-        scope: the schema of each variable; None where anything may be below it.
+        scope: the schema of each variable; None where any field may follow.
         functions: that may be called.
     """
     yield from _Checker(functions).check(tree, scope)
 
 
 def references_variable(tree: Any, name: str) -> bool:
-    """Whether a rule looks at a variable."""
+    """Whether a rule uses a variable."""
     return any(str(ident.children[0]) == name for ident in tree.find_data("ident"))
 
 
@@ -92,14 +92,14 @@ class _Checker:
 
 
 def _unwrap(tree: Any) -> Any:
-    """The innermost expression that is the whole of this one."""
+    """The expression without the nodes around it that have one child only."""
     while isinstance(tree, Tree) and len(tree.children) == 1 and tree.data not in ("ident",):
         tree = tree.children[0]
     return tree
 
 
 def _identifier(tree: Any) -> str | None:
-    """The name that an expression is, if it is nothing else."""
+    """The name, if the expression is a plain identifier."""
     inner = _unwrap(tree)
     return str(inner.children[0]) if isinstance(inner, Tree) and inner.data == "ident" else None
 
@@ -121,7 +121,7 @@ def _schema_of(tree: Any, scope: Scope) -> Object | None:
 
 
 def _fields(schema: Object) -> Mapping[str, Object | None]:
-    """The fields that may be named, with their schemas; a map has any."""
+    """The fields that may be named, with their schemas; a map has every name."""
     known, more = schema.get("properties") or {}, schema.get("additionalProperties")
     if "type" not in schema:
         return _Any(None)

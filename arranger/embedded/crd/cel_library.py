@@ -1,4 +1,4 @@
-"""What CEL rules see: values typed by their schema, and the functions that Kubernetes adds to CEL.
+"""Values as CEL sees them, typed by their schema, and the functions Kubernetes adds to CEL.
 
 Loaded only when a definition has a rule.
 """
@@ -32,19 +32,19 @@ _ESCAPES: Final = (
     ("-", "__dash__"),
     ("/", "__slash__"),
 )
-#: Of the metadata only these can be seen.
+#: The fields of ``metadata`` that rules may read.
 _VISIBLE_METADATA: Final = ("name", "generateName")
 
 
 def escape_identifier(name: str) -> str:
-    """The name by which rules know a property."""
+    """A property's name as rules must write it."""
     if name in _KEYWORDS:
         return f"__{name}__"
     return re.sub(r"__|[.\-/]", lambda found: dict(_ESCAPES)[found[0]], name)
 
 
 def to_cel(schema: Object, value: Any, *, root: bool = False) -> Any:
-    """A JSON value as CEL has it; of an object, what its schema names."""
+    """A JSON value as a CEL value; of an object only the fields in its schema."""
     if value is None:
         return None
     if "type" not in schema:
@@ -92,7 +92,7 @@ def _object_to_cel(schema: Object, value: Object, root: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OldSelf:
-    """The former value where there may be none (``optionalOldSelf``)."""
+    """``oldSelf`` of a rule with ``optionalOldSelf``: the former value, if there is one."""
 
     value: Any = None
     known: bool = False

@@ -28,7 +28,7 @@ _STEP: Final = re.compile(r"\.([A-Za-z_][\w-]*)|\['([^']+)'\]")
 
 
 class SchemaError(ValueError):
-    """A schema cannot be honoured; ``field`` is the place within it that is to blame."""
+    """A schema is invalid; ``field`` is the path of the offending part."""
 
     def __init__(self, field: str, reason: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -43,8 +43,8 @@ class ValidationRule:
 
     Attributes:
         program: evaluates it.
-        message: said when it fails; ``message_program`` evaluates to a better one, if it can.
-        field_path: the field to blame, relative to the value.
+        message: reported when it fails; ``message_program`` evaluates to a more specific one.
+        field_path: the field that a violation names, relative to the value.
         uses_old_self: whether it looks at the former value; ``optional_old_self``, even where there
             is none.
     """
@@ -59,7 +59,7 @@ class ValidationRule:
     optional_old_self: bool
 
     def applies(self, old: Any, *, unchanged: bool) -> bool:
-        """Whether the rule is evaluated; one that compares nothing lets stand what is old."""
+        """Whether the rule is evaluated: unchanged values are not, unless it uses ``oldSelf``."""
         if self.uses_old_self:
             return self.optional_old_self or old is not NO_OLD_VALUE
         return not unchanged
@@ -104,7 +104,7 @@ class ValidationRule:
 
 @dataclass(slots=True)
 class RuleTree:
-    """The rules on a value and on what is inside it; parts of a schema without rules are not here.
+    """The rules on a value and inside it; parts of the schema without rules are left out.
 
     Attributes:
         root: whether the value is a whole object, of which rules see some metadata.
@@ -118,7 +118,7 @@ class RuleTree:
     items: RuleTree | None = None
 
     def violations(self, value: Any, old: Any, path: str = "") -> Iterator[FieldError]:
-        """What rules are broken; ``old`` is the former value, or UNKNOWN."""
+        """Every violation; ``old`` is the former value, or NO_OLD_VALUE."""
         if value is None:
             return
         yield from self._own_violations(value, old, path)
@@ -162,7 +162,7 @@ def compile_rules(
 
     Args:
         path: of the schema within the definition's.
-        single: whether a value of it can be told from one write to the next.
+        single: whether a value can be identified from one write to the next, as ``oldSelf`` needs.
 
     Raises:
         SchemaError: a rule cannot be compiled, or makes no sense where it is.
@@ -229,7 +229,7 @@ def _compile_rule(
 
 
 def _program(text: str, place: str) -> tuple[Any, Any]:
-    """What evaluates an expression, and its syntax tree."""
+    """The compiled expression and its syntax tree."""
     from celpy import Environment
     from celpy.celparser import CELParseError
 

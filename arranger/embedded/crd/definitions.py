@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what they say of themselves, and what they say of objects."""
+"""CustomResourceDefinitions: the status they are given, and the schemas of their versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def version_schemas(definition: Object) -> dict[str, CustomSchema]:
     """The schema of each version of a definition.
 
     Raises:
-        ApiError: 422, one has what cannot be honoured.
+        ApiError: 422, a schema is invalid.
     """
     versions = definition["spec"]["versions"]
     found, causes = {}, []

@@ -22,7 +22,7 @@ _BITS: Final = {"int32": 31, "int64": 63}
 
 
 def has_format(text: str, name: str) -> bool:
-    """Whether a string has a format; every string has one that nobody knows."""
+    """Whether a string has a format; unknown formats allow every string."""
     check = _FORMATS.get(name)
     if check is None:
         return True
@@ -33,7 +33,7 @@ def has_format(text: str, name: str) -> bool:
 
 
 def in_range(number: float, name: str) -> bool:
-    """Whether a number fits ``int32`` or ``int64``; every number fits any other format."""
+    """Whether a number fits ``int32`` or ``int64``; other formats allow every number."""
     bits = _BITS.get(name)
     return bits is None or -(2**bits) <= number < 2**bits
 

@@ -1,4 +1,4 @@
-"""What holding an object against the fields of its kind comes to."""
+"""The outcome of pruning an object to the fields of its kind."""
 
 from __future__ import annotations
 

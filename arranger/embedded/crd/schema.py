@@ -33,7 +33,7 @@ class CustomSchema:
 
     @classmethod
     def parse(cls, schema: Object) -> CustomSchema:
-        """Take a schema as a definition has it; what is equal is compiled once for all servers.
+        """Parse the schema of a definition; equal ones are compiled once for all servers.
 
         Raises:
             SchemaError: it has a rule that cannot be checked.
@@ -41,7 +41,7 @@ class CustomSchema:
         return _parse_cached(msgspec.json.encode(schema))
 
     def prune(self, obj: Object) -> PrunedObject:
-        """A copy without nulls and without the fields that nobody knows, which are told.
+        """A copy without nulls and without unknown fields, whose paths it reports.
 
         ``metadata`` is not looked at.
         """
@@ -57,7 +57,7 @@ class CustomSchema:
 
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Every violation; ``old`` is what an update replaces."""
-        # The metadata are not the schema's affair, so they must not make an old object a new one.
+        # No schema validates metadata, so a change of them alone leaves the object unchanged.
         before = NO_OLD_VALUE if old is None else {**old, "metadata": obj["metadata"]}
         errors = list(violations(self.root, obj, before, ""))
         if self.rules is None:

@@ -1,4 +1,4 @@
-"""Holding objects against OpenAPI schemas, with the errors that the API server gives."""
+"""Validates objects by OpenAPI schemas, with the errors that the API server gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from arranger.embedded.crd.formats import has_format, in_range
 
 Object = dict[str, Any]
 
-#: Stands for a former value that there is none of, or that cannot be told which it was.
+#: In place of a former value: there is none, or it cannot be identified.
 NO_OLD_VALUE: Final = object()
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "object": dict,
@@ -23,7 +23,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "integer": int,
     "number": (int, float),
 }
-#: The field that errors name which are not about a field.
+#: The field of errors that are about no field.
 NO_FIELD: Final = "<nil>"
 
 
@@ -37,7 +37,7 @@ class FieldError:
 
     @property
     def blocks_rules(self) -> bool:
-        """Whether rules make no sense of an object that has this error."""
+        """Whether CEL rules are not evaluated on an object with this error."""
         return self.type in (
             "FieldValueNotSupported",
             "FieldValueRequired",
@@ -48,9 +48,9 @@ class FieldError:
 
 
 def violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[FieldError]:
-    """What is wrong with ``value``, where it is not what it was.
+    """The violations in ``value``, except in parts that an update does not change.
 
-    The API server lets stand what an update does not change, so that a schema can be tightened.
+    So a schema can be tightened while objects that violate it exist (ratcheting).
     """
     if old is not NO_OLD_VALUE and value == old:
         return
@@ -66,7 +66,7 @@ def violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[Fiel
 
 
 def correlate_items(schema: Object, items: list[Any], old: Any) -> list[Any]:
-    """For each item what it was before: known in lists that are maps only, by their keys."""
+    """The former value of each item; known only in lists of type ``map``, by their keys."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not keys or not isinstance(old, list):
         return [NO_OLD_VALUE] * len(items)
@@ -163,7 +163,7 @@ def _size_violations(schema: Object, size: int, path: str, what: str) -> Iterato
 
 
 def _duplicates(schema: Object, items: list[Any], path: str) -> Iterator[FieldError]:
-    """Items that a set, or a list that is a map, has twice; each is told once."""
+    """Items that a list of type ``set`` or ``map`` has twice; each is reported once."""
     keys = schema.get("x-kubernetes-list-map-keys") or []
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
@@ -240,7 +240,7 @@ def _has_type(value: Any, wanted: str) -> bool:
 
 
 def _wrong_type(path: str, value: Any, wanted: str) -> FieldError:
-    kinds = ("boolean", *_TYPES)  # a truth is a number to Python
+    kinds = ("boolean", *_TYPES)  # a Python bool is an int, too
     actual = next((n for n in kinds if isinstance(value, _TYPES[n])), "null")
     why = f'Invalid value: "{actual}": {path} in body must be of type {wanted}: "{actual}"'
     return FieldError(path, "FieldValueTypeInvalid", why)

@@ -49,7 +49,7 @@ def decode_object(body: bytes, content_type: str) -> Object:
 def prune(resource: Resource, obj: Object) -> PrunedObject:
     """A copy of the object as it would be decoded into its kind's type.
 
-    What is null, an empty map of labels, or nobody knows is not there.
+    Nulls, unknown fields and empty maps of labels are left out.
 
     Raises:
         WrongTypeError: a field has a value of another type.
@@ -72,10 +72,10 @@ def prune(resource: Resource, obj: Object) -> PrunedObject:
 
 
 def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
-    """The object that a client wants written, and the warnings it is to get.
+    """The object that a client wants written, and the answer's warning headers.
 
     Raises:
-        ApiError: 400, it does not fit its kind; 422, the client asks for no known strictness.
+        ApiError: 400, it does not fit its kind; 422, unknown ``fieldValidation``.
     """
     what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
     try:
@@ -94,7 +94,7 @@ def parse_patched_for(
     """The same for what a patch has made of an object.
 
     Raises:
-        ApiError: 422, it does not fit its kind, or the client asks for no known strictness.
+        ApiError: 422, it does not fit its kind, or unknown ``fieldValidation``.
     """
     try:
         fitted = prune(resource, obj)

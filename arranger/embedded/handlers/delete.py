@@ -1,4 +1,4 @@
-"""Deletion: preconditions, grace, finalizers, and what it sets going."""
+"""Deletion: preconditions, grace periods, finalizers, and what follows for dependents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
-    """Refuse to delete another object than the one that is meant.
+    """Check the uid and version that the client expects.
 
     Raises:
         ApiError: 409.
@@ -30,7 +30,7 @@ def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, A
 
 
 def grace_period(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
-    """Seconds that a pod is given; 0 for everything else, and for pods no kubelet looks after."""
+    """Seconds that a pod is given; 0 for other kinds, and for pods without a node or ended."""
     if resource.storage_key != "/pods":
         return 0
     unbound = not obj["spec"].get("nodeName")
@@ -45,12 +45,12 @@ class Deleter:
     """Deletes objects of one store, given as they are stored.
 
     Args:
-        stamp: the time that ``deletionTimestamp`` gets, ``grace`` seconds from now.
+        timestamp: the time that ``deletionTimestamp`` gets, ``grace`` seconds from now.
         resource_of: finds a resource by its name in the store.
-        removed: told of everything that has gone.
+        on_removed: called with every object that was removed.
 
     Attributes:
-        garbage: follows what deletions mean for owners and dependents.
+        garbage: applies deletions to owners and dependents.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Deleter:
     def delete(
         self, resource: Resource, obj: Object, options: Mapping[str, Any]
     ) -> tuple[Object, bool]:
-        """Delete, or mark for deletion; the last state, and whether that was the end of it.
+        """Delete or mark for deletion; returns the last state, and whether the object is gone.
 
         Raises:
             ApiError: 409 for a false precondition.
@@ -111,7 +111,7 @@ class Deleter:
         return last
 
     def finish_deletion(self, resource: Resource, obj: Object) -> Object | None:
-        """Remove an object that is marked and that nothing holds any more; None if it is held."""
+        """Remove an object that is marked and that neither finalizers nor grace hold; else None."""
         meta = obj["metadata"]
         if not meta.get("deletionTimestamp") or meta.get("finalizers"):
             return None
@@ -139,7 +139,7 @@ class Deleter:
 def _propagation_policy(
     meta: Object, options: Mapping[str, Any]
 ) -> Literal["Orphan", "Foreground", "Background"]:
-    """What is to become of the dependents: as asked, or else as the finalizers have it."""
+    """What happens to dependents: as the options say, or else the finalizers."""
     asked = options.get("propagationPolicy")
     if asked in ("Orphan", "Foreground", "Background"):
         policy: Literal["Orphan", "Foreground", "Background"] = asked

@@ -1,4 +1,4 @@
-"""Evictions: deletions that ask the disruption budgets first."""
+"""Evictions: deletions that disruption budgets may refuse."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of dependents when their owners go, and of owners that wait for their dependents.
+"""Garbage collection: dependents follow their owners, foreground owners wait for dependents.
 
 The real cluster's garbage collector does the same in the background, object by object; here it is
-done before the request that gives rise to it is answered.
+done before the request that causes it is answered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 #: Finalizer of an owner that goes only after the dependents that block it.
 FOREGROUND: Final = "foregroundDeletion"
-#: Finalizer of an owner that is to be parted from its dependents.
+#: Finalizer of an owner whose dependents stay.
 ORPHAN: Final = "orphan"
 
 
@@ -24,7 +24,7 @@ class GarbageCollector:
 
     Args:
         delete: deletes an object of a resource, with options.
-        release: removes an object that is marked and that nothing holds any more.
+        finish_deletion: removes an object that is marked and that nothing holds any more.
     """
 
     def __init__(
@@ -39,19 +39,19 @@ class GarbageCollector:
         self._finish_deletion = finish_deletion
 
     def orphan_dependents(self, uid: str) -> None:
-        """Part an owner from its dependents, so that they stay."""
+        """Remove the owner from its dependents, so that they stay."""
         for resource, dependent in self._store.owned_by(uid):
             self._filter_owner_references(resource, dependent, lambda owner: owner["uid"] != uid)
 
     def on_foreground_deletion(self, owner: Object) -> None:
-        """An owner begins to wait: its dependents are to go, and then itself."""
+        """An owner is deleted in the foreground: its dependents go first, then itself."""
         uid = owner["metadata"]["uid"]
         for _, dependent in self._store.owned_by(uid):
             self.attempt_to_delete(dependent["metadata"]["uid"])
         self._process_deleting_dependents(uid)
 
     def on_deleted(self, last: Object) -> None:
-        """An object has gone; its dependents may have to follow, and its owners may now."""
+        """An object was removed; dependents may follow, and owners that waited for it may now."""
         meta = last["metadata"]
         for _, dependent in self._store.owned_by(meta["uid"]):
             self.attempt_to_delete(dependent["metadata"]["uid"])
@@ -59,7 +59,7 @@ class GarbageCollector:
             self._process_deleting_dependents(owner["uid"])
 
     def on_updated(self, before: Object, after: Object) -> None:
-        """An object has been written; its owners may be others now, or let go by it."""
+        """An object was written; if its owner references changed, former owners may go now."""
         old = before["metadata"].get("ownerReferences") or []
         if old != (after["metadata"].get("ownerReferences") or []):
             self.attempt_to_delete(after["metadata"]["uid"])
@@ -67,7 +67,7 @@ class GarbageCollector:
                 self._process_deleting_dependents(owner["uid"])
 
     def attempt_to_delete(self, uid: str) -> None:
-        """Delete a dependent that no owner keeps, and forget owners that are gone or going."""
+        """Delete a dependent without a solid owner, or drop its references to absent ones."""
         found = self._store.find_by_uid(uid)
         if found is None:
             return
@@ -94,7 +94,7 @@ class GarbageCollector:
         return found is not None and not _is_deleting_dependents(found[1])
 
     def _process_deleting_dependents(self, uid: str) -> None:
-        """Let an owner go that waits for nothing any more."""
+        """Remove a foreground owner that no dependent blocks any more."""
         found = self._store.find_by_uid(uid)
         if found is None or not _is_deleting_dependents(found[1]):
             return

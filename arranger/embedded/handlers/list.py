@@ -1,4 +1,4 @@
-"""Lists: selections, pages that show one moment, and the past."""
+"""Lists: selectors, consistent pages, and lists at a past version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def list_objects(
     """The list object that answers a GET of a collection, its items as they are stored.
 
     Raises:
-        ApiError: the query makes no sense, or asks for a version that is gone or to come.
+        ApiError: 400, 410 or 504: the query is invalid, or its version is gone or not there yet.
     """
     selected = parse_selection(resource, query)
     limit = _number(query.get("limit", "0"), "limit")
@@ -46,7 +46,7 @@ def list_objects(
 
 
 def _position(store: Store, query: Mapping[str, str]) -> tuple[int, str]:
-    """The version to show, and the key after which to begin."""
+    """The version to list, and the key after which the page begins."""
     if token := query.get("continue"):
         try:
             place = json.loads(base64.urlsafe_b64decode(token))

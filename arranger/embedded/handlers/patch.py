@@ -162,7 +162,7 @@ def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _port_key(field: str, current: list[Any], patch: list[Any]) -> str | None:
-    """Ports of containers and of services go by different keys."""
+    """The merge key of ``ports``, which containers and services have by different names."""
     if field != "ports":
         return None
     of_container = any("containerPort" in p for p in [*current, *patch] if isinstance(p, dict))

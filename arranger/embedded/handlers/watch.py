@@ -1,4 +1,4 @@
-"""Watches: from any version that is remembered, with selections, bookmarks and initial events."""
+"""Watches: from any version still in the history, with selectors, bookmarks and initial events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: Seconds between bookmarks; the first comes within them, as the real server's.
 BOOKMARK_INTERVAL: Final = 60.0
 DEFAULT_TIMEOUT: Final = 1800.0
-#: Events a reader may lag behind before it is cut off.
+#: Events that a slow reader may leave unread before its watch is closed.
 MAX_BUFFERED_EVENTS: Final = 100_000
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -30,10 +30,10 @@ class Watch:
     """One open watch; :meth:`lines` yields its events as JSON lines without newline.
 
     Args:
-        show: makes of a stored object what events have; nothing else, without it.
+        render: turns a stored object into the one in the event; without it, as stored.
 
     Raises:
-        ApiError: the query makes no sense.
+        ApiError: the query is invalid.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Watch:
     # --- inside ----------------------------------------------------------------------------
 
     def _schedule_bookmark(self, loop: asyncio.AbstractEventLoop) -> None:
-        """All watches have theirs at the same moment: a loop wakes once for them all."""
+        """All watches have bookmarks at the same moments, so that the loop wakes once for all."""
         at = (loop.time() // BOOKMARK_INTERVAL + 1) * BOOKMARK_INTERVAL
         self._timers["bookmark"] = loop.call_at(at, self._push_bookmark, loop)
 
@@ -164,7 +164,7 @@ class Watch:
 
 
 def _parse_start_version(query: Mapping[str, str]) -> int | None:
-    """The version to go on from; None to begin with what there is."""
+    """The version to resume from; None to begin with the objects there are."""
     asked = query.get("resourceVersion", "")
     if asked in ("", "0") or _wants_initial_events(query):
         return None

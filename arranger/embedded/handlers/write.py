@@ -30,7 +30,7 @@ from arranger.embedded.storage.store import Store
 
 Object = dict[str, Any]
 
-#: Letters of generated names: no vowels, so that no words come about.
+#: Characters of generated names; no vowels, so that no words form (apimachinery's alphabet).
 _NAME_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _OTHER_UID: Final = "Precondition failed: UID in precondition does not match"
 _DEFINITION: Final = "CustomResourceDefinition"
@@ -39,7 +39,7 @@ _DEFINITION: Final = "CustomResourceDefinition"
 class ObjectWriter:
     """Writes objects to one store.
 
-    Objects come in as ``bodies`` hands them out: the writer's to change, without nulls.
+    Given objects are parsed by ``bodies``: without nulls, and free to be changed.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ObjectWriter:
         return resource.from_storage(stored)
 
     def replace(self, target: Target, given: Object, *, dry_run: bool) -> tuple[Object, bool]:
-        """Put an object in the place of another; the object, and whether it is new.
+        """Replace an object; returns the new state, and whether it was created.
 
         Raises:
             ApiError: it is refused.
@@ -107,7 +107,7 @@ class ObjectWriter:
         before = self._store.get(resource.storage_key, (target.namespace, target.name))
         if before is None:
             if resource.kind == "Lease":
-                # The version of an earlier life is no obstacle, its uid is.
+                # A resourceVersion of a deleted object is ignored, a uid is refused.
                 meta = {k: v for k, v in given["metadata"].items() if k != "resourceVersion"}
                 if meta.get("uid"):
                     raise conflict(resource.qualified_name, target.name, _OTHER_UID)
@@ -123,7 +123,7 @@ class ObjectWriter:
         return self._update(target, resource.from_storage(before), given, dry_run), False
 
     def patch(self, target: Target, before: Object, patched: Object, *, dry_run: bool) -> Object:
-        """Write what a patch has made of an object.
+        """Write a patched object.
 
         Raises:
             ApiError: it is refused.
@@ -179,5 +179,5 @@ def _check_version(resource: Resource, before: Object, meta: Object) -> None:
 
 
 def _without_metadata_and_status(obj: Object) -> Object:
-    """What generations count the changes of."""
+    """The part whose changes ``metadata.generation`` counts."""
     return {k: v for k, v in obj.items() if k not in ("metadata", "status")}

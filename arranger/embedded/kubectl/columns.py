@@ -16,7 +16,7 @@ Cell = Callable[[Object, datetime], Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: how its cells are found, and from which ``-o wide`` on it is shown."""
+    """One column: how its cells are computed; priority 1 is shown with ``-o wide`` only."""
 
     name: str
     cell: Cell
@@ -58,10 +58,10 @@ def human_duration(stamp: str | None, now: datetime) -> str:
     return f"{days // 365}y"
 
 
-# --- finding ------------------------------------------------------------------------------------
+# --- cells ------------------------------------------------------------------------------------
 
 
-#: The steps of a JSONPath: a field, a place in a list, or whoever has a field of this value.
+#: The steps of a JSONPath: a field, an index, or the first item with a field of some value.
 _STEP: Final = re.compile(r"""[^.\[\]]+|\[\d+\]|\[\?\(@\.\w+ *== *["'][^"']*["']\)\]""")
 _FILTER_STEP: Final = re.compile(r"""\[\?\(@\.(\w+) *== *["']([^"']*)["']\)\]""")
 
@@ -162,7 +162,7 @@ def _address(kind: str) -> Cell:
 # --- events --------------------------------------------------------------------------------------
 
 
-#: What the newer form of events calls what only the older one should have.
+#: Prefix in events.k8s.io/v1 of the fields that only core/v1 Events should have.
 _DEPRECATED_PREFIX: Final = "deprecated"
 
 

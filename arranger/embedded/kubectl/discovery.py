@@ -1,4 +1,4 @@
-"""Tells clients what is served, path by path or all in one answer."""
+"""Discovery: what is served, path by path or aggregated in one answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from arranger.embedded.registry import VERBS, Registry, Resource
 Object = dict[str, Any]
 
 _AGGREGATED: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
-#: What only the answer itself tells a client of several forms that it asked for.
+#: The answer's media type, by which a client that accepts several forms knows this one.
 _AGGREGATED_MEDIA_TYPE: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )

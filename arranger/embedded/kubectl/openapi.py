@@ -1,8 +1,8 @@
 """As much of the OpenAPI documents as kubectl asks for: whether the server checks fields itself.
 
 kubectl downloads the document of a group's version to see whether patches take ``fieldValidation``;
-where they do, it leaves checking to the server. Schemas are not told, so ``kubectl explain`` has
-nothing to explain.
+where they do, it leaves checking to the server. The documents have no
+schemas, so ``kubectl explain`` has nothing to explain.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class TablePrinter:
         return self._table(found, found["items"] if is_list else [found], headed=True)
 
     def event_table(self, obj: Object) -> Object:
-        """The object of an event; of several the first tells the columns, for all."""
+        """The object of a watch event; only the first event carries the column definitions."""
         headed, self._header_sent = not self._header_sent, True
         shown = self._resource.from_storage(obj)
         return self._table(shown, [shown], headed=headed)

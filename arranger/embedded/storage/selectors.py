@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-Operator = Literal["in", "notin", "exists", "!"]
+from arranger.api.selectors import requirement_matches
+from arranger.api.types.core import Requirement
 
+_SET_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _KEY: Final = r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _VALUE: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _EQUAL: Final = re.compile(rf"({_KEY})\s*(==|=|!=)\s*({_VALUE})", re.ASCII)
@@ -21,34 +23,17 @@ class SelectorError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Requirement:
-    key: str
-    operator: Operator
-    values: frozenset[str] = frozenset()
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.operator:
-            case "in":
-                return value in self.values
-            case "notin":
-                return value not in self.values
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-
-
-@dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Requirements that must all hold; ``nothing`` matches nothing whatever they are."""
+    """Requirements that must all hold; with ``nothing`` it matches no object."""
 
-    requirements: tuple[_Requirement, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet every requirement."""
-        return not self.nothing and all(r.holds(labels) for r in self.requirements)
+        return not self.nothing and all(
+            requirement_matches(r, labels.get(r.key)) for r in self.requirements
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """Parse ``a=b,c!=d``; a backslash takes the meaning from ``,``, ``=`` and itself.
+    """Parse ``a=b,c!=d``; a backslash escapes ``,``, ``=`` and itself.
 
     Raises:
         SelectorError: it is not of that form.
@@ -101,21 +86,15 @@ def label_selector_of(selector: Mapping[str, Any] | None) -> LabelSelector:
     if selector is None:
         return LabelSelector(nothing=True)
     requirements = [
-        _Requirement(key, "in", frozenset({value}))
+        Requirement(key=key, operator="In", values=[value])
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
-    operators: dict[str, Operator] = {
-        "In": "in",
-        "NotIn": "notin",
-        "Exists": "exists",
-        "DoesNotExist": "!",
-    }
     for expression in selector.get("matchExpressions") or ():
-        operator = operators.get(expression.get("operator", ""))
-        if operator is None:
+        operator = expression.get("operator", "")
+        if operator not in _SET_OPERATORS:
             raise SelectorError(f"{expression.get('operator')!r} is not a valid selector operator")
-        values = frozenset(expression.get("values") or ())
-        requirements.append(_Requirement(expression["key"], operator, values))
+        values = list(expression.get("values") or ())
+        requirements.append(Requirement(key=expression["key"], operator=operator, values=values))
     return LabelSelector(tuple(requirements))
 
 
@@ -127,13 +106,14 @@ def _split(text: str) -> Iterator[str]:
         yield term.strip()
 
 
-def _label_term(term: str) -> _Requirement:
+def _label_term(term: str) -> Requirement:
     if found := _EQUAL.fullmatch(term):
-        operator: Operator = "notin" if found[3] == "!=" else "in"
-        return _Requirement(found[1], operator, frozenset({found[4]}))
+        operator = "NotIn" if found[3] == "!=" else "In"
+        return Requirement(key=found[1], operator=operator, values=[found[4]])
     if found := _SET.fullmatch(term):
-        values = frozenset(value.strip() for value in found[4].split(","))
-        return _Requirement(found[1], "in" if found[3] == "in" else "notin", values)
+        values = [value.strip() for value in found[4].split(",")]
+        operator = "In" if found[3] == "in" else "NotIn"
+        return Requirement(key=found[1], operator=operator, values=values)
     if found := _EXISTENCE.fullmatch(term):
-        return _Requirement(found[2], "!" if found[1] else "exists")
+        return Requirement(key=found[2], operator="DoesNotExist" if found[1] else "Exists")
     raise SelectorError(f"couldn't parse the selector '{term}'")

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
 Listener = Callable[["Change"], None]
 
-#: Writes that watches can be resumed across.
+#: Writes that are kept, so that watches can resume.
 HISTORY_LIMIT: Final = 100_000
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -49,7 +49,7 @@ class Store:
     """Objects by resource (``group/plural``) and key.
 
     Args:
-        window: how many writes are remembered; a watch from before the oldest is refused.
+        history_limit: how many writes are kept; a watch from before the oldest is refused.
 
     Attributes:
         version: the version of the latest write.
@@ -163,7 +163,7 @@ class Store:
         self.compacted = self.version
 
     def start_resource(self, resource: str) -> None:
-        """From now on the resource exists; nothing can be watched from before."""
+        """The resource is served from now on; no watch can start before."""
         self._served_since[resource] = self.version
 
     def oldest_watchable_version(self, resource: str) -> int:

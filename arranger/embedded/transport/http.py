@@ -50,7 +50,7 @@ async def serve(
 
 
 class _HttpServer:
-    """Between aiohttp and the cluster.
+    """Answers aiohttp's requests by the cluster.
 
     Attributes:
         watches: those that are open.
@@ -104,7 +104,7 @@ class _HttpServer:
             async for chunk in chunks:
                 await response.write(chunk)
         except ConnectionResetError:
-            pass  # the client has gone; nothing is owed to it
+            pass  # the client has disconnected
         finally:
             self.watches.discard(watch)
             watch.close()

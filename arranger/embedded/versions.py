@@ -1,4 +1,4 @@
-"""Resources that show the objects of another one in their own words."""
+"""Resources that serve the stored objects of another API version (conversion)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
-    """How objects are shown that are stored in another form; both hold the same.
+    """How one API version shows objects that are stored as another one.
 
     Attributes:
         storage_key: the name in the store of the resource that the objects are stored as.
-        shown_as, stored_as: ``apiVersion`` of the two forms.
-        stored_names: fields that are shown by another name than they are stored by.
+        api_version, storage_api_version: of the two forms.
+        stored_names: the stored name of each field that is shown by another.
     """
 
     storage_key: str
@@ -25,7 +25,7 @@ class VersionView:
     stored_names: Mapping[str, str]
 
     def from_storage(self, stored: Object) -> Object:
-        """The object in the view's words; fields that keep their name are shared."""
+        """The object in this version; values are shared with the stored one."""
         renamed = {stored_name: name for name, stored_name in self.stored_names.items()}
         return {
             **{renamed.get(name, name): value for name, value in stored.items()},

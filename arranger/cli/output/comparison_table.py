@@ -1,18 +1,14 @@
-"""``arranger simulate --trace``: what people and scripts get to see of a comparison."""
+"""What ``arranger simulate --trace`` prints on a terminal."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from arranger.replay import Comparison, compare, draw_svg, read_trace
+from arranger.replay import Comparison
 
 _HEADINGS: Final = (
     "GPU %\nat 100",
@@ -26,41 +22,8 @@ _HEADINGS: Final = (
 )
 
 
-def run_replay(
-    path: Path,
-    policies: Sequence[str],
-    *,
-    seed: int,
-    speedup: float,
-    svg: Path | None,
-    output: str,
-) -> None:
-    """Replay the trace under each policy; print a table or JSON, and write the plot if wanted.
-
-    Progress goes to the standard error.
-
-    Raises:
-        TraceError: the trace cannot be used.
-        PolicyError: a policy is not known.
-        OSError: the plot cannot be written.
-    """
-    comparison = compare(
-        read_trace(path), policies, seed=seed, speedup=speedup, on_start=_report_start
-    )
-    if svg is not None:
-        svg.write_text(draw_svg(comparison), encoding="utf-8")
-    if output == "json":
-        click.echo(json.dumps(comparison.as_json(), indent=2))
-    else:
-        print_comparison(comparison)
-
-
-def _report_start(policy: str) -> None:
-    click.echo(f"replaying under {policy}", err=True)
-
-
 def print_comparison(comparison: Comparison) -> None:
-    """A row for each policy, and what one must know to read it."""
+    """A row for each policy, and footnotes that explain the columns."""
     console = Console()
     table = Table(
         Column("policy", no_wrap=True), box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True

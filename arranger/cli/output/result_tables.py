@@ -1,4 +1,4 @@
-"""What people read on a terminal."""
+"""What ``arranger simulate`` and ``arranger demo`` print on a terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from arranger.cli.commands.simulate import SimulationResult
+from arranger.cli.simulation.result import SimulationResult
 
 
 class LiveProgress:
-    """One line of progress: redrawn on a terminal, printed when it changes elsewhere."""
+    """One line of progress, redrawn on a terminal; elsewhere printed whenever it changes."""
 
     def __init__(self) -> None:
         self._console = Console()

@@ -1,0 +1,33 @@
+"""``arranger run``: the scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arranger.cli import options
+
+
+@click.command()
+@options.cluster
+@options.config()
+@options.log_level
+def run(
+    kubeconfig: Path | None, context: str | None, config_file: Path | None, log_level: str
+) -> None:
+    """Schedule the pods of a cluster until stopped."""
+    import asyncio
+
+    from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.logging import configure_logging
+    from arranger.daemon.scheduler import LeadershipLostError
+    from arranger.daemon.server import run_daemon
+    from arranger.kube.client.kubeconfig import KubeconfigError
+
+    try:
+        config = load_config(config_file)
+        configure_logging(level=log_level.upper())
+        asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context))
+    except (ConfigError, KubeconfigError, LeadershipLostError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error

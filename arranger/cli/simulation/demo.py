@@ -1,0 +1,117 @@
+"""The demo: the embedded cluster over HTTP, hollow kubelets, scheduler and controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from arranger.cli.simulation.manifests import load_manifests
+from arranger.cli.simulation.result import SimulationResult, collect_result
+from arranger.controllers.manager import run_in_thread
+from arranger.daemon.config.schema import Config, LeaderElectionConfig
+from arranger.daemon.scheduler import Scheduler
+from arranger.embedded.kubelet import HollowKubelets
+from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.transport.http import serve
+from arranger.kube.client.aiohttp_transport import HttpTransport
+from arranger.kube.client.credentials import ApiServerConfig
+
+Object = dict[str, Any]
+
+#: Seconds without a change after which the demo ends, and after which it ends in any case.
+QUIET_SECONDS = 2.5
+MAX_SECONDS = 60.0
+
+
+async def run_demo(
+    manifests: list[tuple[str, Object]],
+    *,
+    port: int,
+    keep: bool,
+    progress: Callable[[SimulationResult], None],
+    serving: Callable[[str, Path], None],
+) -> SimulationResult:
+    """Run the demo; with ``keep`` until cancelled, otherwise until nothing changes any more.
+
+    ``serving`` is called with the URL and a kubeconfig for it, ``progress`` twice a second with
+    what has happened so far.
+
+    Raises:
+        ManifestError: the server refuses an object.
+        OSError: the port is taken.
+    """
+    started = asyncio.get_running_loop().time()
+    cluster = EmbeddedCluster(rng=random.Random())
+    config = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(serve(cluster, port=port))
+        serving(url, _kubeconfig(url))
+        transport, kubelet_transport = (
+            HttpTransport(ApiServerConfig(url)),
+            HttpTransport(ApiServerConfig(url)),
+        )
+        stack.push_async_callback(transport.close)
+        stack.push_async_callback(kubelet_transport.close)
+        scheduler = Scheduler(transport, config, identity="demo", rng=random.Random())
+        kubelets = HollowKubelets(kubelet_transport)
+        work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
+        try:
+            load_manifests(cluster, manifests)
+            # When the definitions are there, so that nobody has to wait for them to be found.
+            await stack.enter_async_context(run_in_thread(ApiServerConfig(url), quiet=0.2))
+            await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
+        finally:
+            scheduler.stop()
+            work[1].cancel()
+            await asyncio.wait(work)
+    return collect_result(cluster, asyncio.get_running_loop().time() - started)
+
+
+async def _until_quiet(
+    cluster: EmbeddedCluster,
+    kubelets: HollowKubelets,
+    work: list[asyncio.Task[None]],
+    *,
+    keep: bool,
+    progress: Callable[[SimulationResult], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    started = changed = loop.time()
+    seen = -1
+    while keep or (loop.time() - changed < QUIET_SECONDS and loop.time() - started < MAX_SECONDS):
+        for task in work:
+            if task.done():
+                task.result()
+        # Not the store's version: the lease is renewed every two seconds.
+        version = sum(
+            int(obj["metadata"]["resourceVersion"])
+            for plural, group in (("pods", ""), ("nodes", ""), ("tyjobs", "arranger.io"))
+            for obj in cluster.objects(plural, group)
+        )
+        if version != seen or not kubelets.idle:
+            seen, changed = version, loop.time()
+        progress(collect_result(cluster, loop.time() - started))
+        await asyncio.sleep(0.5)
+
+
+def _kubeconfig(url: str) -> Path:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "arranger-demo",
+        "clusters": [{"name": "arranger-demo", "cluster": {"server": url}}],
+        "users": [{"name": "demo", "user": {}}],
+        "contexts": [
+            {"name": "arranger-demo", "context": {"cluster": "arranger-demo", "user": "demo"}}
+        ],
+    }
+    path = Path(tempfile.mkdtemp(prefix="arranger-demo-")) / "kubeconfig"
+    path.write_text(yaml.safe_dump(content))
+    return path
