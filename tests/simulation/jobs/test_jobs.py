@@ -109,7 +109,7 @@ async def test_the_examples_run(sim: JobHarness) -> None:
         assert len(sim.pods_of_job("mnist")) == 4
 
 
-# --- evictions (seed 004) ------------------------------------------------------------------------
+# --- evictions -----------------------------------------------------------------------------------
 
 
 async def test_a_job_aborted_by_an_eviction_frees_everything(sim: JobHarness) -> None:

@@ -1,4 +1,4 @@
-"""Preemption (seed 001) through the whole scheduler, in virtual time, with kubelets.
+"""Preemption (docs/design/preemption.md) by the whole scheduler, in virtual time, with kubelets.
 
 After every test: nobody was evicted for a pod that is not more important, everybody who was knew
 why, nothing was over its capacity, and room was kept for every nomination
