@@ -49,8 +49,8 @@ CLIENT_METRICS: Final = (
 class Metrics:
     """All metrics of one scheduler, in a registry of their own.
 
-    Also the :class:`~arranger.kube.client.metrics.MetricsRecorder` of the edge: what it reports as
-    ``name`` appears as ``arranger_name``.
+    Also the :class:`~arranger.kube.client.metrics.MetricsRecorder` of ``arranger/kube``: what is
+    reported there as ``name`` appears as ``arranger_name``.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Metrics:
             )
         return metric.kind(name, metric.help, metric.labels, registry=registry)
 
-    # --- from the core ---------------------------------------------------------------------
+    # --- from the engine -------------------------------------------------------------------
 
     def collect(self, engine: Engine) -> None:
         """Take the engine's statistics since the last call."""
@@ -126,18 +126,18 @@ class Metrics:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
 
-    # --- from the edge ---------------------------------------------------------------------
+    # --- from the client -------------------------------------------------------------------
 
     def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        """Add to a counter of the edge."""
+        """Add to a counter of the client."""
         self._client_metric(name, labels).inc(amount)
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """Record a duration of the edge."""
+        """Record a duration of the client."""
         self._client_metric(name, labels).observe(seconds)
 
     def set_gauge(self, name: str, value: float, **labels: str) -> None:
-        """Set a level of the edge."""
+        """Set a gauge of the client."""
         self._client_metric(name, labels).set(value)
 
     def _client_metric(self, name: str, labels: dict[str, str]) -> Any:

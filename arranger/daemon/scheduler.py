@@ -1,7 +1,7 @@
-"""Wires the core to one API server: reflectors in, writer out, decisions between.
+"""Connects the engine to one API server: informers feed it, and its effects are carried out.
 
-State is listed afresh after leadership is won, never carried over from standing by: a consistent
-list then shows every binding the previous leader made, so nothing is placed on room that is gone.
+State is listed anew after leadership is won, never carried over from standing by: a consistent list
+then shows every binding of the previous leader, so no capacity is given away twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine
 from arranger.kube.client.transport import Transport
-from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
+from arranger.kube.extenders.caller import ExtenderTransport
+from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
 from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
@@ -33,7 +34,7 @@ from arranger.kube.writes.dispatcher import ApiDispatcher
 
 log = structlog.get_logger(__name__)
 
-#: Entities tried before other tasks get their turn: two to five milliseconds.
+#: Entities tried before other tasks may run: two to five milliseconds.
 ENTITIES_PER_STEP = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
@@ -52,10 +53,10 @@ class Scheduler:
         transport: for lists, watches and the lease.
         config: see :mod:`arranger.daemon.config.schema`.
         identity: unique per process; names it in the lease and in Events.
-        hot: a cheaper transport for writes, if there is one.
+        write_transport: a cheaper transport for writes, if there is one.
         rng: spreads retries; pass a seeded one to replay a simulation.
-        port: where extenders are, if not at the other end of HTTP.
-        wall: the calendar, in seconds since 1970; pass a virtual one to a simulation.
+        clock: the calendar, in seconds since 1970; pass a virtual one to a simulation.
+        extender_transport: how extenders are reached, if not by HTTP.
 
     Raises:
         ConfigError: the configured plugins do not load or do not work together.
@@ -84,14 +85,13 @@ class Scheduler:
             quota_config=config.quota_config(),
             extenders=extenders,
             parallel_extender_calls=config.extender_parallelism,
-            to_unix_time=lambda now: clock() - self._loop_time() + now,
+            to_unix_time=lambda now: clock() - _loop_time() + now,
             perf_counter=time.perf_counter,
         )
         self._wake = asyncio.Event()
+        self._leading = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._loop_time: Callable[[], float] = lambda: asyncio.get_running_loop().time()
-        self._informers = Informers(self.engine, self._loop_time, self._wake.set)
-        self._on_lead: Callable[[], None] = lambda: None
+        self._informers = Informers(self.engine, _loop_time, self._wake.set)
         self._election = self._make_election(identity)
         self._dispatcher = ApiDispatcher(
             write_transport or transport,
@@ -101,7 +101,7 @@ class Scheduler:
             metrics=self.metrics,
         )
 
-        #: The nodes as extenders want them, if one does.
+        #: The nodes as JSON, if an extender needs them.
         self._raw_nodes: RawObjectStore | None = None
         if any(e.filters_or_scores and not e.node_cache_capable for e in extenders):
             self._raw_nodes = RawObjectStore()
@@ -134,8 +134,7 @@ class Scheduler:
     async def run(self) -> None:
         """Compete for the lease, then schedule until stopped.
 
-        On :meth:`stop`: decide nothing more, let the writes on their way finish, give the lease
-        back.
+        On :meth:`stop`: schedule nothing more, wait for the writes on their way, release the lease.
 
         Raises:
             LeadershipLostError: the lease was not renewed in time.
@@ -143,11 +142,10 @@ class Scheduler:
         if self._election is None:
             await self._run_as_leader()
             return
-        started = asyncio.Event()
-        self._on_lead = started.set
+        self._leading.clear()
         lease = asyncio.create_task(self._election.run(), name="lease")
         try:
-            if not await self._wait_until_leading(started, lease):
+            if not await self._wait_until_leading(lease):
                 return
             work = asyncio.create_task(self._run_as_leader(), name="lead")
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,7 +159,7 @@ class Scheduler:
                 await self._election.release()
 
     async def _run_as_leader(self) -> None:
-        """Read the state, decide, write; until stopped."""
+        """Read the cluster's state, schedule, and write, until stopped."""
         writer = asyncio.create_task(self._dispatcher.run(), name="writer")
         reading = self._informers.reflectors(self._transport, rng=self._rng, metrics=self.metrics)
         reflectors = [asyncio.create_task(each.run(), name="reflector") for each in reading]
@@ -214,15 +212,15 @@ class Scheduler:
                     break
 
     def _may_schedule(self) -> bool:
-        """Whether to go on; when that changes, the renewal of the lease or an outcome wakes us.
+        """Whether to run the engine; a renewed lease or an outcome wakes us when this changes.
 
-        Not leading for a moment (the loop had stalled), we still take events in: the renewal that
-        follows, or the end of the process, decides what comes next.
+        While we do not lead (the loop had stalled) events are still taken in, until the lease is
+        renewed or lost.
         """
         return self.may_write() and self._backlog < MAX_BACKLOG
 
     def _run_engine(self) -> None:
-        effects = self.engine.run(self._loop_time(), limit=ENTITIES_PER_STEP)
+        effects = self.engine.run(_loop_time(), limit=ENTITIES_PER_STEP)
         self.metrics.collect(self.engine)
         for effect in effects:
             self._dispatch(effect, self._outcome_callback(effect))
@@ -239,18 +237,18 @@ class Scheduler:
     def _outcome_callback(self, effect: Effect) -> Callable[[Outcome], None]:
         if self.engine.awaits(effect):
             return partial(self._report_outcome, effect)
-        # Nobody waits for it, but it may be the backlog that keeps us from going on.
+        # The engine does not wait for it, but the backlog may have kept us from going on.
         return lambda _: self._wake.set()
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
-        self.engine.on_outcome(effect, outcome, self._loop_time())
+        self.engine.on_outcome(effect, outcome, _loop_time())
         self._wake.set()
 
     async def _wait_for_work(self) -> None:
         timer = self.engine.next_timer()
-        # While we may not go on, a timer that is due would wake us without end.
+        # While the engine may not run, a timer that is due would wake us without end.
         if timer is not None and self.synced and self._may_schedule():
-            # A hair late: a loop may fire early by its resolution, and nothing would be due yet.
+            # A little late: a loop may fire early by its resolution, and nothing would be due yet.
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
         else:
             handle = None
@@ -287,11 +285,11 @@ class Scheduler:
 
     def _on_started_leading(self, epoch: int) -> None:
         self.metrics.set_leading(self._config.leader_election.resource_name, True)
-        self._on_lead()
+        self._leading.set()
 
-    async def _wait_until_leading(self, started: asyncio.Event, lease: asyncio.Task[None]) -> bool:
+    async def _wait_until_leading(self, lease: asyncio.Task[None]) -> bool:
         """Wait until we lead (true) or are asked to stop (false)."""
-        leading = asyncio.create_task(started.wait())
+        leading = asyncio.create_task(self._leading.wait())
         stopped = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({leading, stopped, lease}, return_when=asyncio.FIRST_COMPLETED)
@@ -301,6 +299,11 @@ class Scheduler:
         finally:
             leading.cancel()
             stopped.cancel()
+
+
+def _loop_time() -> float:
+    """The engine's clock: the event loop's, monotonic seconds."""
+    return asyncio.get_running_loop().time()
 
 
 async def _cancel_and_wait(task: asyncio.Task[None]) -> None:

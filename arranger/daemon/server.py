@@ -47,16 +47,16 @@ async def run_daemon(
         OSError: the health server's address is taken.
     """
     tune_gc()
-    access = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
-    transport = HttpTransport(access)
-    hot = write_transport(access, transport)
+    server = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
+    transport = HttpTransport(server)
+    writes = write_transport(server, transport)
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     try:
         scheduler = Scheduler(
             transport,
             config,
             identity=identity,
-            write_transport=hot,
+            write_transport=writes,
             rng=random.Random(os.urandom(16)),
         )
         loop = asyncio.get_running_loop()
@@ -71,11 +71,11 @@ async def run_daemon(
             registry=scheduler.metrics.registry,
             before_metrics=lambda: scheduler.metrics.update_gauges(scheduler.engine),
         ) as port:
-            log.info("scheduler.starting", server=access.url, identity=identity, health_port=port)
+            log.info("scheduler.starting", server=server.url, identity=identity, health_port=port)
             await scheduler.run()
         log.info("scheduler.stopped")
     finally:
-        await hot.close()
+        await writes.close()
         await transport.close()
 
 

@@ -1,1 +1,1 @@
-"""The asyncio edge to a Kubernetes API server: transport, reflector, lease, events, effects."""
+"""What talks to a Kubernetes API server and to extenders, on asyncio: reads, writes, the lease."""

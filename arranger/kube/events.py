@@ -1,16 +1,16 @@
 """Events of events.k8s.io/v1, aggregated into series: what to send, not how.
 
 The rules are client-go's (``tools/events``): the first occurrence is created, the second patches a
-``series`` into it, later ones are only counted and written out by a heartbeat and when the series
-has been quiet. One rule is ours: everything but the series of an Event is immutable, so a series
-that goes on with another note goes on in a new Event, where client-go leaves the first note for
-ever. That costs a create, so the more often a note changes, the longer it stands before the next:
-see :class:`_NoteRateLimit`. What is said in between is not written, but the last of it is in the
-end.
+``series`` into it, later ones are only counted, and written every :data:`REFRESH_TIME` and when the
+series has been quiet. One rule is ours: everything but the series of an Event is immutable, so a
+series that goes on with another note goes on in a new Event, where client-go keeps the first note
+for ever. That costs a create, so the more often a note changes, the longer it stands before the
+next: see :class:`~arranger.kube.event_series.NoteRateLimit`. Of the notes in between only the last
+is written, when the limit allows it.
 
-The recorder is synchronous and reads no clock; :class:`~arranger.kube.writes.dispatcher.Writer`
-sends what :meth:`EventRecorder.next` hands out. Events are best effort: the queue is bounded and
-the oldest are dropped.
+The recorder is synchronous and reads no clock; the
+:class:`~arranger.kube.writes.dispatcher.ApiDispatcher` sends what :meth:`EventRecorder.next` hands
+out. Events are best effort: the queue is bounded and the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from arranger.api.effects import ObjectReference, PublishEvent
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import micro_time, utc_now
+from arranger.kube.event_series import EventSeries, NoteRateLimit
 
-#: Seconds of quiet after which a series is over, and between two reports of one that goes on.
+#: Seconds of quiet after which a series is over.
 FINISH_TIME: Final = 360.0
+#: Seconds between two reports of a series that goes on.
 REFRESH_TIME: Final = 1800.0
+#: Seconds between two looks for series of either kind.
 SWEEP_INTERVAL: Final = 60.0
-#: Seconds that a note stands before one that differs in its numbers only, and before any when they
-#: change all the time: pods in back-off are tried every ten seconds.
-MIN_NOTE_INTERVAL: Final = 10.0
-MAX_NOTE_INTERVAL: Final = 300.0
 MAX_ATTEMPTS: Final = 12
 RETRY_DELAY: Final = 10.0
 #: Bytes; the API server refuses longer notes.
@@ -90,56 +89,6 @@ _encode = msgspec.json.Encoder().encode
 _NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
-@dataclass(slots=True)
-class _NoteRateLimit:
-    """When a series may take up another note: ever more rarely while its notes go on changing.
-
-    New words and new numbers in the same words are counted apart, so that a number that never
-    rests does not hide another reason.
-    """
-
-    changed_at: float
-    intervals: dict[bool, float] = field(
-        default_factory=lambda: {True: 0.0, False: MIN_NOTE_INTERVAL}
-    )
-
-    def allowed_at(self, *, rephrased: bool) -> float:
-        """The earliest time for a note that has other ``rephrased``, or other numbers only."""
-        return self.changed_at + self.intervals[rephrased]
-
-    def record_change(self, now: float, *, rephrased: bool) -> None:
-        """A note has been taken up."""
-        if now - self.changed_at >= 2 * MAX_NOTE_INTERVAL:
-            self.intervals = {True: 0.0, False: MIN_NOTE_INTERVAL}  # it has been calm
-        self.intervals[rephrased] = min(
-            max(2 * self.intervals[rephrased], MIN_NOTE_INTERVAL), MAX_NOTE_INTERVAL
-        )
-        self.changed_at = now
-
-
-@dataclass(slots=True, eq=False)
-class _Series:
-    """All occurrences of one thing about one object, under one note."""
-
-    key: tuple[object, ...]
-    event: PublishEvent
-    name: str
-    first_time: str
-    last_time: str
-    last_seen: float
-    count: int = 1
-    #: The count the server knows; 0 until the Event is created.
-    reported_count: int = 0
-    reported_at: float = 0.0
-    #: Queued, in flight, or waiting to be tried again.
-    is_pending: bool = False
-    attempts: int = 0
-    rate_limit: _NoteRateLimit = field(default_factory=lambda: _NoteRateLimit(0.0))
-    #: What goes on under a newer note, until it may.
-    successor: _Series | None = None
-    succeed_at: float = float("inf")
-
-
 @dataclass(frozen=True, slots=True)
 class EventWrite:
     """One request to send; hand it back to :meth:`EventRecorder.on_answer`."""
@@ -148,7 +97,7 @@ class EventWrite:
     path: str
     body: bytes
     content_type: str
-    series: _Series = field(repr=False)
+    series: EventSeries = field(repr=False)
     count: int
 
 
@@ -158,9 +107,10 @@ class EventRecorder:
     Args:
         host: names this process in ``reportingInstance`` (``<controller>-<host>``).
         rng: spreads the retries.
-        wall: the calendar clock, for time stamps only.
+        clock: the calendar, for time stamps only.
         capacity: writes waiting at most; beyond, the oldest is dropped and counted.
-        remembered: series kept at most; the one longest unseen is finished early.
+        max_series: series kept at most; the one longest unseen is finished early.
+        metrics: gets ``events_dropped`` {why}.
     """
 
     def __init__(
@@ -179,11 +129,11 @@ class EventRecorder:
         self._capacity = capacity
         self._max_series = max_series
         self._metrics = metrics or NullMetricsRecorder()
-        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
-        self._queue: deque[_Series] = deque()
-        self._retries: list[tuple[float, int, _Series]] = []
-        #: (when, …, series) of those that have an heir.
-        self._successions: list[tuple[float, int, _Series]] = []
+        self._series: OrderedDict[tuple[object, ...], EventSeries] = OrderedDict()
+        self._queue: deque[EventSeries] = deque()
+        self._retries: list[tuple[float, int, EventSeries]] = []
+        #: (when, …, series) of those that have a successor.
+        self._successions: list[tuple[float, int, EventSeries]] = []
         self._last_name = 0
         self._sweep_due = float("inf")
         self.dropped = 0
@@ -205,8 +155,7 @@ class EventRecorder:
         stamp = self._clock()
         series = self._series.get(key)
         if series is None:
-            series = self._new_series(key, event, stamp, now)
-            series.rate_limit.changed_at = now
+            series = self._new_series(key, event, stamp, now, NoteRateLimit(now))
             self._series[key] = series
             if len(self._series) > self._max_series:
                 self._finish(next(iter(self._series.values())))
@@ -217,37 +166,42 @@ class EventRecorder:
             self._set_successor(series, event, stamp, now)
             return
         else:
-            series.successor = None  # it is as it was
+            series.successor = None  # the earlier note holds again
             series.count += 1
             series.last_time = micro_time(stamp)
             series.last_seen = now
             self._series.move_to_end(key)
-        # From the third on, occurrences wait for the heartbeat or the end.
+        # From the third on, occurrences wait for the next refresh or the end of the series.
         if series.reported_count <= 1:
             self._enqueue(series)
 
     def _new_series(
-        self, key: tuple[object, ...], event: PublishEvent, stamp: datetime, now: float
-    ) -> _Series:
+        self,
+        key: tuple[object, ...],
+        event: PublishEvent,
+        stamp: datetime,
+        now: float,
+        rate_limit: NoteRateLimit,
+    ) -> EventSeries:
         text = micro_time(stamp)
-        return _Series(key, event, self._name(event.regarding, stamp), text, text, now)
+        name = self._name(event.regarding, stamp)
+        return EventSeries(key, event, name, text, text, now, rate_limit)
 
     def _set_successor(
-        self, series: _Series, event: PublishEvent, stamp: datetime, now: float
+        self, series: EventSeries, event: PublishEvent, stamp: datetime, now: float
     ) -> None:
-        """The series goes on under another note: at once, or when its pace allows."""
+        """The series goes on under another note: at once, or when the rate limit allows it."""
         successor = series.successor
         if successor is not None and successor.event.note == event.note:
             successor.count += 1
             successor.last_time = micro_time(stamp)
             successor.last_seen = now
             return
-        series.successor = self._new_series(series.key, event, stamp, now)
-        series.successor.rate_limit = series.rate_limit
+        series.successor = self._new_series(series.key, event, stamp, now, series.rate_limit)
         self._succeed_when_due(series, now)
 
-    def _succeed_when_due(self, series: _Series, now: float) -> None:
-        """Let the heir take the place of a series, or see to it later."""
+    def _succeed_when_due(self, series: EventSeries, now: float) -> None:
+        """Replace a series by its successor, or schedule that."""
         successor = series.successor
         if successor is None or self._series.get(series.key) is not series:
             return
@@ -313,7 +267,7 @@ class EventRecorder:
             if series.reported_count == 1 or self._series.get(series.key) is not series:
                 self._enqueue(series)
         elif answer is AnswerClass.NOT_FOUND and not creates:
-            # It has expired; what is said no more is not worth another.
+            # It has expired, and a series that has ended needs no new one.
             if self._series.get(series.key) in (None, series):
                 series.reported_count = 0
                 self._enqueue(series)
@@ -362,7 +316,7 @@ class EventRecorder:
         self._successions.clear()
         self._series.clear()
 
-    def _enqueue(self, series: _Series) -> None:
+    def _enqueue(self, series: EventSeries) -> None:
         if series.is_pending or series.count <= series.reported_count:
             return
         series.is_pending = True
@@ -370,13 +324,13 @@ class EventRecorder:
         if len(self._queue) > self._capacity:
             self._drop(self._queue.popleft(), "full")
 
-    def _finish(self, series: _Series) -> None:
+    def _finish(self, series: EventSeries) -> None:
         self._series.pop(series.key, None)
         self._enqueue(series)
         if series.successor is not None:
             self._enqueue(series.successor)
 
-    def _drop(self, series: _Series, why: str) -> None:
+    def _drop(self, series: EventSeries, why: str) -> None:
         # Forgotten altogether, so that the next occurrence starts a new Event.
         if self._series.get(series.key) is series:
             del self._series[series.key]

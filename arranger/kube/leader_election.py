@@ -89,7 +89,8 @@ class LeaderElection:
         on_started: called with the epoch once we lead.
         on_stopped: called once we lead no more.
         on_recovered: called when we may write again after a stall of the event loop.
-        wall: the calendar clock, for the time stamps people read.
+        clock: the calendar, for the time stamps that people read.
+        metrics: gets ``leader`` {lease} and ``loop_stalls``.
 
     The order for a graceful end: stop work, drain the writer, cancel :meth:`run`, then
     :meth:`release`, so that the next leader starts at once and never beside our last write.
@@ -210,7 +211,7 @@ class LeaderElection:
         assert self._observed is not None
         spec = self._observed.spec
         if self.holder == self._config.identity:
-            # Ours from a write whose answer was lost: renewing it also proves it.
+            # Ours by a write whose answer was lost: renewing it also proves that.
             return await self._renew()
         duration = spec.lease_duration_seconds or 0
         if self.holder and self._now() < self._observed_at + duration:
@@ -241,7 +242,7 @@ class LeaderElection:
                 log.info("lease.renewal_failed", error=str(error))
 
     async def _renew(self) -> bool:
-        """Write our record over the one seen; on a conflict look who holds it.
+        """Write our record over the one observed; on a conflict read who holds the lease.
 
         Returns:
             Whether it was renewed. When not, :attr:`holder` says whether to try again.
@@ -290,7 +291,7 @@ class LeaderElection:
         self._observe(answer)
         self._renewed_at = sent
         if self._stalled and sent >= self._stalled_at:
-            # Asked after the stall, the server has just said that nobody took the lease in it.
+            # Sent after the stall and accepted: nobody has taken the lease meanwhile.
             self._stalled = False
             self._on_recovered()
         return True
@@ -332,7 +333,7 @@ class LeaderElection:
         return max(0.01, min(half, left))
 
     async def _heartbeat(self) -> None:
-        """Notice when the loop stands still: each beat must come in time."""
+        """Notice when the event loop stands still: each beat must come in time."""
         pause = self._stall_limit() / 4
         while True:
             await asyncio.sleep(pause)

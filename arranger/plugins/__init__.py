@@ -1,6 +1,6 @@
 """The default plugins, one file each: those of kube-scheduler 1.36, in its order, and ours.
 
-To add one: write its file, name it in :data:`DEFAULT_PLUGINS`, and give it a test table.
+To add one: write its file, name it in :data:`DEFAULT_PLUGINS`, and write a test table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DefaultPreemption: make room for a pod by evicting pods of lower priority (seed 001)."""
+"""DefaultPreemption: make room by evicting pods of lower priority (docs/design/preemption.md)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class DefaultPreemptionArgs(BaseModel):
     """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
 
     ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling.
-    Here all nodes are looked at where only room counts; they bound how many candidates are sought
-    for pods that look at other pods, and how many extenders are asked about.
+    Here all nodes are looked at where only resources count; the two bound how many candidates are
+    sought for pods that depend on other pods, and how many are sent to extenders.
     """
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
@@ -81,7 +81,10 @@ class DefaultPreemption(SpecOnlyPlugin):
         return self._schedulers is None or victim.pod.spec.scheduler_name in self._schedulers
 
     def _not_eligible(self, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis) -> str:
-        """Whether the pod must not evict anybody, or not yet (``PodEligibleToPreemptOthers``)."""
+        """Why the pod must not evict anybody, or not yet; "" if it may.
+
+        Upstream: ``PodEligibleToPreemptOthers``.
+        """
         if pod.pod.spec.preemption_policy == "Never":
             return NEVER
         row = what_if.cluster.table.index.get(what_if.nominated_node)

@@ -94,8 +94,8 @@ class ExtenderConfig(ConfigSection):
 
     @field_validator("http_timeout", mode="before")
     @classmethod
-    def _parse_timeout(cls, said: object) -> object:
-        return parse_duration(said) if isinstance(said, str) else said
+    def _parse_timeout(cls, value: object) -> object:
+        return parse_duration(value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _check_weight(self) -> ExtenderConfig:
@@ -104,7 +104,7 @@ class ExtenderConfig(ConfigSection):
         return self
 
     def to_extender(self) -> Extender:
-        """For the core and the edge."""
+        """The extender as the engine and the client know it."""
         return Extender(
             url=self.url_prefix,
             filter_verb=self.filter_verb,

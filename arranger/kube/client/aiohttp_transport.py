@@ -1,4 +1,4 @@
-"""The transport over HTTP, on aiohttp: everything but the hot writes goes through it."""
+"""The transport over HTTP, on aiohttp: for reads and watches; writes may use the pool instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool of HTTP/1.1 connections for the hot writes, at a fraction of aiohttp's cost.
+"""A pool of HTTP/1.1 connections for the many short writes, at a fraction of aiohttp's cost.
 
 A Binding is a few hundred bytes each way, posted a thousand times a second; most of what a general
 client does for it is wasted. Here one ``asyncio.Protocol`` owns one connection, carries one
@@ -32,7 +32,7 @@ from arranger.kube.client.transport import (
 #: As many as the writer may have in flight (``limit.CEILING``).
 MAX_CONNECTIONS: Final = 128
 #: Seconds of idleness after which a connection is not trusted any more: a server or a load
-#: balancer that closes idle ones may be doing so right now, and a write then ends in doubt.
+#: balancer that closes idle ones may be doing so right now, and the write would be ambiguous.
 IDLE_LIMIT: Final = 30.0
 
 
@@ -143,13 +143,13 @@ class ConnectionPool:
     A request whose connection dies is never repeated: once written it may have been executed.
 
     Args:
-        access: the server; one behind a proxy is not supported (see :func:`write_transport`).
+        config: the server; one behind a proxy is not supported (see :func:`write_transport`).
         connections: the most to open; further requests wait for one.
     """
 
     def __init__(self, config: ApiServerConfig, *, connections: int = MAX_CONNECTIONS) -> None:
         if config.proxy:
-            raise ValueError("the raw pool does not speak to proxies")
+            raise ValueError("the connection pool does not support proxies")
         parts = urlsplit(config.url)
         self._config = config
         self._secure = parts.scheme == "https"
@@ -205,7 +205,7 @@ class ConnectionPool:
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
         """Not supported: watches go through ``HttpTransport``."""
-        raise NotImplementedError("the raw pool has no streams")
+        raise NotImplementedError("the connection pool has no streams")
 
     async def close(self) -> None:
         """Close every connection, failing what is in flight; idempotent."""
@@ -316,5 +316,5 @@ class ConnectionPool:
 
 
 def write_transport(config: ApiServerConfig, fallback: Transport) -> Transport:
-    """The raw pool, or ``fallback`` where a proxy stands in between."""
+    """A connection pool, or ``fallback`` where a proxy stands in between."""
     return fallback if config.proxy else ConnectionPool(config)

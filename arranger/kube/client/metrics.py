@@ -1,4 +1,4 @@
-"""How the edge reports numbers, without knowing who collects them."""
+"""How the client reports numbers, without knowing who collects them."""
 
 from __future__ import annotations
 

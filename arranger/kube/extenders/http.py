@@ -23,7 +23,7 @@ class HttpExtenderTransport:
         self._credentials: dict[ExtenderTls, CredentialSource] = {}
 
     async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
-        """See :class:`~arranger.kube.extenders.client.ExtenderTransport`."""
+        """See :class:`~arranger.kube.extenders.caller.ExtenderTransport`."""
         limits = aiohttp.ClientTimeout(total=extender.timeout, sock_connect=0.9 * extender.timeout)
         try:
             async with self._get_session().post(

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Meta(Protocol):
-    """What the edge reads of ``metadata``."""
+    """What a reflector reads of ``metadata``."""
 
     name: str
     namespace: str
@@ -93,7 +93,7 @@ def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
 
 
 class UndecodableObject(msgspec.Struct):
-    """An object that could not be decoded: who it is, as far as known, and why."""
+    """An object that could not be decoded: its metadata, as far as known, and why."""
 
     meta: PartialMetadata
     error: str

@@ -1,4 +1,4 @@
-"""Objects as the server sent them, byte for byte, for those who want more of them than we do."""
+"""Objects as the server sent them, byte for byte, for extenders, which may read any field."""
 
 from __future__ import annotations
 

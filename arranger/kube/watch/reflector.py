@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 PAGE_SIZE: Final = 500
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
 INACTIVITY_TIMEOUT: Final = 70.0
-#: Streams in a row without a line after which our version is doubted: a kube-apiserver restored
+#: Streams in a row without a line after which the state is listed anew: a kube-apiserver restored
 #: from a backup is asked for a future it never tells us about, and keeps back bookmarks too.
 MAX_SILENT_STREAMS: Final = 2
 #: Seconds of silence in which the initial events of a WatchList must get on.
@@ -92,10 +92,10 @@ class Reflector(Generic[T]):
         transport: where to.
         path: the collection, ``/api/v1/pods`` for example.
         decoder: of the objects' type.
-        sink: told of every change, in order; never told the same state twice.
+        sink: hears of every change, in order, and of no state twice.
         rng: spreads time-outs and back-off.
         query: selectors to add to every request.
-        meter: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
+        metrics: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
             ``watch_restarts`` {resource, why}.
     """
 
@@ -124,7 +124,7 @@ class Reflector(Generic[T]):
         self._versions: dict[str, str] = {}
         #: Where to resume; empty when the full state has to be fetched.
         self.resource_version = ""
-        #: Set once the sink has been given a full state (or told that there is none).
+        #: Set once the sink has been given a full state, be it an empty one.
         self.synced = asyncio.Event()
         #: Whether the server does not serve this resource (its CRD is not installed).
         self.not_served = False
@@ -379,7 +379,7 @@ def is_newer(version: str, other: str) -> bool:
     """Whether one resourceVersion is later than another of the same resource.
 
     Since 1.35 apimachinery defines the order of decimal versions (by length, then by digits). Any
-    other form is opaque, and what cannot be told stale counts as new.
+    other form is opaque, and counts as later if it differs.
     """
     if version.isdecimal() and other.isdecimal():
         return (len(version), version) > (len(other), other)

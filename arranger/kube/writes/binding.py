@@ -36,7 +36,7 @@ class _Meta(msgspec.Struct, omit_defaults=True):
 class _Target(msgspec.Struct):
     name: str
     kind: str = "Node"
-    apiVersion: str = "v1"  # noqa: N815 — the wire's name
+    apiVersion: str = "v1"  # noqa: N815 — as in the JSON
 
 
 class _Binding(msgspec.Struct):

@@ -28,7 +28,7 @@ from arranger.kube.writes.concurrency_limiter import AimdLimiter
 OutcomeCallback = Callable[[Outcome], None]
 
 #: Seconds for one attempt: lease duration minus renew deadline, so that a write sent just before
-#: our leadership became doubtful has ended before somebody else may lead.
+#: our leadership ended is over before somebody else may lead.
 ATTEMPT_TIMEOUT: Final = 5.0
 #: Seconds after the first attempt at which a write that is known not to have happened is given up.
 RETRY_DEADLINE: Final = 30.0
@@ -48,8 +48,8 @@ class Retry:
 class CallPriority(IntEnum):
     """How soon a write is sent, the smallest first.
 
-    A pod that gets its node at once need not be told first that it waits: the longer such a patch
-    waits behind the deletes, the more of them are void before they are sent.
+    Conditions come last: a pod that gets its node meanwhile needs no condition that it waits, and
+    the longer such patches queue, the more of them need not be sent at all.
     """
 
     BINDING = 0

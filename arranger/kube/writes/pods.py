@@ -216,17 +216,17 @@ class PodCallFactory:
         )
 
     def _condition(self, uid: str, condition: PodCondition) -> dict[str, Any]:
-        wire: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "type": condition.type,
             "status": condition.status,
             "reason": condition.reason,
             "message": condition.message,
         }
         if condition.observed_generation:
-            wire["observedGeneration"] = condition.observed_generation
+            fields["observedGeneration"] = condition.observed_generation
         if self._sent_statuses.get((uid, condition.type)) != condition.status:
-            wire["lastTransitionTime"] = second_time(self._clock())
-        return wire
+            fields["lastTransitionTime"] = second_time(self._clock())
+        return fields
 
     def _note_sent(self, uid: str, condition: PodCondition) -> None:
         self._sent_statuses[uid, condition.type] = condition.status

@@ -1,8 +1,8 @@
 """One edit of an object in the API server's binary form: a finalizer more.
 
 The API server compares some fields byte for byte, and its JSON is not always what it was given: a
-claim whose driver is told something in JSON with spaces can be changed by nobody who speaks JSON.
-What is not understood here is passed on as it came.
+ResourceClaim whose driver parameters are JSON with spaces can be changed by no client that sends
+JSON. Fields that are not known here are passed on as they came.
 
 The form: four bytes of magic, then ``runtime.Unknown``, in whose second field the object is. A
 message that occurs twice in the binary form counts as both together, so nothing needs to be read

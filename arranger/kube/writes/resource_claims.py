@@ -1,7 +1,8 @@
-"""Writing ResourceClaims: who may use one, what it has been given, and taking both back.
+"""Writing ResourceClaims: reservations for pods, the allocation, and releasing both.
 
-Pods that share a claim, and the controllers that clean up behind them, write it at the same time.
-So every write is made on one state of the claim, and a refused one is made again on the next.
+Pods that share a claim, and the controllers that clean up after them, write it at the same time.
+So every write names the version of the claim that it is made for, and after a conflict it is made
+anew for the next.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from arranger.kube.writes.pods import MERGE_PATCH
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
 _encode: Final = msgspec.json.Encoder().encode
 
-#: How often a write is made again because somebody else was faster.
+#: How often a write is made anew because somebody else was faster.
 MAX_CONFLICT_RETRIES: Final = 8
 
 
@@ -107,7 +108,7 @@ class ResourceClaimCall(ApiCall):
         return Applied()
 
     async def _add_finalizer_protobuf(self, context: CallContext) -> Outcome | Retry:
-        """Add the finalizer without putting what drivers are told through JSON once more.
+        """Add the finalizer in the binary form, which leaves the driver parameters untouched.
 
         The API server takes a claim's spec for changed if the JSON in it has lost its spaces.
         """

@@ -1,7 +1,7 @@
-"""Which nodes have devices for claims, kept for the next pod whose claims ask for the same.
+"""Which nodes have devices for claims, kept for the next pod with equal claims.
 
 Most pods with claims are replicas: their claims are made from one template. So a search is
-repeated only on nodes where devices have come, gone, been taken or given back since.
+repeated only on nodes whose devices have been added, removed, taken or released since.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from arranger.plugins.dynamicresources.pools import pools_for
 from arranger.plugins.dynamicresources.requests import AllocationError
 
 NOT_ENOUGH: Final = "cannot allocate all claims"
-#: Different wishes kept.
+#: Cache entries kept.
 _MAX_ENTRIES: Final = 16
-#: After so many nodes on which a search was given up, others are looked at only so long.
+#: After so many searches of one check that hit their limit, others get a shorter one.
 _MAX_EXHAUSTED_SEARCHES: Final = 4
 _SHORT_SEARCH_STEPS: Final = 50
-#: In place of a kind: devices are there; and: not judged yet.
+#: In place of a reason's index: devices were found; nobody has looked yet.
 _FOUND: Final = -1
 _UNKNOWN: Final = -2
 
@@ -43,9 +43,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class _CacheEntry:
-    """What was found for one wish; ``claims`` are those that it was found for.
+    """The results for equal claims.
 
     Attributes:
+        claims: keys of the claims that were searched for; the reasons name them.
+        versions: of nodes, devices and device classes when the results were current.
+        reasons: reason → its index.
         kind_of: row → index into ``reasons``, -1 where devices were found, -2 where nobody looked.
         found: row → the devices for each claim.
     """
@@ -74,7 +77,7 @@ class AllocationQuery:
         return self._entry.found[row] if kind == _FOUND else reasons[kind]
 
     def check(self, nodes: NodeView) -> tuple[list[str], IntArray]:
-        """Reasons, and for each entry of the view which of them it has; -1 for devices."""
+        """Reasons, and for each entry of the view the index of its reason; -1 for devices."""
         kept = self._entry
         self._refresh()
         rows = nodes.row_numbers()
@@ -117,13 +120,13 @@ class AllocationQuery:
         return NOT_ENOUGH
 
     def _reworded(self, reason: str) -> str:
-        """A reason that was found for others' claims, said of these."""
+        """A reason that names the claims of the cache entry, about these claims."""
         for theirs, claim in zip(self._entry.claims, self._claims, strict=True):
             reason = reason.replace(f"claim {theirs}", f"claim {claim.key}")
         return reason
 
     def _refresh(self) -> None:
-        """Forget what is known of nodes that have changed, or whose devices have."""
+        """Drop the results of nodes that have changed, or whose devices have."""
         kept, table, devices = self._entry, self._cluster.table, self._cluster.devices
         versions = table.version, devices.version, devices.classes_version
         if kept.versions == versions:
@@ -147,14 +150,14 @@ class AllocationQuery:
 
 
 class AllocationCache:
-    """The wishes of one cluster that were judged last."""
+    """The results of one cluster for the claims queried last."""
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
         self._entries: OrderedDict[tuple[bytes, ...], _CacheEntry] = OrderedDict()
 
     def query(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> AllocationQuery:
-        """The wish for all these claims."""
+        """The query for these claims."""
         if cluster is not self._cluster:
             self._cluster, self._entries = cluster, OrderedDict()
         key = tuple(_encode(claim.spec) for claim in claims)

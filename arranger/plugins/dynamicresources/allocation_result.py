@@ -1,4 +1,4 @@
-"""What is written into a claim when its devices are chosen: ``status.allocation``."""
+"""The ``status.allocation`` that is written into a claim when its devices are chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from arranger.plugins.dynamicresources.requests import RequestAlternative
 
 
 def build_allocation(claim: ResourceClaim, chosen: Sequence[ChosenDevice], node: str) -> Allocation:
-    """The allocation of these devices, to be used from ``node`` and from where else they can be."""
+    """The allocation of these devices, chosen on ``node``, with all nodes that can use them."""
     results = [
         AllocatedDevice(
             request=wanted.name,
@@ -35,7 +35,7 @@ def build_allocation(claim: ResourceClaim, chosen: Sequence[ChosenDevice], node:
 
 
 def _of_classes(served: Iterable[RequestAlternative]) -> list[AllocatedConfiguration]:
-    """What the classes tell the drivers, once for each class, about all requests for it."""
+    """The classes' configuration for drivers, once for each class, for all requests for it."""
     names: dict[str, list[str]] = {}
     classes = {}
     for wanted in served:
@@ -50,7 +50,7 @@ def _of_classes(served: Iterable[RequestAlternative]) -> list[AllocatedConfigura
 
 
 def _of_claim(claim: ResourceClaim, served: set[str]) -> list[AllocatedConfiguration]:
-    """What the claim tells the drivers, unless it is about alternatives that were not chosen."""
+    """The claim's configuration for drivers, without that of alternatives not chosen."""
     concerned = served | {name.partition("/")[0] for name in served}
     return [
         AllocatedConfiguration("FromClaim", config.requests, config.opaque)
@@ -60,7 +60,7 @@ def _of_claim(claim: ResourceClaim, served: set[str]) -> list[AllocatedConfigura
 
 
 def _nodes(chosen: Sequence[ChosenDevice], node: str) -> NodeSelector | None:
-    """From which nodes all of the devices can be used; ``None`` for every node."""
+    """The nodes that can use all of the devices; ``None`` for every node."""
     expressions: list[Requirement] = []
     fields: list[Requirement] = []
     for _, offer in chosen:

@@ -1,7 +1,7 @@
-"""The search for devices: claim by claim, request by request, the first that will do.
+"""The search for devices: claim by claim, request by request, the first that fits.
 
-It is exhaustive, in the order of upstream (alternatives first, then pools, slices and devices by
-their names as they are listed), so it finds a way if there is one, and the same one every time.
+It is exhaustive, in upstream's order (alternatives first, then pools, slices and devices by
+their names as they are listed), so it finds an allocation if there is one, and always the same.
 
 Upstream: ``k8s.io/dynamic-resource-allocation/structured``.
 """
@@ -23,8 +23,8 @@ from arranger.plugins.dynamicresources.requests import (
     unsupported_feature,
 )
 
-#: Steps of a search, each at most a glance at every device of the node. Upstream stops after ten
-#: seconds; a count says the same on every machine.
+#: Steps of a search, each at most a look at every device of the node. Upstream stops after ten
+#: seconds; a count gives the same result on every machine.
 MAX_STEPS: Final = 5_000
 
 
@@ -36,11 +36,11 @@ class ChosenDevice(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
         chosen: for each claim its devices; ``None`` if there are not enough.
-        unsupported: what spoke against devices that would have done.
+        unsupported: features we lack that devices would have needed.
     """
 
     chosen: list[list[ChosenDevice]] | None
@@ -48,11 +48,11 @@ class SearchResult(NamedTuple):
 
 
 class SearchLimitError(AllocationError):
-    """The search has taken too long."""
+    """The search has taken too many steps."""
 
 
 class _TooManyError(Exception):
-    """A claim would get more devices than it may have, whichever they are."""
+    """A claim would get more devices than a claim may have, whichever they are."""
 
 
 def search(
@@ -66,8 +66,8 @@ def search(
     """Devices of these pools for all the claims, or none.
 
     Raises:
-        AllocationError: something other than a lack of devices speaks against it.
-        GaveUpError: there may be a way, but it is hard to find.
+        AllocationError: something other than a lack of devices makes it impossible.
+        SearchLimitError: there may be a way, but it is hard to find.
     """
     return _Search(claims, pools, classes, is_taken, max_steps).run()
 
@@ -113,16 +113,16 @@ class _Search:
         return SearchResult(None, tuple(self._unsupported))
 
     def _claim(self, n: int) -> bool:
-        """Serve the claims from the n-th on."""
+        """Allocate the claims from the n-th on."""
         if n == len(self._wanted):
             return True
         try:
             return self._request(n, 0)
         except _TooManyError:
-            return False  # other alternatives for an earlier claim may leave it smaller ones
+            return False  # an earlier claim may leave it smaller alternatives
 
     def _request(self, claim: int, n: int) -> bool:
-        """Serve a claim's requests from the n-th on, and what comes after it."""
+        """Allocate a claim's requests from the n-th on, and the claims after it."""
         if n == len(self._wanted[claim]):
             return self._claim(claim + 1)
         too_many = True
@@ -140,18 +140,18 @@ class _Search:
     def _devices(
         self, claim: int, request: int, wanted: RequestAlternative, have: int, start: int
     ) -> bool:
-        """Choose what a request still lacks, offers before ``start`` having been tried."""
+        """Choose what a request still lacks; offers before ``start`` have been tried."""
         self._steps += 1
         if self._steps > self._max_steps:
             raise SearchLimitError("gave up looking for devices: there are too many combinations")
         if wanted.number == 0:
-            return False  # all of none: it wants one at least
+            return False  # a request for all devices needs one at least
         if have == wanted.number:
             return self._request(claim, request + 1)
         if len(self._chosen[claim]) + wanted.number - have > MAX_DEVICES:
             raise _TooManyError
         if wanted.all_devices is not None:
-            # The order does not matter: if one cannot be had, there is no way.
+            # All are needed, so their order does not matter.
             offers = wanted.all_devices[have : have + 1]
         else:
             offers = self._offers[start:]

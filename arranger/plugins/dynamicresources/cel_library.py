@@ -1,7 +1,7 @@
-"""What device selectors can compute with: versions, quantities, and the functions on them.
+"""What device selectors can compute with: versions, quantities, and functions on them.
 
 Upstream: the CEL libraries ``quantity``, ``semver`` and the strings extension of
-``k8s.io/apiserver/pkg/cel/library``. Loaded only when a selector is compiled.
+``k8s.io/apiserver/pkg/cel/library``. Imported only when a selector is compiled.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Version:
 
     @classmethod
     def parse(cls, text: str, *, normalize: bool = False) -> Version:
-        """Read a version; ``normalize`` forgives a ``v`` in front, missing parts, leading zeros.
+        """Read a version; ``normalize`` accepts a leading ``v``, missing parts and leading zeros.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a semantic version.
         """
         found = _VERSION.fullmatch(_normal(text) if normalize else text)
         if found is None:
@@ -52,7 +52,7 @@ class Version:
         return self._order() < other._order()
 
     def _order(self) -> tuple[Any, ...]:
-        # Numbers come before words, and whatever is tagged comes before the release itself.
+        # Numbers come before words, and pre-releases before the release itself.
         pre = [(not part.isdigit(), int(part) if part.isdigit() else part) for part in self.pre]
         return self.release, not self.pre, pre
 
@@ -65,7 +65,7 @@ def _normal(text: str) -> str:
 
 
 class CelOptional(celtypes.MapType):
-    """A value that may be absent (``device.?name``); what is selected of it may be absent, too."""
+    """A value that may be absent (``device.?name``); selecting from it gives another one."""
 
     def __init__(self, values: tuple[Any, ...] = ()) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class CelOptional(celtypes.MapType):
 
 
 def opt_select(of: Any, key: Any) -> CelOptional:
-    """What a map, or one that may be absent, has by this name, if it has something."""
+    """The value of that key in a map or optional, as an optional."""
     for found in of.values_ if isinstance(of, CelOptional) else (of,):
         try:
             return CelOptional((found[key],))
@@ -96,7 +96,7 @@ def _value(maybe: CelOptional) -> Any:
 
 
 def equal(one: Any, other: Any) -> Any:
-    """CEL's equality: values of different types are different, which is no error."""
+    """CEL's equality: values of different types are unequal, which is no error."""
     for given in (one, other):
         if isinstance(given, CELEvalError):
             return given

@@ -1,8 +1,8 @@
 """CEL selectors of devices, each compiled once and evaluated once for devices that look alike.
 
-An evaluation costs a quarter of a millisecond, and a cluster may have tens of thousands of
-devices. So a selector notes what it reads of a device: one that is the same in that has the same
-verdict. Most selectors read a driver, a model or a capacity, of which a cluster has few.
+An evaluation takes a quarter of a millisecond, and a cluster may have tens of thousands of
+devices. So a selector records what it reads of a device: for one that is equal in that, the
+result is known. Most selectors read a driver, a model or a capacity, of which there are few.
 
 Upstream: ``k8s.io/dynamic-resource-allocation/cel``.
 """
@@ -18,27 +18,27 @@ import msgspec
 
 from arranger.api.types.resource_claims import Device, DeviceAttribute
 
-#: What is read of a device: a field, and how far down: ``("attributes", domain, name)``.
+#: A part of a device, such as ``("attributes", domain, name)``; () is all of it.
 Path = tuple[str, ...]
 
 _ABSENT: Final = object()
 _SOME_ENVIRONMENT: Final = re.compile(r" \(in activation .*", re.DOTALL)
-#: A text, or the selection of something that may be absent.
+#: A string literal, or an optional selection ``.?name``.
 _OPTIONAL: Final = re.compile(
     r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\.\?\s*([A-Za-z_]\w*)""", re.DOTALL
 )
 #: Compiled selectors kept; a cluster has a few dozen.
 _MAX_SELECTORS: Final = 512
-#: Verdicts kept of one selector.
+#: Results kept for one selector.
 _MAX_RESULTS: Final = 65_536
 
 
 class SelectorError(ValueError):
-    """A selector cannot be compiled or, for some device, not evaluated."""
+    """A selector cannot be compiled, or not be evaluated for some device."""
 
 
 class CelSelector:
-    """One expression.
+    """One compiled expression.
 
     Raises:
         SelectorError: it cannot be compiled.
@@ -46,7 +46,7 @@ class CelSelector:
 
     def __init__(self, expression: str) -> None:
         self._program = _compile(expression)
-        #: What has been read in some evaluation → what was there → the verdict.
+        #: Paths read by an evaluation → their values → its result.
         self._results: dict[tuple[Path, ...], dict[tuple[Any, ...], bool | str]] = {}
         self._result_count = 0
 
@@ -54,7 +54,7 @@ class CelSelector:
         """Whether it selects a device.
 
         Raises:
-            SelectorError: it cannot tell, for want of an attribute for example.
+            SelectorError: the evaluation failed, for want of an attribute for example.
         """
         verdict = self._cached_result(driver, device)
         if verdict is None:
@@ -76,7 +76,7 @@ class CelSelector:
         if self._result_count >= _MAX_RESULTS:
             self._results.clear()
             self._result_count = 0
-        # What is read next depends only on what was read before: that, and no more, decides.
+        # Each read depends only on the values read before, so these values decide the result.
         key = tuple(_value_at(driver, device, path) for path in reads)
         self._results.setdefault(tuple(reads), {})[key] = verdict
         self._result_count += 1
@@ -96,7 +96,7 @@ def compile_selector(expression: str) -> CelSelector | SelectorError:
 
 
 def _value_at(driver: str, device: Device, path: Path) -> Any:
-    """What is at a place of a device, as something that can be compared and hashed."""
+    """The value at a path of a device, in a form that can be compared and hashed."""
     if not path:
         return driver, msgspec.json.encode(device, order="sorted")
     if path[:1] == ("driver",):
@@ -113,7 +113,7 @@ def _value_at(driver: str, device: Device, path: Path) -> Any:
 
 
 def _cel_variables(driver: str, device: Device, reads: dict[Path, None]) -> Any:
-    """The variables of an evaluation; what it looks at is noted in ``reads``."""
+    """The variables of an evaluation; the paths it reads are added to ``reads``."""
     from celpy import celtypes
 
     def note(path: Path) -> None:
@@ -174,7 +174,7 @@ def _capacity(name: str, given: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _tracking_map() -> Callable[..., Any]:
-    """The type of maps that note what is read of them; made when first needed, as celpy is slow."""
+    """The type of maps that record what is read of them; made late, as celpy is slow to import."""
     from celpy import celtypes
 
     class TrackingMap(celtypes.MapType):
@@ -196,7 +196,7 @@ def _tracking_map() -> Callable[..., Any]:
                 raise found
             return found
 
-        # Whatever else is done with a map may depend on all of it.
+        # Everything else that can be done with a map may depend on all of it.
 
         def __iter__(self) -> Any:
             self._note(self._path)
@@ -239,7 +239,7 @@ def _compile(expression: str) -> Any:
     from arranger.plugins.dynamicresources.cel_library import FUNCTIONS, SELECT
 
     environment = Environment()
-    # Our parser does not know ``x.?name``; outside of texts that is ``x.optSelect("name")``.
+    # celpy cannot parse ``x.?name``; outside of strings it becomes ``x.optSelect("name")``.
     plain = _OPTIONAL.sub(
         lambda found: f'.{SELECT}("{found[1]}")' if found[1] else found[0], expression
     )
@@ -278,12 +278,12 @@ def _replaced(child: Any, parts: dict[str, Any]) -> Any:
 
 
 def _run(program: Any, seen: Any) -> bool | str:
-    """Whether a device is selected, or what went wrong."""
+    """Whether a device is selected, or the error."""
     from celpy import celtypes
 
     try:
         verdict = program.evaluate(seen)
-    except Exception as error:  # whatever it is, it is the selector's fault
+    except Exception as error:  # anything that an expression can raise
         return _reason(error)
     if not isinstance(verdict, celtypes.BoolType):
         return f"CEL result of type {type(verdict).__name__} could not be converted to bool"
@@ -291,7 +291,7 @@ def _run(program: Any, seen: Any) -> bool | str:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in the API server's words where they are known."""
+    """The error, in the API server's words where they are known."""
     text = str(error.args[0]) if error.args else type(error).__name__
     if isinstance(error.__cause__, ValueError):
         text = str(error.__cause__)

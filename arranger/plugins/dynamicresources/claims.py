@@ -1,4 +1,4 @@
-"""Which resource claims a pod uses, and what may help one that cannot have its devices.
+"""Which resource claims a pod uses, and the queueing hints for those that are not allocated.
 
 Upstream: ``k8s.io/dynamic-resource-allocation/resourceclaim``.
 """
@@ -16,21 +16,21 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingH
 
 
 class NotCreatedError(Exception):
-    """A pod cannot be placed for want of a claim; the text says which."""
+    """A claim that a pod needs cannot be used yet; the text says which and why."""
 
 
 class _ClaimReference(NamedTuple):
-    """A claim by its name; ``own`` if it was made for the pod from a template."""
+    """The name of a claim; ``own`` if it was made for the pod from a template."""
 
     name: str
     own: bool
 
 
 def claim_references(pod: Pod) -> Iterator[_ClaimReference]:
-    """The claims a pod names, and those that were made for it.
+    """The claims that a pod names, and those that were made for it from templates.
 
     Raises:
-        NotCreatedError: one has yet to be made.
+        NotCreatedError: one has not been made yet.
     """
     made = {
         status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses
@@ -46,14 +46,14 @@ def claim_references(pod: Pod) -> Iterator[_ClaimReference]:
         elif use.name not in made:
             raise NotCreatedError(f'pod "{pod.key}": ResourceClaim not created yet')
         elif (name := made[use.name]) is not None:
-            yield _ClaimReference(name, own=True)  # there may be none where none is needed
+            yield _ClaimReference(name, own=True)  # None: no claim is needed
 
 
 def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
     """The claims a pod uses, each once.
 
     Raises:
-        NotCreatedError: one is missing, is going, or is not the pod's.
+        NotCreatedError: one is missing, is being deleted, or is not the pod's.
     """
     claims: dict[str, ResourceClaim] = {}
     for use in claim_references(pod):
@@ -82,12 +82,12 @@ def _is_for_pod(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
-    """A slice or a class has come or changed; or a claim that matters to the pod."""
+    """A slice or a class was added or changed, or a claim that matters to the pod."""
     if event.resource != "ResourceClaim":
         return event.resource in ("ResourceSlice", "DeviceClass")
     before, after = event.stored_before, event.stored
     if before is None and after is None:
-        return True  # we have taken something back ourselves
+        return True  # a release of ours was written
     was = before if isinstance(before, ResourceClaim) else None
     now = after if isinstance(after, ResourceClaim) else None
     if _is_allocated(was) and not _is_allocated(now):
@@ -97,7 +97,7 @@ def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
     try:
         used = any(use.name == now.metadata.name for use in claim_references(pod.pod))
     except NotCreatedError:
-        return False  # its own status tells when there is more
+        return False  # its own status will change when the claim is made
     return used and (was is None or was.status != now.status)
 
 
@@ -106,7 +106,7 @@ def _is_allocated(claim: ResourceClaim | None) -> bool:
 
 
 def _had_claims(_pod: PodInfo, event: ClusterEvent) -> bool:
-    """A pod has given up devices that it had not been given by the API yet."""
+    """The pod that went may have reserved devices."""
     return event.pod is None or bool(event.pod.spec.resource_claims)
 
 

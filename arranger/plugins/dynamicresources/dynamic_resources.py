@@ -1,12 +1,12 @@
 """DynamicResources: a pod runs where its resource claims are, or can be, allocated.
 
 Devices are chosen in Filter and counted as taken from Reserve on; PreBind writes them into the
-claims and reserves these for the pod. What is different from upstream:
+claims and reserves these for the pod. Different from upstream:
 
 * A claim that is about to be allocated for one pod can be used by others at once.
-* Where a binding fails the allocation goes back together with the reservation, so that the pod is
-  not tied to a node which did not take it.
-* What makes an allocation on some node impossible (a selector that needs an attribute which the
+* Where a binding fails, the allocation is undone together with the reservation, so that the pod
+  is not tied to that node.
+* What makes an allocation impossible on some node (a selector that needs an attribute which the
   devices there lack) rejects that node, not the pod.
 
 Upstream: ``pkg/scheduler/framework/plugins/dynamicresources``.
@@ -53,8 +53,9 @@ class _PreFilterState:
     """What is worked out once for a pod.
 
     Attributes:
-        to_allocate: claims that have to be allocated, and ``query`` for their devices.
+        to_allocate: claims that have to be allocated.
         allocated: claims that are allocated.
+        query: the query for devices for ``to_allocate``; None where that is empty.
     """
 
     cluster: Cluster
@@ -73,13 +74,13 @@ class DynamicResources(Plugin):
         self._allocation_cache = AllocationCache()
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Pods with claims are judged alone: what they can have changes with every one placed."""
+        """Pods with claims share no evaluation: what is free changes with each one placed."""
         return None if pod.pod.spec.resource_claims else ()
 
     # --- filtering -------------------------------------------------------------------------
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Wait for claims that are yet to be made from templates."""
+        """Wait for claims that have yet to be made from templates."""
         if not pod.pod.spec.resource_claims:
             return None
         try:
@@ -112,7 +113,7 @@ class DynamicResources(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes that can use what is allocated, and have devices for the other claims."""
+        """Pass nodes that can use the allocated claims and have devices for the others."""
         notes: _PreFilterState = state[self.name]
         here = nodes.full_mask()
         for claim in notes.allocated:
@@ -128,9 +129,9 @@ class DynamicResources(Plugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
     ) -> Status | None:
-        """Say what came of :meth:`take_back`."""
+        """Report what :meth:`pod_group_post_filter` has done."""
         if self.name not in state:
-            # An earlier PreFilter has refused the pod; upstream misses its notes then, and says so.
+            # An earlier PreFilter refused the pod; upstream lacks its state then, with this error.
             return Status(Code.ERROR, ("not found",), self.name)
         if state[self.name] is None:
             return self.reject("no new claims to deallocate")
@@ -154,7 +155,7 @@ class DynamicResources(Plugin):
         return None
 
     def _rows_lacking_only_claims(self, diagnosis: Diagnosis) -> IntArray:
-        """The rows that nothing keeps the pod from but where its claims are."""
+        """The rows that are rejected only because an allocated claim is elsewhere."""
         kinds = [
             n
             for n, kind in enumerate(diagnosis.rejections)
@@ -167,7 +168,7 @@ class DynamicResources(Plugin):
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
-        """Leave pods out that are content with one thing only."""
+        """Skip pods whose requests have no alternatives."""
         notes: _PreFilterState | None = state.get(self.name)
         if notes is None or not any(map(_has_alternatives, [*notes.to_allocate, *notes.allocated])):
             return SKIP
@@ -176,7 +177,7 @@ class DynamicResources(Plugin):
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
-        """The earlier in their lists the alternatives are that can be had, the better."""
+        """More points for alternatives that are named earlier."""
         notes: _PreFilterState = state[self.name]
         points = np.zeros(nodes.length, dtype=np.int64)
         for claim in notes.allocated:
@@ -200,7 +201,7 @@ class DynamicResources(Plugin):
     # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Count on the claims and on the devices found for them from now on."""
+        """Reserve the claims, and the devices found for them."""
         notes: _PreFilterState | None = state.get(self.name)
         if notes is None:
             return None
@@ -216,7 +217,7 @@ class DynamicResources(Plugin):
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Count on nothing any more, and take back what is written; not from a bound pod."""
+        """Give the reservations up, and undo what is written; not for a bound pod."""
         notes: _PreFilterState | None = state.get(self.name)
         if notes is None:
             return
@@ -236,14 +237,14 @@ class DynamicResources(Plugin):
         )
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """The claims are the API's matter from now on."""
+        """The pod is bound: its reservations are released by others."""
         notes: _PreFilterState | None = state.get(self.name)
         if notes is not None:
             notes.cluster.devices.claim_tracker.on_pod_bound(pod.uid)
 
 
 def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
-    """Why a pod that asks for devices as for a resource waits: no node has them as one."""
+    """Why a pod cannot have an extended resource that only a DeviceClass provides."""
     extended, table = cluster.devices.extended_resources, cluster.table
     for resource in sorted(extended.keys() & pod.requests.keys()):
         column = table.resource_column(resource)
@@ -256,7 +257,7 @@ def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
 
 
 def _classify_claim(claim: ResourceClaim, pod: PodInfo, notes: _PreFilterState) -> str:
-    """Note what a claim still needs; returns why the pod cannot use it, "" if it can."""
+    """Add a claim to the state; returns why the pod cannot use it, "" if it can."""
     cluster = notes.cluster
     if cluster.devices.claim_tracker.is_being_released(claim):
         return f"resource claim {claim.key} is in the process of being deallocated"
@@ -277,7 +278,7 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
 
 
 def _usable_nodes(notes: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
-    """The nodes from which what a claim has been given can be used."""
+    """The nodes from which a claim's allocated devices can be used."""
     given = notes.cluster.devices.claim_tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()

@@ -1,7 +1,7 @@
 """The pools of devices that can be used from a node (``GatherPools``).
 
-A pool whose slices are not all there, or that tells of one device twice, gives nothing; it is
-listed all the same, because who wants all devices of a kind cannot be served without it.
+A pool with missing slices or with a device listed twice has no offers. It is listed all the same:
+a request for all devices cannot be satisfied without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from arranger.plugins.helpers.node_selectors import compile_terms
 
 
 class DeviceOffer(NamedTuple):
-    """A device, and the slice that tells of it."""
+    """A device, and the slice that lists it."""
 
     id: DeviceId
     device: Device
@@ -25,7 +25,7 @@ class DeviceOffer(NamedTuple):
 
     @property
     def node_restriction(self) -> tuple[str, NodeSelector | None]:
-        """The one node it is for, "" if it is not, and which nodes it is for."""
+        """(the one node it is for or "", the selector of its nodes)."""
         where = self.device if self.slice.spec.per_device_node_selection else self.slice.spec
         return where.node_name, where.node_selector
 
@@ -91,7 +91,7 @@ def _offers(pool_id: PoolId, slices: list[ResourceSlice], node: Node) -> Iterato
 def _is_relevant(found: ResourceSlice, node: Node) -> bool:
     spec = found.spec
     if spec.shared_counters:
-        return True  # it has no devices, and counts towards the pool's slices
+        return True  # it has no devices, but counts as one of the pool's slices
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
         return _matches(node, spec.node_name, spec.all_nodes, spec.node_selector)
     return spec.per_device_node_selection and any(
@@ -107,5 +107,5 @@ def _matches(node: Node, name: str, everywhere: bool, selector: NodeSelector | N
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """Whether a node is one of those selected."""
+    """Whether the selector matches the node."""
     return any(term.matches(node) for term in compile_terms(selector.node_selector_terms))

@@ -1,4 +1,4 @@
-"""What a claim asks for, as the search for devices needs it; and what we cannot give yet."""
+"""What a claim requests, as the allocator needs it, and what is not supported yet."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from arranger.api.types.resource_claims import (
 from arranger.plugins.dynamicresources.cel_selectors import SelectorError, compile_selector
 from arranger.plugins.dynamicresources.pools import DeviceOffer, Pool
 
-#: The class of a name, if there is one.
+#: Looks a DeviceClass up by name.
 DeviceClassLookup = Callable[[str], DeviceClass | None]
 
 
 class AllocationError(ValueError):
-    """A claim cannot be allocated, whatever is free: the text names the claim and the reason."""
+    """A claim cannot be allocated, whatever is free; the text names the claim and the reason."""
 
 
 class RequestAlternative(NamedTuple):
     """A request or, with a ``parent``, one of the alternatives of a request.
 
-    ``all_devices`` are the devices that a request for all has to get; the others want ``number``.
+    ``all_devices`` are those that a request for all has to get; other requests want ``number``.
     """
 
     claim: ResourceClaim
@@ -45,12 +45,12 @@ class RequestAlternative(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As allocations refer to it."""
+        """The name that allocations refer to it by."""
         return f"{self.parent}/{self.request.name}" if self.parent else self.request.name
 
     @property
     def is_admin(self) -> bool:
-        """Whether it wants access for administration, which takes no device from anybody."""
+        """Whether it wants administrative access, which takes no device from others."""
         return bool(self.request.admin_access)
 
     def tolerates(self, device: Device) -> bool:
@@ -65,7 +65,7 @@ class RequestAlternative(NamedTuple):
 def request_alternatives(
     claim: ResourceClaim, classes: DeviceClassLookup, pools: list[Pool]
 ) -> list[list[RequestAlternative]]:
-    """For each request of a claim what would satisfy it, the best first.
+    """For each request of a claim its alternatives, the preferred ones first.
 
     Raises:
         AllocationError: something about the claim, its classes or the pools makes it impossible.
@@ -93,7 +93,7 @@ def request_alternatives(
 
 
 def unallocatable_reason(claim: ResourceClaim, classes: DeviceClassLookup) -> str:
-    """Why a claim cannot be allocated on any node, "" if nothing speaks against it."""
+    """Why a claim cannot be allocated on any node; "" if nothing is known."""
     for request in claim.spec.devices.requests:
         requests = [(request.name, request.exactly)] if request.exactly is not None else []
         requests += [(f"{request.name}/{each.name}", each) for each in request.first_available]
@@ -119,7 +119,7 @@ def unallocatable_reason(claim: ResourceClaim, classes: DeviceClassLookup) -> st
 
 
 def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
-    """Points for the alternatives that were chosen, more for those named earlier."""
+    """Points for the alternatives chosen, more for those named earlier."""
     return sum(
         MAX_ALTERNATIVES - n
         for request in claim.spec.devices.requests
@@ -129,7 +129,7 @@ def preference_score(claim: ResourceClaim, served: Set[str]) -> int:
 
 
 def unsupported_feature(device: Device) -> str:
-    """What of a device we cannot honour yet, "" if we can have it."""
+    """The feature of a device that is not supported yet; "" if there is none."""
     if device.consumes_counters:
         return "devices that share counters (partitionable devices)"
     if device.allow_multiple_allocations:
@@ -140,10 +140,10 @@ def unsupported_feature(device: Device) -> str:
 
 
 def is_selectable(wanted: RequestAlternative, offer: DeviceOffer) -> bool:
-    """Whether a device is of the class and the selectors agree.
+    """Whether a device is of the class and matches the selectors.
 
     Raises:
-        AllocationError: a selector is broken, or cannot judge the device.
+        AllocationError: a selector is broken, or fails for the device.
     """
     meta = wanted.device_class.metadata
     driver, device = offer.id.driver, offer.device
@@ -197,9 +197,9 @@ def _alternative(
 
 @dataclass(slots=True)
 class AttributeConstraint:
-    """``matchAttribute`` or ``distinctAttribute`` among the devices that are chosen.
+    """``matchAttribute`` or ``distinctAttribute`` among the devices chosen.
 
-    Once it refuses a device it goes on refusing it, whatever else is chosen.
+    A device that it refuses stays refused, whatever else is chosen.
     """
 
     rule: DeviceConstraint
@@ -211,7 +211,7 @@ class AttributeConstraint:
         return not named or wanted.name in named or wanted.parent in named
 
     def add(self, wanted: RequestAlternative, offer: DeviceOffer) -> bool:
-        """Choose a device; ``False`` if the constraint does not let us."""
+        """Choose a device; ``False`` if the constraint is not satisfied."""
         if not self.applies_to(wanted):
             return True
         name = self.rule.match_attribute or self.rule.distinct_attribute or ""
@@ -235,7 +235,7 @@ class AttributeConstraint:
 def _attribute(
     device: DeviceId, attributes: Mapping[str, DeviceAttribute], name: str
 ) -> DeviceAttribute | None:
-    """An attribute by its full name; those without a domain are of the driver's."""
+    """An attribute by its full name; one without a domain is in the driver's."""
     found = attributes.get(name)
     domain, _, bare = name.partition("/")
     return attributes.get(bare) if found is None and domain == device.driver else found

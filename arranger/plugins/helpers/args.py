@@ -17,18 +17,18 @@ class ArgsSection(BaseModel):
 
 
 class PluginArgs(ArgsSection):
-    """A plugin's arguments; what says which type they are may stay in when they are copied."""
+    """A plugin's arguments; ``apiVersion`` and ``kind`` may stay in when they are copied."""
 
     api_version: str = ""
     kind: str = ""
 
 
 class ResourceSpec(ArgsSection):
-    """A resource that counts in a score, and how much."""
+    """A resource that counts in a score, and its weight."""
 
     name: str
     weight: Annotated[int, Field(ge=1, le=100)] = 1
 
 
-#: What counts unless configured.
+#: The resources that count unless configured.
 CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))

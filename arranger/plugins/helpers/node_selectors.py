@@ -13,7 +13,7 @@ from arranger.cluster.node_view import NodeView
 
 
 class NodeTerm:
-    """A term that can match something: expressions over labels, and over the node's name."""
+    """A compiled node selector term: requirements on labels, and on the node's name."""
 
     def __init__(self, expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> None:
         self._expressions = expressions
@@ -40,7 +40,7 @@ class NodeTerm:
 def compile_terms(terms: Iterable[NodeSelectorTerm]) -> list[NodeTerm]:
     """The terms that can match something.
 
-    Upstream ignores terms it cannot parse as long as others match, and empty ones.
+    As upstream, terms that cannot be parsed are left out, and so are empty ones.
     """
     return [
         NodeTerm(term.match_expressions, term.match_fields)
@@ -119,7 +119,7 @@ def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:
             if wanted != ABSENT:
                 held |= column == wanted
         return held if requirement.operator == "In" else ~held
-    accepted = np.zeros(len(values) + 1, dtype=np.bool_)  # the last place is ABSENT's
+    accepted = np.zeros(len(values) + 1, dtype=np.bool_)  # the last entry is ABSENT's
     for value in np.unique(column).tolist():
         accepted[value] = value != ABSENT and requirement_matches(requirement, values.values[value])
     return accepted[column]

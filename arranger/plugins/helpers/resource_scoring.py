@@ -1,4 +1,4 @@
-"""How full nodes would be with the pod on them, and what that is worth.
+"""Scores by how full nodes would be with the pod on them.
 
 Exact in upstream's integer arithmetic (``noderesources/{least,most}_allocated.go``,
 ``requested_to_capacity_ratio.go``).
@@ -19,7 +19,7 @@ from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceS
 
 
 class ShapePoint(ArgsSection):
-    """What a utilisation (per cent) is worth (0–10)."""
+    """The score (0–10) of a utilisation (per cent)."""
 
     utilization: Annotated[int, Field(ge=0, le=100)]
     score: Annotated[int, Field(ge=0, le=10)]
@@ -55,14 +55,14 @@ class ScoringStrategy(ArgsSection):
 
 
 class ResourceScorer(Protocol):
-    """Scores by what pods ask for and what nodes offer, both ``[resource, row]``."""
+    """Scores by what is requested and what is allocatable, both ``[resource, row]``."""
 
     def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        """One score 0–100 a row; a resource a node does not offer does not count there."""
+        """One score 0–100 a row; a resource that a node does not have does not count there."""
 
 
 def is_scalar(resource: str) -> bool:
-    """Whether a resource counts only for pods that ask for it: extended ones, hugepages."""
+    """Whether a resource counts only for pods that request it: extended ones, hugepages."""
     return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
 
 
@@ -72,7 +72,7 @@ def stack_rows(rows: Sequence[IntArray]) -> IntArray:
 
 
 def allocatable_matrix(resources: list[str], nodes: NodeView) -> IntArray:
-    """``[resource, row]`` of what the nodes offer."""
+    """``[resource, row]`` of what is allocatable."""
     table = nodes.table
     if resources == ["cpu", "memory"]:
         return table.allocatable[CPU : MEMORY + 1, nodes.rows]
@@ -112,7 +112,7 @@ class _MostAllocated:
 
 
 def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:
-    """The mean percentage, over the resources that the node offers, that ``parts`` make of it."""
+    """The mean percentage that ``parts`` make of what is allocatable, over what the node has."""
     mean: IntArray
     if allocatable.min(initial=1) > 0:  # the usual case, in half the time
         shares = parts * 100 // allocatable
@@ -125,7 +125,7 @@ def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) ->
 
 
 class _RequestedToCapacityRatio:
-    """The configured function of the used share; resources worth nothing do not count."""
+    """The configured function of the used share; resources that score 0 do not count."""
 
     def __init__(self, weights: IntArray, shape: Sequence[ShapePoint]) -> None:
         self._weights = weights

@@ -1,1 +1,1 @@
-"""Plugins that judge a node by what it says of itself."""
+"""Plugins that go by what a node says of itself."""

@@ -22,7 +22,8 @@ MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB
 class ImageLocality(SpecOnlyPlugin):
     """Score by the size of the pod's images present, scaled by how widely each is spread.
 
-    Image volumes count as images, but not, upstream, as containers to share the maximum among.
+    As upstream, image volumes count as images, but not among the containers that the upper
+    threshold is multiplied by.
     """
 
     # How widely an image is spread depends on all nodes.

@@ -20,13 +20,13 @@ def _is_that_node(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 class NodeName(Plugin):
-    """Reject nodes other than the one the pod names in ``spec.nodeName``."""
+    """Reject nodes other than the one that the pod names in ``spec.nodeName``."""
 
     depends_on = DependsOn.NODE
     queueing_hints = (QueueingHint(ActionType.NODE_ADDED, _is_that_node),)
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
-        """The name: the key of a spec leaves it out."""
+        """``spec.nodeName``, which the key of a spec leaves out."""
         return pod.pod.spec.node_name
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:

@@ -1,4 +1,4 @@
-"""NodePorts: a host port is given to one pod of a node at a time."""
+"""NodePorts: a host port is used by one pod of a node at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASON: Final = Rejection(("node(s) didn't have free ports for the requested pod
 
 
 def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Whether two claims meet: same protocol and port, on one address or on all."""
+    """Whether two host ports are the same: protocol and port, on one address or on all."""
     return any(
         (protocol, port) == (used_protocol, used_port)
         and (address == used_address or ANY_ADDRESS in (address, used_address))

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take no pods, except those that tolerate it."""
+"""NodeUnschedulable: cordoned nodes take no pods but those that tolerate the cordon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _tolerates_cordon(pod: PodInfo) -> bool:
 
 
 def _opens(_pod: PodInfo, event: ClusterEvent) -> bool:
-    """A schedulable node came, or one was uncordoned."""
+    """A schedulable node was added, or one was uncordoned."""
     if event.node is None or event.node.spec.unschedulable:
         return False
     return event.node_before is None or event.node_before.spec.unschedulable

@@ -35,7 +35,7 @@ def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 class _TaintListResults:
-    """The verdict on each distinct taint list, worked out once and looked up by its id."""
+    """The results for each distinct taint list, worked out once and looked up by its id."""
 
     __slots__ = ("_preferring", "_tolerations", "allowed", "soft_counts")
 
@@ -46,7 +46,7 @@ class _TaintListResults:
         self.soft_counts: IntArray = np.zeros(0, dtype=np.int64)
 
     def extend(self, table: NodeTable) -> None:
-        """Judge the lists that have appeared since."""
+        """Work out those of lists that have been interned since."""
         known = len(self.allowed)
         if len(table.taint_lists) == known:
             return
@@ -79,7 +79,7 @@ class TaintToleration(SpecOnlyPlugin):
         return self._results(state, pod, nodes).soft_counts.take(nodes.taints)
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
-        """Fewest taints, most points."""
+        """The fewest taints give the most points."""
         return default_normalize_score(scores, feasible, reverse=True)
 
     def _results(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _TaintListResults:

@@ -1,1 +1,1 @@
-"""Placement policies for jobs."""
+"""Placement policies that jobs ask for by an annotation (docs/placement.md)."""

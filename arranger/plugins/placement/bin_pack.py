@@ -1,4 +1,4 @@
-"""BinPack: fill nodes that are in use before touching empty ones (seed 003)."""
+"""BinPack: fill nodes that are in use before touching empty ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JobAffinity and JobAntiAffinity: the pods of one job together, or apart (seed 003)."""
+"""JobAffinity and JobAntiAffinity: the pods of one job together, or apart."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class JobAffinity(PlacementPolicyPlugin):
     """Prefer the nodes with the most pods of the same gang, or of the same controller."""
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
-        """The policies asked for and, where this is one of them, the job."""
+        """The policies asked for and, where this is one of them, the workload."""
         return super().sign_pod(pod), workload_key(pod.pod) if self.is_requested_by(pod) else ""
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
-        """Find the counts of the job's pods; there is no Filter to skip."""
+        """Find the counts of the workload's pods; there is no Filter to skip."""
         if self.is_requested_by(pod) and (key := workload_key(pod.pod)):
             state[self.name] = cluster.selector_counts.get(
                 ("job", key),
@@ -35,13 +35,13 @@ class JobAffinity(PlacementPolicyPlugin):
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
-        """Skip pods that do not ask for it, and those that belong to no job."""
+        """Skip pods that do not ask for it, and those of no workload."""
         return None if self.name in state else SKIP
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
-        """How many of the job's pods are there."""
+        """How many of the workload's pods are there."""
         counts: SelectorCounts = state[self.name]
         return counts.by_row()[nodes.rows]
 

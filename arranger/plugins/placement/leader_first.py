@@ -1,4 +1,4 @@
-"""LeaderFirst: the leader gets a quiet node, its workers fill busy ones (seed 003)."""
+"""LeaderFirst: the leader gets a quiet node, its workers fill busy ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MinFragment: leave no node with CPU and no memory, or memory and no CPU (seed 003)."""
+"""MinFragment: leave no node with CPU and no memory, or memory and no CPU."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the placement policies of seed 003 have in common.
+"""What the placement policies have in common.
 
 Any pod may ask for them, by the annotation ``arranger.io/placement``; without it they do nothing,
-and cost a look at the pod's annotations.
+and cost a look at the pod's annotations. Why there are these: docs/design/tyjob.md.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from arranger.plugins.helpers.resource_scoring import (
 )
 
 #: Weight of these plugins' scores: one point of theirs counts as much as all points of a plugin of
-#: weight 1. The defaults spread pods (LeastAllocated, even use, those of a Service apart), and
-#: BinPack often tells two nodes apart by a point or two; so the policy that was asked for decides,
-#: and the others choose among what it holds equal. Only wishes that the pod's owner wrote down too
-#: (node affinity, tolerations) can outweigh a few points.
+#: weight 1. The default plugins spread pods, and BinPack often separates two nodes by a point or
+#: two; so the policy asked for decides, and the others choose among nodes that it scores equally.
+#: Only what the pod's owner asked for as well (node affinity, tolerations) outweighs a few points.
 PLACEMENT_WEIGHT = 100
 
 
 class PlacementPolicyPlugin(Plugin):
-    """A score that pods ask for by the plugin's name."""
+    """A score for the pods that name the plugin in the annotation."""
 
-    # Also for the pods of one job on a node, which are among those on the node.
+    # JobAffinity counts pods on the node itself.
     depends_on = DependsOn.USAGE
     queueing_hints = ()
 
@@ -54,12 +53,12 @@ class PlacementPolicyPlugin(Plugin):
 
 @lru_cache(maxsize=256)
 def policy_names(text: str) -> frozenset[str]:
-    """The names in the annotation; those that nobody knows ask for nothing."""
+    """The names in the annotation; unknown ones have no effect."""
     return frozenset(part.strip() for part in text.split(","))
 
 
 def is_leader(pod: Pod) -> bool:
-    """Whether the pod leads its job: by annotation or, without one, by label."""
+    """Whether the pod is its job's leader: by annotation or, without one, by label."""
     metadata = pod.metadata
     return (metadata.annotations.get(ROLE) or metadata.labels.get(ROLE)) == "leader"
 
@@ -67,12 +66,12 @@ def is_leader(pod: Pod) -> bool:
 class NodeUtilization:
     """How full nodes are with one more of a class of pods.
 
-    CPU and memory count for every pod, by what the scores assume of containers that state nothing;
-    extended resources count for those that ask for them, as upstream.
+    CPU and memory count for every pod, with upstream's defaults for containers that state nothing;
+    extended resources count for pods that request them.
 
     Args:
-        weights: resource → weight; 1 where silent.
-        extended: weight of extended resources that ``weights`` does not name.
+        weights: resource → weight; 1 for one that is not named.
+        extended_weight: weight of extended resources that ``weights`` does not name.
     """
 
     __slots__ = ("_names", "_pod_requests", "_scorer")
@@ -104,7 +103,7 @@ class NodeUtilization:
         )
 
     def allocatable(self, nodes: NodeView) -> IntArray:
-        """``[resource, row]`` of what the nodes offer."""
+        """``[resource, row]`` of what is allocatable."""
         cpu_and_memory = nodes.table.allocatable[CPU : MEMORY + 1, nodes.rows]
         more = [nodes.allocatable(column) for column in self._columns(nodes.table)]
         return np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])

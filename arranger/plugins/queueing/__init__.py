@@ -1,1 +1,1 @@
-"""Plugins that decide when and in which order pods are tried."""
+"""Plugins that decide when and in which order pods are tried, and by which quota."""

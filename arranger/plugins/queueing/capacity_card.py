@@ -1,4 +1,4 @@
-"""CapacityCard: a pod gets a node only while its queue may use what it asks for (seed 004)."""
+"""CapacityCard: a pod gets a node only within its queue's limits (docs/design/queues.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ _MI = 1024 * 1024
 
 @dataclass(slots=True)
 class _PreFilterState:
-    """What the class of pods asks for."""
+    """What is worked out once for a class of pods.
+
+    Attributes:
+        wanted: the cards that the pod accepts, the preferred ones first; empty for any.
+        resources: the accelerator resources that it requests.
+    """
 
     ledger: QuotaLedger
     wanted: tuple[str, ...]
@@ -55,7 +60,7 @@ class CapacityCard(Plugin):
     )
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """The queue, the cards and the service; what a PodGroup says is told by its name."""
+        """The queue, the cards and the service type; a PodGroup's by the PodGroup's name."""
         meta = pod.pod.metadata
         notes, owners = meta.annotations, meta.owner_references
         group = notes.get(VOLCANO_GROUP) or notes.get(VOLCANO_GROUP_LONG, "")
@@ -70,7 +75,7 @@ class CapacityCard(Plugin):
     # --- filtering -------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
-        """Refuse pods whose queue takes nothing; skip where there are no queues."""
+        """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
         ledger = cluster.quota
         if not isinstance(ledger, QuotaLedger) or not ledger.active:
             return SKIP
@@ -96,7 +101,7 @@ class CapacityCard(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes of the queue's groups with a wanted card that it may still use."""
+        """Pass nodes of the queue's groups with an accepted card that its queue has left."""
         asked = state[self.name]
         assert isinstance(asked, _PreFilterState)
         kinds = asked.ledger.card_column.card_set_ids()[nodes.rows]
@@ -124,7 +129,7 @@ class CapacityCard(Plugin):
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
-        """Skip pods that have no choice of cards."""
+        """Skip pods that do not accept several cards."""
         asked = state.get(self.name)
         return None if isinstance(asked, _PreFilterState) and len(asked.wanted) > 1 else SKIP
 
@@ -145,20 +150,20 @@ class CapacityCard(Plugin):
 
 
 def _granted_cards(asked: _PreFilterState, cards: Cards) -> list[str]:
-    """The wanted cards that the pod would get."""
+    """The accepted cards that the pod would get on a node with these cards."""
     got = [cards[resource] for resource in asked.resources if resource in cards]
     return [card for card in got if card in asked.wanted]
 
 
 def _outside_node_groups(ledger: QuotaLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
-    """Which nodes are of groups that the pod's queues may not use; None where none name any."""
+    """Which nodes the pod's queues exclude by their groups; None where no queue names any."""
     outside: BoolArray | None = None
     values = nodes.table.label_values
     for state in ledger.path_self_to_root(ledger.queue_name(pod)):
         for names, wrong in ((state.node_groups, False), (state.excluded_node_groups, True)):
             if names:
                 column = nodes.label(NODE_GROUP)
-                # A name that no node has must not be taken for having none.
+                # -1 for an unknown name would match the nodes without the label.
                 known = [number for name in names if (number := values.find(name)) >= 0]
                 there = np.isin(column, known) == wrong
                 outside = there if outside is None else outside | there
@@ -177,7 +182,7 @@ def _check_limits(asked: _PreFilterState, pod: PodInfo, cards: Cards) -> Rejecti
 
 
 def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
-    """For a pod that asks for nothing: whether its queue is beyond its limits already."""
+    """For a pod that requests nothing: the text if its queue is beyond its limits already."""
     for state in ledger.path_self_to_root(ledger.queue_name(pod)):
         limits = {**state.capability, **(state.card_quota or {})}
         if any(state.used[name] > limit for name, limit in limits.items()):
@@ -186,7 +191,7 @@ def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
 
 
 def _shortage_rejection(short: QuotaShortage) -> Rejection:
-    """The seed's text and its event reason."""
+    """The text and the event's reason of a limit that would be exceeded."""
     numbers = (short.requested, short.total, short.limit)
     match short.resource:
         case "cpu":

@@ -13,7 +13,7 @@ from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 
 
 class PrioritySortArgs(BaseModel):
-    """``jobQueuePolicy``: how jobs of one pod priority come, unless a job says otherwise."""
+    """``jobQueuePolicy``: the order of jobs of equal pod priority, unless a job states its own."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -21,11 +21,11 @@ class PrioritySortArgs(BaseModel):
 
 
 class PrioritySort(SpecOnlyPlugin):
-    """Higher priority first, then who was created first, then by name.
+    """Higher priority first, then older pods first, then by name.
 
-    Between jobs of one pod priority (seed 003): by the job's own priority, or with DRF the job that
-    asks for the smallest dominant share first. Creation has a resolution of a second, so the order
-    of arrival decides before the name.
+    Between jobs of one pod priority: by the job's own priority or, with DRF, the job with the
+    smallest dominant share first. Creation times have a resolution of a second, so the order of
+    arrival decides before the name.
     """
 
     Args = PrioritySortArgs

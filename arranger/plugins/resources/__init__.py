@@ -1,1 +1,1 @@
-"""Plugins that judge nodes by their free resources."""
+"""Plugins that go by the nodes' free resources."""

@@ -18,7 +18,7 @@ from arranger.plugins.helpers.resource_scoring import allocatable_matrix, is_sca
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):
-    """Which resources to balance; their weights mean nothing, as upstream."""
+    """Which resources to balance; as upstream, their weights have no effect."""
 
     resources: Annotated[tuple[ResourceSpec, ...], Field(min_length=1)] = CPU_AND_MEMORY
 
@@ -38,7 +38,7 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
-        """Skip pods that ask for none of the resources: every node would look perfect."""
+        """Skip pods that request none of the resources: every node would look perfect."""
         asked = np.array([[pod.requests.get(name, 0)] for name in self._resources], dtype=np.int64)
         if not asked.any():
             return SKIP
@@ -88,7 +88,7 @@ def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:
 
 
 def _deviation(used: npt.NDArray[np.float64], counted: BoolArray) -> npt.NDArray[Any]:
-    """The general case: any number of resources, of which a node may lack some."""
+    """The general case: any number of resources, some of which a node may lack."""
     count = counted.sum(axis=0)
     mean = _sum_in_order(np.where(counted, used, 0.0)) / np.maximum(count, 1)
     squares = np.where(counted, (used - mean) * (used - mean), 0.0)

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a pod goes where what it asks for is left."""
+"""NodeResourcesFit: a pod goes where what it requests is free."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ResourceGroup = Annotated[str, Field(pattern=r"^[^/]+$")]
 
 
 class NodeResourcesFitArgs(PluginArgs):
-    """Which extended resources to leave to others, and how to score."""
+    """Which extended resources not to look at, and how to score."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[ResourceGroup, ...] = ()
@@ -39,7 +39,7 @@ class NodeResourcesFitArgs(PluginArgs):
 
 
 def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
-    """The pod would fit the node if it were empty, and something it asks for has grown."""
+    """The pod would fit the node if it were empty, and something it requests has increased."""
     if event.node is None:
         return False
     offers = _allocatable(event.node)
@@ -55,7 +55,7 @@ def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
-    """A placed pod gave up some of what this one asks for, or this one asks for less."""
+    """A placed pod requests less of what this one requests, or this one requests less."""
     if event.pod is None or event.pod_before is None:
         return True
     before, after = pod_requests(event.pod_before), pod_requests(event.pod)
@@ -73,18 +73,22 @@ def _allocatable(node: Node) -> Mapping[str, int]:
 
 
 class _PreFilterState:
-    """What the class of pods asks for, as columns of the resource matrices."""
+    """What the class of pods requests.
+
+    Attributes:
+        wanted: (column, amount) in the resource matrices.
+        extra: ``[resource, 1]``: what the pod adds to each scored resource.
+    """
 
     __slots__ = ("extra", "wanted")
 
     def __init__(self, wanted: list[tuple[int, int]]) -> None:
         self.wanted = wanted
-        #: ``[resource, 1]``: what the pod adds to each scored resource.
         self.extra: IntArray = np.zeros((0, 1), dtype=np.int64)
 
 
 class NodeResourcesFit(SpecOnlyPlugin):
-    """Reject nodes without room; score by how full they would be."""
+    """Reject nodes without enough free resources; score by how full they would be."""
 
     depends_on = DependsOn.USAGE
     monotone = counts_resources = True
@@ -100,7 +104,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         if args.ignored_resources or args.ignored_resource_groups:
-            # Room that is ignored here must not keep a pod asleep.
+            # The usual hint looks at resources that are ignored here.
             wakes = (QueueingHint(ActionType.POD_REMOVED), *type(self).queueing_hints[1:])
             self.queueing_hints = wakes  # type: ignore[misc]
         self._resources = [resource.name for resource in args.scoring_strategy.resources]
@@ -110,7 +114,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
     # --- filtering -------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes with a pod slot and every resource asked for."""
+        """Pass nodes with a pod slot and every resource requested."""
         wanted = self._pre_filter_state(state, pod, nodes.table).wanted
         passes: BoolArray | None = None
         for column, amount in wanted:
@@ -151,7 +155,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
     ) -> Status | None:
         """Work out what the pod adds to each resource that counts.
 
-        Upstream's scorer, unlike its filter, does not know of pod-level requests.
+        Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
         asked = self._pre_filter_state(state, pod, nodes.table)

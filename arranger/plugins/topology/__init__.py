@@ -1,1 +1,1 @@
-"""Plugins that look at the other pods of a topology domain."""
+"""Plugins that go by the other pods of a topology domain."""

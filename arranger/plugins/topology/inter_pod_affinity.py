@@ -1,4 +1,4 @@
-"""InterPodAffinity: run near pods one likes, and apart from pods one does not."""
+"""InterPodAffinity: run near the pods that one's affinity selects, apart from others."""
 
 from __future__ import annotations
 
@@ -35,23 +35,31 @@ OTHERS_ANTI_AFFINITY: Final = Rejection(
 
 
 class InterPodAffinityArgs(PluginArgs):
-    """How much another pod's required affinity counts, and whether its preferences do."""
+    """The weight of other pods' required affinity, and whether their preferences count."""
 
     hard_pod_affinity_weight: Annotated[int, Field(ge=0, le=100)] = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-#: Topology key → domain → how often or how strongly the pods there mean this one.
+#: Topology key → domain → a number of pods, or a sum of weights.
 Domains = dict[str, IntArray]
 
 
 @dataclass(slots=True)
 class _PreFilterState:
-    """What is worked out once for a class of pods, and what for its present attempt."""
+    """What is worked out once for a class of pods, and what for its present attempt.
+
+    Attributes:
+        own: the pod's terms, with namespace selectors resolved.
+        affinity_counts: for each key of required affinity, how many pods match.
+        is_first_of_series: no pod matches the required affinity, but the pod itself does.
+        anti_affinity_counts: how many pods match the pod's required anti-affinity.
+        existing_anti_affinity_counts: how many pods have a required anti-affinity that matches it.
+        topology_score: the sum of the weights of preferences.
+    """
 
     cluster: Cluster
     own: PodAffinityTerms
-    #: The keys that required affinity needs, and whether the pod may be the first of its kind.
     affinity_counts: Domains = field(default_factory=dict)
     is_first_of_series: bool = False
     anti_affinity_counts: Domains = field(default_factory=dict)
@@ -60,7 +68,7 @@ class _PreFilterState:
     _sums: dict[tuple[str, AffinityTerm], TopologyCounts] = field(default_factory=dict)
 
     def sums(self, role: str, term: AffinityTerm, counts: IntArray | Mapping[int, int]) -> IntArray:
-        """Domain → how often the pods there are meant by, or carry, a term in that role."""
+        """Domain → sum of ``counts``; ``role`` says which of a term's counts these are."""
         found = self._sums.get((role, term))
         if found is None or not found.is_current:
             found = TopologyCounts(self.cluster.table, term.topology_key)
@@ -80,14 +88,14 @@ class InterPodAffinity(Plugin):
         self._ignore_others = args.ignore_preferred_terms_of_existing_pods
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Other pods' terms look at namespace and labels."""
+        """Namespace and labels, by which other pods' terms select."""
         metadata = pod.pod.metadata
         return metadata.namespace, frozenset(metadata.labels.items())
 
     # --- filtering -------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
-        """Find the domains that matter; skip where no required term does."""
+        """Count matching pods by domain; skip where no required term matters."""
         notes = state.get(self.name)
         if notes is None:
             notes = state[self.name] = _PreFilterState(
@@ -119,7 +127,7 @@ class InterPodAffinity(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes that are near and apart enough, also in the eyes of the pods there."""
+        """Pass nodes that satisfy the pod's terms and those of the pods that are there."""
         notes: _PreFilterState = state[self.name]
         alone = nodes.empty_mask()
         for key, domains in notes.affinity_counts.items():
@@ -173,7 +181,7 @@ class InterPodAffinity(Plugin):
         return scores
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
-        """From 0 for the least liked to 100 for the most; 0 for all if none differs."""
+        """From 0 for the lowest to 100 for the highest; 0 for all if they are equal."""
         liked = scores[feasible]
         if not len(liked) or liked.min() == liked.max():
             return np.zeros_like(scores)
@@ -185,7 +193,7 @@ class InterPodAffinity(Plugin):
 
     @staticmethod
     def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:
-        """A pod it likes came, or one it does not like, or that does not like it, went."""
+        """A pod that affinity needs came, or one that anti-affinity avoids, either way, went."""
         other, before, own = event.pod, event.pod_before, pod.affinity_terms
         if other is None:
             return True
@@ -230,7 +238,7 @@ class InterPodAffinity(Plugin):
 
 
 def _resolve_namespaces(terms: PodAffinityTerms, cluster: Cluster) -> PodAffinityTerms:
-    """A newcomer's terms with their namespace selectors turned into names."""
+    """A new pod's terms with their namespace selectors turned into names."""
     namespaces = [n.metadata for n in cluster.objects.in_namespace(Namespace, "")]
 
     def resolve(term: AffinityTerm) -> AffinityTerm:
@@ -248,21 +256,21 @@ def _resolve_namespaces(terms: PodAffinityTerms, cluster: Cluster) -> PodAffinit
 
 
 def _matches_all(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Whether there are terms and all mean ``pod``, whose namespace labels are not looked at."""
+    """Whether there are terms and all select ``pod``, whatever its namespace's labels."""
     return bool(terms) and all(_matcher(term)(pod) for term in terms)
 
 
 def _in_all_namespaces(term: AffinityTerm) -> bool:
-    """Whether a newcomer's term looks in all namespaces.
+    """Whether a new pod's term selects from all namespaces.
 
-    So does one whose selector only denies labels (NotIn, DoesNotExist): upstream keeps the selector
-    beside the names it found by it, and holds it against no labels.
+    So does one whose selector only excludes labels (NotIn, DoesNotExist): upstream matches such a
+    selector against no labels at all, after it has resolved it.
     """
     return term.namespace_selector.matches({})
 
 
 def _matcher(term: AffinityTerm) -> Callable[[Pod], bool]:
-    """The term, for resolved namespaces."""
+    """A test for pods, of a term whose namespaces are resolved."""
     everywhere, namespaces, selector = _in_all_namespaces(term), term.namespaces, term.selector
     return lambda pod: (
         (everywhere or pod.metadata.namespace in namespaces)
@@ -271,13 +279,13 @@ def _matcher(term: AffinityTerm) -> Callable[[Pod], bool]:
 
 
 def _might_match(term: AffinityTerm, pod: Pod) -> bool:
-    """Whether the term means ``pod`` in one namespace or another; for hints, which cannot look."""
+    """Whether the term selects ``pod`` if its namespace matches; hints cannot look that up."""
     somewhere = not term.has_no_namespace_selector or pod.metadata.namespace in term.namespaces
     return somewhere and term.selector.matches(pod.metadata.labels)
 
 
 def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> IntArray:
-    """Row → how many pods there all terms mean."""
+    """Row → how many pods there all terms select."""
     namespaces = None
     if not any(_in_all_namespaces(term) for term in terms):
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
@@ -291,7 +299,7 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
 def _matching_existing_terms(
     index: TermRows, pod: Pod, cluster: Cluster
 ) -> Iterable[tuple[AffinityTerm, dict[int, int]]]:
-    """The placed pods' terms that mean ``pod``, with their rows."""
+    """The placed pods' terms that select ``pod``, with their rows."""
     if not index:
         return ()
     labels = cluster.objects.namespace_labels(pod.metadata.namespace)
@@ -301,11 +309,11 @@ def _matching_existing_terms(
 def _add_counts(
     domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
 ) -> None:
-    """Add what is counted by a term, weighted, if it is anything at all."""
+    """Add weighted counts of a term, unless all are 0."""
     if always or more.any():
         more = more if weight == 1 else weight * more
         if key in domains:
-            # The numbering of labels may have grown since; what is behind its old end is 0.
+            # More labels may be numbered by now; nothing was counted for those.
             size = max(len(domains[key]), len(more))
             more = resized(domains[key], size, 0) + resized(more, size, 0)
         domains[key] = more

@@ -70,18 +70,23 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(slots=True)
 class _PreFilterState:
-    """What is worked out once for a class of pods, and what for its present attempt."""
+    """What is worked out once for a class of pods, and what for its present attempt.
+
+    Attributes:
+        hard, soft: the constraints, DoNotSchedule and ScheduleAnyway.
+        require_all_topologies: whether a node without one of the soft keys gets no points.
+        sums: for each hard constraint, how many pods are in each domain.
+        remaining_skew: for each hard constraint, domain → how many more pods it can take.
+        soft_counts: for each soft constraint, (domain → pods, the weight of a pod).
+        ignored_nodes: the rows that get no points.
+    """
 
     cluster: Cluster
     hard: list[SpreadConstraint]
     soft: list[SpreadConstraint]
-    #: Whether a node without one of the soft keys gets no points.
     require_all_topologies: bool
-    #: Per hard constraint: how many pods are in each domain,
     sums: list[TopologyCounts] = field(default_factory=list)
-    #: and domain → how many more pods fit before it is too skewed.
     remaining_skew: list[IntArray] = field(default_factory=list)
-    #: Per soft constraint: domain → pods, and the weight of a pod.
     soft_counts: list[tuple[IntArray, float]] = field(default_factory=list)
     ignored_nodes: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
@@ -102,7 +107,7 @@ class PodTopologySpread(Plugin):
         ]
 
     def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Namespace, labels and controller tell what a pod is counted with."""
+        """Namespace, labels and controller, which decide what a pod is counted with."""
         metadata = pod.pod.metadata
         owners = tuple((o.kind, o.name) for o in metadata.owner_references if o.controller)
         return metadata.namespace, frozenset(metadata.labels.items()), owners
@@ -213,7 +218,7 @@ class PodTopologySpread(Plugin):
 
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:
-        """The pod's own hard constraints; defaults are known only with the cluster at hand."""
+        """The pod's own hard constraints; the default ones would need the cluster."""
         return [
             compile_constraint(c, pod.pod.metadata.labels)
             for c in pod.pod.spec.topology_spread_constraints
@@ -222,7 +227,7 @@ class PodTopologySpread(Plugin):
 
     @staticmethod
     def _counts_now(pod: PodInfo, event: ClusterEvent) -> bool:
-        """A pod that counts came, went, or began or ceased to count."""
+        """A pod that counts came or went, or its labels began or ceased to match."""
         constraints = PodTopologySpread._hard(pod)
         if event.pod is None or not constraints:
             return True
@@ -236,7 +241,7 @@ class PodTopologySpread(Plugin):
 
     @staticmethod
     def _domains_changed(pod: PodInfo, event: ClusterEvent) -> bool:
-        """A node with the topology keys came or went, or changed its domain or taints."""
+        """A node with the topology keys was added or removed, or changed its domain or taints."""
         constraints = PodTopologySpread._hard(pod)
         node, before = event.node, event.node_before
         if not constraints or (node is None and before is None):
@@ -268,9 +273,9 @@ class PodTopologySpread(Plugin):
 def _remaining_skew(
     constraint: SpreadConstraint, pod: Pod, cluster: Cluster, sums: TopologyCounts
 ) -> IntArray:
-    """Domain → how many more pods it can take beyond this one; negative: not even this one.
+    """Domain → how many more pods it can take after this one; negative: not even this one.
 
-    So it is for nodes without the label, in the last place.
+    The last entry, that of nodes without the label, is negative.
     """
     pods = sums.sums_for(constraint.pods(cluster.selector_counts, pod.metadata.namespace).by_row())
     least = 0
@@ -293,7 +298,7 @@ def _soft_counts(
     """(domain → pods, weight of a pod); for hosts, row → pods."""
     counts = constraint.pods(cluster.selector_counts, pod.metadata.namespace).by_row()
     if constraint.key == HOSTNAME:
-        # Upstream counts a host's own pods whatever the inclusion policies say.
+        # As upstream, whatever the inclusion policies say.
         return counts, log(np.count_nonzero(candidates) + 2)
     ids = nodes.label(constraint.key)
     size = len(np.unique(ids[candidates]))  # no label at all is a domain of its own

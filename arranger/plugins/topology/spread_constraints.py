@@ -56,7 +56,7 @@ class SpreadConstraint:
         return counts.get(("spread", self.selector_key), frozenset({namespace}), matches)
 
     def match_node_inclusion_policies(self, pod: Pod, nodes: NodeView) -> BoolArray:
-        """Which nodes count by the two inclusion policies."""
+        """Which nodes count by ``nodeAffinityPolicy`` and ``nodeTaintsPolicy``."""
         matched = nodes.alive.copy()
         if self.honor_affinity:
             matched &= RequiredNodeAffinity(pod).mask(nodes)
@@ -86,7 +86,7 @@ def compile_constraint(
 
 
 def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...]:
-    """What the Services and the controller of a pod select by: all must match.
+    """The selectors of a pod's Services and of its controller: all must match.
 
     Upstream: ``helper.DefaultSelector``.
     """

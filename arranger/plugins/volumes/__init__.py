@@ -1,1 +1,1 @@
-"""Plugins that judge nodes by a pod's volumes."""
+"""Plugins that go by a pod's volumes."""

@@ -25,7 +25,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.plugins.volumes.claims import is_for_pod, pvc_references
 from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
 
-#: A driver, and what it calls the volume; "" for the volume that a claim will have.
+#: (driver, its handle of the volume, ""), or (driver, "", claim) for a volume to be provisioned.
 AttachedVolume = tuple[str, str, str]
 #: The limit where there is none.
 UNLIMITED: Final = 2**62
@@ -35,7 +35,7 @@ _Key = tuple[type[Any], str, str]
 
 
 class TrackingLister:
-    """Looks objects up, and remembers which."""
+    """Looks objects up, and records which."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._objects = cluster.objects
@@ -48,9 +48,9 @@ class TrackingLister:
 
 
 def attached_volumes_of(pod: PodInfo, reader: TrackingLister) -> Iterator[AttachedVolume]:
-    """The volumes that have to be attached for a pod, where CSI drivers serve the old plugins.
+    """The volumes that CSI drivers have to attach for a pod, migrated in-tree volumes included.
 
-    Volumes without a driver are passed over, and so are claims that do not exist or are not the
+    Volumes without a driver are left out, and so are claims that do not exist or are not the
     pod's: other plugins deal with these.
     """
     namespace = pod.pod.metadata.namespace
@@ -94,7 +94,12 @@ def _of_class(claim: PersistentVolumeClaim, reader: TrackingLister) -> AttachedV
 
 
 class _Row(NamedTuple):
-    """What was counted for a row, and what it rests on."""
+    """What was counted for a row.
+
+    Attributes:
+        by_pods: the volumes that its pods use.
+        read: the objects looked up on the way; when one changes, the row is counted again.
+    """
 
     by_pods: frozenset[AttachedVolume]
     counts: dict[str, int]
@@ -119,7 +124,7 @@ class AttachmentIndex:
         self._attachments: dict[str, set[str]] = {}
 
     def limits(self, driver: str) -> IntArray | None:
-        """Row → how many of the driver's volumes may be attached; ``None`` if nowhere limited."""
+        """Row → how many of the driver's volumes may be attached; ``None`` if limited nowhere."""
         return self._limits.get(driver)
 
     def counts(self, driver: str) -> IntArray:
@@ -127,7 +132,7 @@ class AttachmentIndex:
         return self._counts[driver]
 
     def holders(self, volume: AttachedVolume) -> Iterable[int]:
-        """The rows where pods use a volume already."""
+        """The rows whose pods use a volume already."""
         return self._holders.get(volume, ())
 
     def refresh(self, cluster: Cluster) -> None:
@@ -227,7 +232,7 @@ class AttachmentIndex:
         return _Row(by_pods, counts, limits, frozenset(reader.read))
 
     def _attached(self, node: str, reader: TrackingLister) -> set[AttachedVolume]:
-        """What is attached to a node by the word of VolumeAttachments."""
+        """What VolumeAttachments say is attached to a node."""
         found: set[AttachedVolume] = set()
         for name in self._attachments.get(node, ()):
             attachment = reader.get(VolumeAttachment, "", name)

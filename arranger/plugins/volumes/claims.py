@@ -1,4 +1,4 @@
-"""What the volume plugins have in common: which claims a pod uses, and what they are told by.
+"""What the volume plugins share: which claims a pod uses, and their queueing hints.
 
 Upstream: ``k8s.io/component-helpers/storage``.
 """
@@ -25,7 +25,7 @@ class PvcReference(NamedTuple):
 def pvc_references(pod: PodInfo) -> Iterator[PvcReference]:
     """The claims a pod uses, in the order of its volumes.
 
-    One that it names twice counts once; upstream may bind it to two volumes.
+    A claim that it names twice counts once; upstream may bind it to two volumes.
     """
     named: set[str] = set()
     for volume in pod.volumes:
@@ -57,7 +57,7 @@ def not_found_message(kind: str, name: str) -> str:
 
 
 def volume_signature(pod: PodInfo) -> Hashable:
-    """What beyond the spec tells which claims a pod uses."""
+    """What beyond the spec decides which claims a pod uses."""
     if not pod.volumes:
         return ()
     metadata = pod.pod.metadata
@@ -68,12 +68,12 @@ def volume_signature(pod: PodInfo) -> Hashable:
 
 # --- waking ------------------------------------------------------------------------------------
 
-#: Whether an object that is now in its first state and was in its second may help the pod.
+#: (pod, object, the object before) → whether the change may help the pod.
 StorageHint = Callable[[PodInfo, StorageObject, StorageObject | None], bool]
 
 
 def storage_hint(**helps: StorageHint) -> QueueingHint:
-    """Wake when an object of one of these kinds comes or changes, and the kind's hint agrees."""
+    """Wake when an object of one of these kinds is added or changed, and the kind's hint agrees."""
 
     def hint(pod: PodInfo, event: ClusterEvent) -> bool:
         helpful, after, before = helps.get(event.resource), event.stored, event.stored_before
@@ -97,5 +97,5 @@ def is_used_by_pod(pod: PodInfo, after: StorageObject, _before: StorageObject | 
 def is_new_and_used_by_pod(
     pod: PodInfo, after: StorageObject, before: StorageObject | None
 ) -> bool:
-    """The pod uses the claim, which has not been there before."""
+    """The pod uses the claim, which has just been created."""
     return before is None and is_used_by_pod(pod, after, before)

@@ -1,4 +1,4 @@
-"""Volumes of plugins that left Kubernetes' own tree: CSI drivers serve them under other names.
+"""In-tree volumes that CSI drivers serve today, in the drivers' terms.
 
 Upstream: ``k8s.io/csi-translation-lib``, for the five plugins whose volumes the scheduler
 translates.
@@ -46,11 +46,11 @@ class Migration:
     """A former in-tree plugin.
 
     Attributes:
-        field: of the volume's spec, in our spelling.
-        plugin: its name, which also was that of its provisioner.
+        field: the field of a volume's spec that holds its source, in our spelling.
+        plugin: its name, which was also that of its provisioner.
         driver: the CSI driver that serves its volumes.
-        topology_key: the label by which the driver's nodes tell their zone, "" for none.
-        handle: how the driver calls a volume, by its source and the volume's labels.
+        topology_key: the label that holds the zone on the driver's nodes, "" for none.
+        handle: the driver's name of a volume, by its source and the volume's labels.
     """
 
     field: str
@@ -60,7 +60,7 @@ class Migration:
     handle: Callable[[Source, Mapping[str, str]], str]
 
     def source(self, volume: Volume | PersistentVolume) -> Source | None:
-        """What the volume says about itself, if it is of this plugin."""
+        """The volume's source, if it is of this plugin."""
         spec = volume.spec if isinstance(volume, PersistentVolume) else volume
         found: Source | None = getattr(spec, self.field)
         return found
@@ -103,12 +103,12 @@ MIGRATIONS: Final = (
         _field("volumeID"),
     ),
 )
-#: Provisioner of the old days → the driver that provisions now.
+#: Former provisioner → the driver that provisions now.
 DRIVERS: Final[Mapping[str, str]] = {m.plugin: m.driver for m in MIGRATIONS}
 
 
 def migration_of(volume: Volume | PersistentVolume) -> tuple[Migration, Source] | None:
-    """Which former plugin a volume is of, if it is of one."""
+    """The former plugin that a volume is of, with its source; None if it is of none."""
     for migration in MIGRATIONS:
         source = migration.source(volume)
         if source is not None:
@@ -117,7 +117,7 @@ def migration_of(volume: Volume | PersistentVolume) -> tuple[Migration, Source] 
 
 
 def translate_topology(terms: Terms | None, volume: PersistentVolume, key: str) -> Terms | None:
-    """Where a volume can be used, in the words of its driver's nodes: ``key`` names the zone."""
+    """Where a volume can be used, by the labels of its driver's nodes; ``key`` holds the zone."""
     labels = volume.metadata.labels
     stated = {expression.key for term in terms or () for expression in term}
     names = [(ZONE, REGION), (BETA_ZONE, BETA_REGION)]

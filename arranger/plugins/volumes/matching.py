@@ -2,7 +2,7 @@
 
 Upstream: ``FindPodVolumes`` of the VolumeBinding plugin and ``FindMatchingVolume`` of
 ``k8s.io/component-helpers/storage/volume``. Of volumes of one size the first by name is chosen;
-upstream leaves that to chance.
+upstream takes any.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from arranger.framework.filter_result import GroupedRejections, Rejection
 from arranger.framework.status import Code
 from arranger.plugins.volumes.topology import NodeTopologyIndex, volume_node_terms
 
-#: Why a node will not do, as bits: there may be several reasons at once, told in this order.
+#: Why a node is rejected, as bits; several reasons are listed in this order.
 AFFINITY_CONFLICT: Final = 1
 NO_VOLUME: Final = 2
 NO_SPACE: Final = 4
@@ -47,7 +47,7 @@ _NONE: Final = -1
 
 
 class UnboundClaim:
-    """An unbound claim, and the volumes that would do for it, the best first."""
+    """An unbound claim, and the volumes that it could be bound to, the best first."""
 
     def __init__(self, claim: PersistentVolumeClaim, volumes: tuple[PersistentVolume, ...]) -> None:
         self.claim = claim
@@ -55,17 +55,17 @@ class UnboundClaim:
 
     @cached_property
     def ids(self) -> dict[int, int]:
-        """Volume → its place among :attr:`volumes`."""
+        """id of a volume → its index in :attr:`volumes`."""
         return {id(volume): number for number, volume in enumerate(self.volumes)}
 
     def best_per_node(self, places: NodeTopologyIndex) -> IntArray:
-        """The best volume on each node, as an index; as many as there are where none is."""
+        """The best volume on each node, as an index; ``len(volumes)`` where there is none."""
         best = np.full(places.nodes.length, len(self.volumes), dtype=np.int64)
         by_value, others = self._index
         values = places.nodes.table.label_values
         for key, numbers in by_value.items():
-            column = places.nodes.label(key)  # asked for first: a new column numbers its values
-            # The last place is that of nodes without the label.
+            column = places.nodes.label(key)  # first, for a new column numbers its values
+            # The last entry is that of nodes without the label.
             of_value = np.full(len(values) + 1, len(self.volumes), dtype=np.int64)
             for value, number in numbers.items():
                 of_value[values.find(value)] = number
@@ -78,7 +78,7 @@ class UnboundClaim:
 
     @cached_property
     def _index(self) -> tuple[dict[str, dict[str, int]], list[int]]:
-        """Label → value → the best volume usable where a node has it; and all other volumes."""
+        """Label → value → the best volume for nodes with it; and the volumes with other terms."""
         by_value: dict[str, dict[str, int]] = {}
         others: list[int] = []
         for number, volume in enumerate(self.volumes):
@@ -90,7 +90,7 @@ class UnboundClaim:
             else:
                 others.append(number)
             if terms is None:
-                break  # it can be used anywhere, and those behind it are no better
+                break  # usable anywhere, and later ones are no better
         return by_value, others
 
 
@@ -100,8 +100,8 @@ class MatchResult:
 
     Attributes:
         conflicts: the reasons against the node, as bits; 0 for none.
-        chosen: claim → the volume it would get there, as an index into ``Wanted.volumes``.
-        provisions: the claims that would be provisioned, and where.
+        chosen: claim → the volume it would get there, as an index into its ``volumes``.
+        provisions: the claims that would be provisioned, and on which nodes.
     """
 
     conflicts: IntArray
@@ -109,7 +109,7 @@ class MatchResult:
     provisions: list[tuple[PersistentVolumeClaim, BoolArray]] = field(default_factory=list)
 
     def grouped_rejections(self) -> GroupedRejections:
-        """The reasons, in the form that Filter explains itself in."""
+        """The reasons, as :class:`FilterResult` wants them."""
         codes, kinds = np.unique(self.conflicts, return_inverse=True)
         rejections = [
             Rejection(tuple(r for bit, r in REASONS.items() if code & bit), Code.UNRESOLVABLE)
@@ -123,7 +123,7 @@ class PodVolumeClaims:
     """The claims of a class of pods.
 
     Attributes:
-        bound: the volumes they are bound to; ``None`` for one that does not exist.
+        bound: the volumes of bound claims; ``None`` for a volume that does not exist.
         node_selected: unbound, and to be provisioned for a node that has been selected.
         to_match: unbound, the smallest first.
     """
@@ -140,7 +140,7 @@ class PodVolumeClaims:
         bound: Iterable[PersistentVolumeClaim],
         unbound: Sequence[PersistentVolumeClaim],
     ) -> PodVolumeClaims:
-        """Look up what the claims need; the unbound ones wait for their first pod."""
+        """Look up what the claims need; the unbound ones are WaitForFirstConsumer."""
         promised = [c for c in unbound if SELECTED_NODE in c.metadata.annotations]
         waiting = [c for c in unbound if SELECTED_NODE not in c.metadata.annotations]
         volumes: dict[str, list[PersistentVolume]] = {claim.class_name: [] for claim in waiting}
@@ -163,7 +163,7 @@ class PodVolumeClaims:
         return bool(self.node_selected or self.to_match)
 
     def match(self, nodes: NodeView) -> MatchResult:
-        """Judge the nodes of a view, and say which volumes the claims would get on each."""
+        """Filter the nodes of a view, and say which volumes the claims would get on each."""
         places = NodeTopologyIndex(nodes)
         found = MatchResult(np.zeros(nodes.length, dtype=np.int64))
         self._check_bound(places, found)
@@ -179,7 +179,7 @@ class PodVolumeClaims:
     # --- inside ----------------------------------------------------------------------------
 
     def _check_bound(self, places: NodeTopologyIndex, found: MatchResult) -> None:
-        """The first bound volume that rules a node out tells the reason."""
+        """Reject nodes where a bound volume cannot be used; the first one states the reason."""
         undecided = places.nodes.full_mask()
         for volume in self.bound:
             if volume is None:
@@ -190,7 +190,7 @@ class PodVolumeClaims:
             undecided &= usable
 
     def _check_selected_nodes(self, places: NodeTopologyIndex, found: MatchResult) -> BoolArray:
-        """Rule out all nodes but the selected one; returns where there is more to look at."""
+        """Reject all nodes but the selected one; returns the nodes that are left."""
         undecided = places.nodes.full_mask()
         rows = places.nodes.row_numbers()
         for claim in self.node_selected:
@@ -205,7 +205,7 @@ class PodVolumeClaims:
         places: NodeTopologyIndex,
         found: MatchResult,
     ) -> None:
-        """Whether what no volume was found for can be made; the first that cannot tells why."""
+        """Reject nodes where a volume cannot be provisioned; the first claim states the reason."""
         failed = places.nodes.empty_mask()
         for claim, where in provision:
             needed = where & ~failed
@@ -219,7 +219,7 @@ class PodVolumeClaims:
     def _provisioning_conflicts(
         self, claim: PersistentVolumeClaim, places: NodeTopologyIndex
     ) -> IntArray:
-        """Why a claim's volume cannot be made on the nodes, as bits."""
+        """Why a claim's volume cannot be provisioned on the nodes, as bits."""
         against = np.full(places.nodes.length, NO_VOLUME, dtype=np.int64)
         storage_class = self.objects.get(StorageClass, "", claim.class_name)
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -233,7 +233,7 @@ class PodVolumeClaims:
     def _nodes_with_capacity(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, places: NodeTopologyIndex
     ) -> BoolArray | None:
-        """Where the driver says there is space enough; ``None`` if it does not tell."""
+        """Where the driver reports enough capacity; ``None`` if it reports none at all."""
         driver = self.objects.get(CSIDriver, "", storage_class.provisioner)
         size = claim.size
         if driver is None or not driver.spec.storage_capacity or size is None:
@@ -283,7 +283,7 @@ def _is_single_in(term: Sequence[Requirement]) -> bool:
 def _candidate_volumes(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
 ) -> tuple[PersistentVolume, ...]:
-    """The volumes that would do, wherever they are: the one kept for the claim, or the smallest."""
+    """The volumes that match, wherever they are: the one reserved for the claim, or by size."""
     spec, size = claim.spec, claim.size or 0
     selector = None if spec.selector is None else Selector(spec.selector)
     free: list[PersistentVolume] = []

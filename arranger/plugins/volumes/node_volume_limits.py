@@ -59,7 +59,7 @@ class NodeVolumeLimits(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes where what is attached and what the pod adds stay within the limits."""
+        """Pass nodes where the attached volumes and the pod's stay within the limits."""
         cluster: Cluster = state[self.name]
         namespace = pod.pod.metadata.namespace
         for use in pvc_references(pod):
@@ -98,7 +98,7 @@ class NodeVolumeLimits(Plugin):
 
     @staticmethod
     def _raised(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A node's drivers came, or one can attach more."""
+        """A CSINode was created, or a driver can attach more volumes."""
         assert isinstance(after, CSINode)
         assert before is None or isinstance(before, CSINode)
         return before is None or any(

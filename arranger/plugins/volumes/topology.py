@@ -1,4 +1,4 @@
-"""Where volumes can be used and where they can be made: over all nodes of a view at once."""
+"""Where volumes can be used and where they can be provisioned, over all nodes of a view."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from arranger.plugins.volumes.csi_migration import (
 def volume_node_terms(volume: PersistentVolume) -> Terms | None:
     """The terms of a volume's node affinity that can match; ``None`` if it can be used anywhere.
 
-    Upstream shows only the labels of a node to a volume: what it says about names is passed over.
+    As upstream, only a node's labels are matched: what a term says about names is ignored.
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -40,7 +40,7 @@ def volume_node_terms(volume: PersistentVolume) -> Terms | None:
 
 
 class NodeTopologyIndex:
-    """Answers many questions about the labels of a view's nodes.
+    """Matches many selectors against the labels of a view's nodes.
 
     A volume on a node's own disk names one node of thousands, and there are thousands of such
     volumes: for these, entries are looked up by label value and not compared one by one.
@@ -56,7 +56,7 @@ class NodeTopologyIndex:
         return np.arange(self.nodes.length, dtype=np.int64)
 
     def entries_matching(self, terms: Terms | None) -> IntArray:
-        """The entries that meet one of the terms; ``None`` is met everywhere."""
+        """The entries that match one of the terms; all entries for ``None``."""
         if terms is None:
             return self.all
         if len(terms) == 1:
@@ -65,11 +65,14 @@ class NodeTopologyIndex:
         return np.unique(np.concatenate(found)) if found else self.all[:0]
 
     def entries_for_volume(self, volume: PersistentVolume) -> IntArray:
-        """The entries where a volume can be used, by its own words."""
+        """The entries where a volume can be used by its own node affinity."""
         return self.entries_matching(volume_node_terms(volume))
 
     def bound_volume_mask(self, volume: PersistentVolume, objects: ObjectStore) -> BoolArray:
-        """The same of a volume in use: nodes where a CSI driver serves it are told in its words."""
+        """Where a bound volume can be used; migrated ones also by their CSI driver's labels.
+
+        On nodes where the driver has taken the in-tree plugin over, the translated terms count.
+        """
         own = self._mask(volume_node_terms(volume))
         migrated = migration_of(volume)
         if migrated is None:
@@ -82,7 +85,7 @@ class NodeTopologyIndex:
         return np.where(served, self._mask(there), own)
 
     def entries_for_class(self, storage_class: StorageClass) -> IntArray:
-        """The entries where a class allows volumes to be made."""
+        """The entries where a class allows volumes to be provisioned."""
         if not storage_class.allowed_topologies:
             return self.all
         terms = [
@@ -95,7 +98,7 @@ class NodeTopologyIndex:
         )
 
     def entries_for_selector(self, selector: LabelSelector) -> IntArray:
-        """The entries that a label selector means; an empty one means all."""
+        """The entries that a label selector matches; an empty one matches all."""
         wanted = [Requirement(key, "In", [value]) for key, value in selector.match_labels.items()]
         wanted += selector.match_expressions
         if not all(map(is_valid_requirement, wanted)):
@@ -110,7 +113,7 @@ class NodeTopologyIndex:
         return mask
 
     def _matching_all(self, wanted: Sequence[Requirement]) -> IntArray:
-        """The entries that meet all requirements."""
+        """The entries that match all requirements."""
         if len(wanted) == 1 and wanted[0].operator == "In":
             return self._with_label(wanted[0].key, wanted[0].values)
         return np.flatnonzero(NodeTerm(wanted, ()).mask(self.nodes))
@@ -132,7 +135,7 @@ class NodeTopologyIndex:
         return np.concatenate(found) if found else self.all[:0]
 
     def _migrated_nodes(self, migration: Migration, objects: ObjectStore) -> BoolArray:
-        """Where a CSI driver has taken the plugin over."""
+        """Where the CSI driver has taken the in-tree plugin over."""
         served = self.nodes.empty_mask()
         for place, node in self.nodes.nodes():
             csi_node = objects.get(CSINode, "", node.name)

@@ -1,8 +1,8 @@
 """VolumeBinding: a pod runs where its volumes can be used, and has them bound before it is.
 
-The decisions are :mod:`arranger.plugins.volumes.matching`'s; here is what becomes of them: a volume
-or claim is assumed as we are going to write it, written in PreBind, and the Binding waits until the
-volume controller and the provisioner have done their part.
+:mod:`arranger.plugins.volumes.matching` decides which volume goes to which claim. Here a decided
+volume or claim is assumed in the state we are going to write, and written in PreBind; the Binding
+waits until the volume controller and the provisioner have done their part.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class _PreFilterState:
 
 @dataclass(slots=True)
 class _BindingPlan:
-    """What has to become true before the pod is bound.
+    """What has to be true before the pod is bound.
 
     Attributes:
         bindings: claims and the volumes they are to be bound to.
-        provisions: claims for which a volume is to be made.
+        provisions: claims for which a volume is to be provisioned.
         assumed: the objects as we are going to write them.
         writes: the writes.
     """
@@ -82,7 +82,7 @@ class _BindingPlan:
 
 
 class VolumeBinding(Plugin):
-    """Reject nodes where a pod's volumes cannot be used, found or made; bind them."""
+    """Reject nodes where a pod's volumes cannot be used, found or provisioned; bind them."""
 
     depends_on = DependsOn.NODE
     Args = VolumeBindingArgs
@@ -132,7 +132,7 @@ class VolumeBinding(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes where bound volumes can be used and the others found or made."""
+        """Pass nodes where bound volumes can be used and the others found or provisioned."""
         notes: _PreFilterState = state[self.name]
         found = notes.claims.match(nodes)
         return FilterResult(found.conflicts == 0, found.grouped_rejections)
@@ -140,7 +140,7 @@ class VolumeBinding(Plugin):
     # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Decide about the unbound claims, and count on it from now on."""
+        """Choose volumes for the unbound claims, and assume the choice."""
         notes: _PreFilterState | None = state.get(self.name)
         if notes is None or not notes.claims.unbound:
             return None
@@ -157,7 +157,7 @@ class VolumeBinding(Plugin):
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Count on nothing any more that has not happened."""
+        """End the assumptions that have not come true."""
         plan: _BindingPlan | None = state.pop(_plan_key(self), None)
         if plan is not None:
             notes: _PreFilterState = state[self.name]
@@ -167,12 +167,12 @@ class VolumeBinding(Plugin):
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node: str
     ) -> Sequence[Effect] | Status | None:
-        """Write the decisions."""
+        """Write the choice."""
         plan: _BindingPlan | None = state.get(_plan_key(self))
         return None if plan is None else plan.writes
 
     def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
-        """Wait until every claim is bound, or somebody takes a decision back."""
+        """Wait until every claim is bound, or somebody has undone a write."""
         plan: _BindingPlan | None = state.get(_plan_key(self))
         if plan is None:
             return None
@@ -193,14 +193,14 @@ class VolumeBinding(Plugin):
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A class came, or other places are allowed."""
+        """A class was created, or allows other topologies."""
         assert isinstance(after, StorageClass)
         assert before is None or isinstance(before, StorageClass)
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
     def _may_serve(pod: PodInfo, after: StorageObject, _before: StorageObject | None) -> bool:
-        """A volume is free, or for one of the pod's claims."""
+        """A volume is free, or reserved for one of the pod's claims."""
         assert isinstance(after, PersistentVolume)
         ref = after.spec.claim_ref
         if ref is None:
@@ -210,7 +210,7 @@ class VolumeBinding(Plugin):
 
     @staticmethod
     def _serves_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A node's drivers came, or have taken over other plugins."""
+        """A CSINode was created, or its drivers have taken over other in-tree plugins."""
         assert isinstance(after, CSINode)
         assert before is None or isinstance(before, CSINode)
         return before is None or before.migrated_plugins != after.migrated_plugins
@@ -219,21 +219,21 @@ class VolumeBinding(Plugin):
     def _stopped_counting(
         _pod: PodInfo, after: StorageObject, before: StorageObject | None
     ) -> bool:
-        """A driver does not say any more where there is space."""
+        """A driver no longer reports capacity, so it is not checked."""
         assert isinstance(after, CSIDriver)
         assert before is None or isinstance(before, CSIDriver)
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod
     def _has_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """There is more space."""
+        """There is more capacity."""
         assert isinstance(after, CSIStorageCapacity)
         assert before is None or isinstance(before, CSIStorageCapacity)
         return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
 
     @staticmethod
     def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
-        """A pod has gone that may have counted on volumes it did not get."""
+        """The pod that went may have reserved volumes."""
         return event.pod is None or any(map(restricts_nodes, event.pod.spec.volumes))
 
     queueing_hints = (
@@ -255,7 +255,7 @@ def _plan_key(plugin: VolumeBinding) -> str:
 
 
 def _pod_claims(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolumeClaim | str]:
-    """The claims the pod uses, and why it cannot use one."""
+    """The claims the pod uses or, for one it cannot use, the reason."""
     for use in pvc_references(pod):
         claim = objects.get(PersistentVolumeClaim, pod.pod.metadata.namespace, use.name)
         if claim is None:
@@ -285,7 +285,7 @@ def _bind(
     plan.bindings.append((claim, volume))
     ref, meta = volume.spec.claim_ref, volume.metadata
     if ref is not None and ref.uid:
-        return  # it is for this claim already
+        return  # bound already, from the volume's side
     own = claim.metadata
     reference = {
         "apiVersion": "v1",
@@ -295,7 +295,7 @@ def _bind(
         "uid": own.uid,
         "resourceVersion": own.resource_version,
     }
-    # Without the mark it is a volume whose owner has chosen the claim.
+    # Without the annotation the volume's owner has chosen the claim.
     marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
     bound = ClaimReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
     after = replace(
@@ -309,7 +309,7 @@ def _bind(
 def _provision(
     plan: _BindingPlan, claim: PersistentVolumeClaim, node: str, objects: ObjectStore
 ) -> None:
-    """Have the provisioner make a volume for a claim that the node can use."""
+    """Have a volume provisioned for a claim, for the selected node."""
     plan.provisions.append(claim)
     meta = claim.metadata
     if meta.annotations.get(SELECTED_NODE) != node:
@@ -340,7 +340,7 @@ def _write(
 def _binding_problem(
     plan: _BindingPlan, objects: ObjectStore, place: NodeTopologyIndex, node: str
 ) -> str | None:
-    """What has gone wrong, "" if there is nothing to do but wait, ``None`` if all is bound."""
+    """The error, "" if there is nothing to do but wait, ``None`` if all is bound."""
     for claim, chosen in plan.bindings:
         volume = objects.get(PersistentVolume, "", chosen.metadata.name)
         if volume is None:

@@ -41,7 +41,7 @@ Source = Mapping[str, Any]
 class VolumeRestrictions(Plugin):
     """Keep pods off disks that another pod on the node writes to, and off claims for one pod."""
 
-    # The claims in use anywhere are part of what a class with claims depends on, see Evaluation.
+    # Evaluation also follows which of a pod's claims are in use on any node.
     depends_on = DependsOn.USAGE
     monotone = True
 
@@ -50,7 +50,7 @@ class VolumeRestrictions(Plugin):
         return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
-        """Skip pods that can meet no conflict; refuse those whose claim is missing."""
+        """Skip pods that cannot conflict with others; refuse those whose claim is missing."""
         if not pod.volumes:
             return SKIP
         exclusive: list[PvcKey] = []
@@ -70,7 +70,7 @@ class VolumeRestrictions(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes where no pod is in the way."""
+        """Pass nodes where no other pod uses the disks or claims."""
         exclusive: list[PvcKey] = state[self.name]
         taken = nodes.empty_mask()
         disks = [volume for volume in pod.volumes if _is_disk(volume)]
@@ -89,7 +89,7 @@ class VolumeRestrictions(Plugin):
 
     @staticmethod
     def _lets_go(pod: PodInfo, event: ClusterEvent) -> bool:
-        """The pod that went was in the way, or may have been."""
+        """The pod that went used a disk or claim that this pod needs, or may have."""
         if event.pod is None:
             return True
         namespace, volumes = event.pod.metadata.namespace, event.pod.spec.volumes

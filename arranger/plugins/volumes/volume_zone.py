@@ -32,10 +32,10 @@ from arranger.plugins.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGIO
 
 CONFLICT: Final = Rejection(("node(s) had no available volume zone",), Code.UNRESOLVABLE)
 
-#: The labels that count, and how each is called today.
+#: The labels that count → the stable label of each.
 _KEYS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
-#: Label and the values of which the node must have one.
+#: A label, and the values of which the node must have one.
 Topology = tuple[str, list[str]]
 
 
@@ -65,7 +65,7 @@ class VolumeZone(Plugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Pass nodes in all the zones, and those that are in none at all."""
+        """Pass nodes in all the zones, and those without any zone label."""
         topologies: list[Topology] = state[self.name]
         placed = nodes.empty_mask()
         for key in _KEYS:
@@ -81,7 +81,7 @@ class VolumeZone(Plugin):
         return FilterResult(fits | ~placed, CONFLICT)
 
     def _volume(self, cluster: Cluster, namespace: str, name: str) -> PersistentVolume | str | None:
-        """The volume of a claim, ``None`` if it comes with its first pod; else why not."""
+        """A claim's volume, ``None`` before its first consumer; or the reason against the pod."""
         objects = cluster.objects
         if not name:
             return "PersistentVolumeClaim had no name"
@@ -106,13 +106,13 @@ class VolumeZone(Plugin):
 
     @staticmethod
     def _waits(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A class came whose volumes come with their first pod."""
+        """A class with WaitForFirstConsumer was created."""
         assert isinstance(after, StorageClass)
         return before is None and after.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     @staticmethod
     def _moved(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A volume came, or its zones changed."""
+        """A volume was created, or its zones changed."""
         assert isinstance(after, PersistentVolume)
         if before is None:
             return True
@@ -134,7 +134,7 @@ def _label_in(nodes: NodeView, key: str, values: list[str]) -> BoolArray:
 
 
 def _topologies(volume: PersistentVolume) -> list[Topology]:
-    """The zones and regions a volume is labelled with; what cannot be read is left out."""
+    """The zones and regions a volume is labelled with, without unreadable ones."""
     found: list[Topology] = []
     for key in _KEYS:
         if key in volume.metadata.labels:

@@ -25,7 +25,7 @@ from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
-from arranger.kube.extenders.client import ExtenderTransport
+from arranger.kube.extenders.caller import ExtenderTransport
 from tests.builders import Member, a_node, a_pod
 from tests.faults.injector import (
     BINDINGS,

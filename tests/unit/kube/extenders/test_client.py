@@ -36,7 +36,8 @@ from arranger.kube.client.transport import (
     Response,
     TransportError,
 )
-from arranger.kube.extenders.client import ExtenderClient, ExtenderTransport
+from arranger.kube.extenders.caller import ExtenderTransport
+from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.watch.decoder import PartialMetadata
 from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore

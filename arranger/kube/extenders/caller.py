@@ -1,0 +1,141 @@
+"""Single calls to extenders, and reads of the pods that they are told about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from arranger.api.effects import ObjectKey, Refused
+from arranger.api.extenders import Extender
+from arranger.kube.client.metrics import MetricsRecorder
+from arranger.kube.client.transport import Request, Transport, TransportError
+from arranger.kube.extenders.wire import ExtenderProtocolError
+from arranger.kube.watch.decoder import decode_metadata
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT
+
+#: Calls to extenders, and reads for them, that are on their way at once.
+MAX_PARALLEL_CALLS: Final = 16
+
+
+class ExtenderTransport(Protocol):
+    """How calls reach extenders."""
+
+    async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
+        """Call a verb; returns the HTTP status and the body.
+
+        Raises:
+            RefusedConnectionError: nothing was sent.
+            TransportError: no answer came, and the extender may have acted.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back every connection; idempotent."""
+        ...
+
+
+class ExtenderCallError(Exception):
+    """An extender failed, or a read that it needs; ``refused`` is the outcome of the effect."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
+
+
+class ExtenderCaller:
+    """Bounds and measures the calls to all extenders.
+
+    Args:
+        extender_transport: where extenders are.
+        transport: the API server, for the pods that they are told about.
+        metrics: gets ``extender_seconds`` {extender, verb} and ``extender_errors`` {extender,
+            verb}.
+    """
+
+    def __init__(
+        self,
+        extender_transport: ExtenderTransport,
+        transport: Transport,
+        metrics: MetricsRecorder,
+    ) -> None:
+        self._extender_transport = extender_transport
+        self._transport = transport
+        self._metrics = metrics
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+
+    async def read_pod(self, pod: ObjectKey) -> bytes:
+        """A pod of this uid, as JSON.
+
+        Raises:
+            ExtenderCallError: it cannot be read (``Unreachable``, ``Unreadable``), is gone
+                (``NotFound``) or has been recreated (``Replaced``).
+        """
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        try:
+            async with self._slots:
+                answer = await self._transport.send(Request("GET", path, timeout=ATTEMPT_TIMEOUT))
+        except TransportError as error:
+            text = f"reading pod {pod} for extenders: {error}"
+            raise ExtenderCallError(Refused(0, "Unreachable", text)) from error
+        if answer.status == 404:
+            raise ExtenderCallError(Refused(404, "NotFound", f"pod {pod} is gone"))
+        if answer.status != 200:
+            text = f"reading pod {pod} for extenders: status {answer.status}"
+            raise ExtenderCallError(Refused(answer.status, "Unreadable", text))
+        if (uid := decode_metadata(answer.body).uid) != pod.uid:
+            raise ExtenderCallError(Refused(409, "Replaced", f"pod {pod} is now {uid}"))
+        return answer.body
+
+    async def query(
+        self, extender: Extender, verb: str, body: bytes, decode: Callable[[bytes], Any]
+    ) -> Any:
+        """Call a verb that changes nothing, and decode the answer.
+
+        Raises:
+            ExtenderCallError: no answer, or none that can be used.
+        """
+        try:
+            return await self.post(extender, verb, body, decode)
+        except TransportError as error:
+            raise call_error(extender, str(error)) from error
+
+    async def post(
+        self, extender: Extender, verb: str, body: bytes, decode: Callable[[bytes], Any]
+    ) -> Any:
+        """Call a verb that may change something, and decode the answer.
+
+        Raises:
+            ExtenderCallError: the extender reports an error, or what cannot be decoded.
+            TransportError: no answer; see :meth:`ExtenderTransport.post`.
+        """
+        now = asyncio.get_running_loop().time
+        labels = {"extender": extender.url, "verb": verb}
+        async with self._slots:
+            started = now()
+            try:
+                async with asyncio.timeout(extender.timeout):
+                    status, answer = await self._extender_transport.post(extender, verb, body)
+            except TimeoutError as error:
+                self._metrics.increment("extender_errors", 1, **labels)
+                raise TransportError(f"no answer within {extender.timeout:g}s") from error
+            except TransportError:
+                self._metrics.increment("extender_errors", 1, **labels)
+                raise
+            self._metrics.observe("extender_seconds", now() - started, **labels)
+        if status != 200:
+            self._metrics.increment("extender_errors", 1, **labels)
+            raise call_error(extender, f"{verb} answered with status {status}")
+        try:
+            return decode(answer)
+        except ExtenderProtocolError as error:
+            raise call_error(extender, f"unreadable answer: {error}") from error
+
+    async def close(self) -> None:
+        """Give back every connection; idempotent."""
+        await self._extender_transport.close()
+
+
+def call_error(extender: Extender, why: str) -> ExtenderCallError:
+    """The error that an extender has failed, in kube-scheduler's words."""
+    return ExtenderCallError(Refused(0, "Extender", f'running extender "{extender.url}": {why}'))
