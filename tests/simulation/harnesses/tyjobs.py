@@ -56,11 +56,10 @@ class _KopfStandIn:
             self.applied(each)
 
     def applied(self, obj: _AnyJob) -> None:
-        store, turns = self._controller.cache, self._controller.reconciler.work_queue
-        turns.enqueue(store.on_job_updated(msgspec.to_builtins(obj)))
+        self._controller.on_tyjob_event(msgspec.to_builtins(obj), False)
 
     def deleted(self, obj: _AnyJob) -> None:
-        self._controller.cache.on_job_deleted(f"{obj.metadata.namespace}/{obj.metadata.name}")
+        self._controller.on_tyjob_event(msgspec.to_builtins(obj), True)
 
 
 class TYJobHarness(GangHarness):

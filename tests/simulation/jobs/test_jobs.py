@@ -290,7 +290,7 @@ async def test_what_belongs_to_a_job_goes_with_it(sim: JobHarness) -> None:
         assert (sim.groups(), left) == ([], ())
         await asyncio.sleep(60)
         assert not controller.cache._records
-        assert not controller.reconciler._timers
+        assert not controller.work_queue._timers
 
 
 async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(sim: JobHarness) -> None:
