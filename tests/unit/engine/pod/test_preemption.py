@@ -1,4 +1,4 @@
-"""Making room by eviction: for pods, for gangs, and who is left alone (seed 001)."""
+"""Preemption for pods and for gangs, and who is protected (docs/design/preemption.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: who may use how much, who comes first, and who gives way (seed 004)."""
+"""Queues: quotas, order, and reclaim (docs/design/queues.md)."""
 
 from __future__ import annotations
 
