@@ -29,11 +29,11 @@ class NodeHandler:
 
     def on_updated(self, node: Node) -> None:
         """A node was added or modified."""
-        self._engine.on_node_updated(node, self._now())
+        self._engine.handlers.on_node_updated(node, self._now())
 
     def on_deleted(self, node: Node) -> None:
         """A node is gone."""
-        self._engine.on_node_deleted(node.metadata.name, self._now())
+        self._engine.handlers.on_node_deleted(node.metadata.name, self._now())
 
 
 class PodHandler:
@@ -49,12 +49,12 @@ class PodHandler:
         if not pod.spec.node_name and uid in cluster and uid not in cluster.assumed:
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
             # shows is not an old state but the present one.
-            self._engine.on_pod_deleted(pod.key, self._now())
-        self._engine.on_pod_updated(pod, self._now())
+            self._engine.handlers.on_pod_deleted(pod.key, self._now())
+        self._engine.handlers.on_pod_updated(pod, self._now())
 
     def on_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
-        self._engine.on_pod_deleted(pod.key, self._now())
+        self._engine.handlers.on_pod_deleted(pod.key, self._now())
 
 
 class TimedHandler(Generic[T]):

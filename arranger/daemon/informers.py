@@ -103,17 +103,20 @@ class Informers:
                 notify=wake,
             ),
             PodDisruptionBudget: informer(
-                engine.on_disruption_budget_updated, engine.on_disruption_budget_deleted
+                engine.handlers.on_disruption_budget_updated,
+                engine.handlers.on_disruption_budget_deleted,
             ),
-            Queue: informer(engine.on_queue_updated, engine.on_queue_deleted),
-            GangObject: informer(engine.on_gang_updated, engine.on_gang_deleted),
+            Queue: informer(engine.handlers.on_queue_updated, engine.handlers.on_queue_deleted),
+            GangObject: informer(engine.handlers.on_gang_updated, engine.handlers.on_gang_deleted),
         }
         for kind in _POD_GROUPS:
             self._informers[kind] = informer(
-                engine.on_pod_group_updated, engine.on_pod_group_deleted
+                engine.handlers.on_pod_group_updated, engine.handlers.on_pod_group_deleted
             )
         for kind in STORED_KINDS.values():
-            self._informers[kind] = informer(engine.on_object_updated, engine.on_object_deleted)
+            self._informers[kind] = informer(
+                engine.handlers.on_object_updated, engine.handlers.on_object_deleted
+            )
 
     @property
     def synced(self) -> bool:
