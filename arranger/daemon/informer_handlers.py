@@ -20,22 +20,6 @@ _NO_SPEC: Final = PodSpec()
 _NO_STATUS: Final = PodStatus()
 
 
-class NodeHandler:
-    """Hands nodes on."""
-
-    def __init__(self, engine: Engine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
-
-    def on_updated(self, node: Node) -> None:
-        """A node was added or modified."""
-        self._engine.on_node_updated(node, self._now())
-
-    def on_deleted(self, node: Node) -> None:
-        """A node is gone."""
-        self._engine.on_node_deleted(node.metadata.name, self._now())
-
-
 class PodHandler:
     """Hands pods on."""
 

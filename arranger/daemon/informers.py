@@ -29,7 +29,6 @@ from arranger.api.types.storage import (
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
-    NodeHandler,
     PodHandler,
     TimedHandler,
     creation_time,
@@ -90,12 +89,19 @@ class Informers:
 
     def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
         def informer(
-            on_updated: Callable[[Any, float], None], on_deleted: Callable[[Any, float], None]
+            on_updated: Callable[[Any, float], None],
+            on_deleted: Callable[[Any, float], None],
+            sort_by: Callable[[Any], Any] | None = None,
         ) -> Informer[Any]:
-            return Informer(TimedHandler(on_updated, on_deleted, now), notify=wake)
+            handler = TimedHandler(on_updated, on_deleted, now)
+            return Informer(handler, sort_by=sort_by, notify=wake)
 
         self._informers: dict[type[Any], Informer[Any]] = {
-            Node: Informer(NodeHandler(engine, now), sort_by=creation_time, notify=wake),
+            Node: informer(
+                engine.on_node_updated,
+                lambda node, now: engine.on_node_deleted(node.metadata.name, now),
+                creation_time,
+            ),
             Pod: Informer(
                 PodHandler(engine, now),
                 sort_by=creation_time,
