@@ -1,13 +1,11 @@
-"""``arranger controllers``: kopf, the pods and the writers, in one event loop of their own."""
+"""``arranger controllers``: all controllers of a process, in one event loop with kopf."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-import threading
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Coroutine, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import aiohttp
@@ -16,16 +14,15 @@ import structlog
 
 from arranger import __version__
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GangCache
-from arranger.controllers.gang.controller import PodSink, register
-from arranger.controllers.gang.reconciler import GangReconciler
-from arranger.controllers.queue.controller import FanOutSink, QueueController
+from arranger.controllers.gang.controller import GangController
+from arranger.controllers.queue.controller import QueueController
+from arranger.controllers.runtime.controller import Controller
+from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
 from arranger.kube.client.aiohttp_transport import READ_BUFFER_BYTES, HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
+from arranger.kube.client.transport import Transport
 
 log = structlog.get_logger(__name__)
 
@@ -34,132 +31,86 @@ _LOGIN_RETRY: Final = 10.0
 
 
 async def run_controllers(
-    access: ApiServerConfig,
+    config: ApiServerConfig,
     *,
     schedulers: Sequence[str] = ("arranger",),
     namespaces: Sequence[str] = (),
-    quiet: float = 0.5,
+    debounce: float = 0.5,
     liveness: str | None = None,
-    stop: asyncio.Event | None = None,
 ) -> None:
-    """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until ``stop`` or a signal.
+    """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until cancelled or a signal.
 
-    Needs an event loop to itself: at its end kopf cancels what has been started in it since. Two at
-    a time do no harm, because both write the same.
+    In the main thread kopf takes SIGINT and SIGTERM, and this returns when one of them comes. Two
+    processes at a time do no harm, because both write the same.
 
     Args:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
         namespaces: where to look; empty for everywhere.
-        quiet: seconds to gather the changes of a gang before they are written.
+        debounce: seconds to gather the changes of an object before it is looked at.
         liveness: where to answer probes, ``http://0.0.0.0:8080/healthz`` for example.
 
     Raises:
-        Exception: the API server could not be reached at all, or kopf gave up.
+        Exception: the API server could not be reached at all, or kopf or a controller has failed.
     """
-    rng = random.Random()
-    transport = HttpTransport(access)
-    ledger = GangCache(schedulers)
-    # Queues belong to no namespace: who does not see all pods cannot count what they use.
-    queues = None
-    if not namespaces:
-        queues = QueueController(transport, schedulers=schedulers, debounce=quiet, rng=rng)
-    reconciler = GangReconciler(transport, ledger, debounce=quiet, rng=rng)
-    reflectors = [
-        Reflector(
-            transport,
-            f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods",
-            Decoder(Pod),
-            FanOutSink(
-                PodSink(ledger, reconciler.enqueue, namespace=namespace),
-                *([queues.pods] if queues is not None else []),
-            ),
-            rng=rng,
-        )
-        for namespace in namespaces or [""]
-    ]
-
-    registry = kopf.OperatorRegistry()
-    register(registry, ledger, reconciler.enqueue)
-    jobs = JobController(
-        transport, schedulers=schedulers, namespaces=namespaces, debounce=quiet, rng=rng
-    )
-    jobs.register(registry)
-    tyjobs = TYJobController(
-        transport, schedulers=schedulers, namespaces=namespaces, debounce=quiet, rng=rng
-    )
-    tyjobs.register(registry)
-    if queues is not None:
-        queues.register(registry)
-    sessions = _register_login(registry, access)
-    operator = kopf.operator(
-        registry=registry,
-        settings=_settings(),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        liveness_endpoint=liveness,
-        # With a flag, kopf takes five seconds to end on a signal: it waits for the flag's watcher.
-        stop_flag=stop,
-    )
-    log.info("controllers.starting", server=access.url, namespaces=list(namespaces) or "all")
-    # A gang whose pods have not been read yet looks like one that has lost them.
-    writing = reconciler.run(caches_synced=[reflector.synced for reflector in reflectors])
-    own = (reflector.run() for reflector in reflectors)
-    parts = (writing, *own, *jobs.tasks(), *tyjobs.tasks())
-    if queues is not None:
-        parts += tuple(queues.tasks(caches_synced=[reflector.synced for reflector in reflectors]))
-    others = [asyncio.create_task(part) for part in parts]
-    # kopf waits in vain for the end of every task that is younger than itself.
-    await asyncio.sleep(0)
-    watching = asyncio.create_task(operator, name="kopf")
+    log.info("controllers.starting", server=config.url, namespaces=list(namespaces) or "all")
+    transport = HttpTransport(config)
+    tasks: list[asyncio.Task[Any]] = []
     try:
-        done, _ = await asyncio.wait({watching, *others}, return_when=asyncio.FIRST_COMPLETED)
+        registry = kopf.OperatorRegistry()
+        _register_login(registry, config)
+        coroutines = _controllers(transport, registry, schedulers, namespaces, debounce)
+        tasks += map(asyncio.create_task, coroutines)
+        # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
+        tasks += await kopf.spawn_tasks(
+            registry=registry,
+            settings=_settings(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            liveness_endpoint=liveness,
+        )
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        for task in (watching, *others):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(watching, *others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await transport.close()
-        for session in sessions:
-            await session.close()
     log.info("controllers.stopped")
 
 
-@asynccontextmanager
-async def run_in_thread(access: ApiServerConfig, **options: Any) -> AsyncIterator[None]:
-    """Run the controllers in a thread while the context lasts, for a process that does more.
-
-    Takes the options of :func:`run_controllers`, and raises at the end what it raised.
-    """
-    stop = asyncio.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-    raised: list[BaseException] = []
-
-    async def run() -> None:
-        loops.append(asyncio.get_running_loop())
-        await run_controllers(access, stop=stop, **options)
-
-    def live() -> None:
-        try:
-            asyncio.run(run())
-        # Whatever it is, it belongs to whoever started the thread.
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=live, name="controllers", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        if not loops:
-            stop.set()
-        else:
-            with suppress(RuntimeError):  # it has ended by itself
-                loops[0].call_soon_threadsafe(stop.set)
-        await asyncio.to_thread(thread.join, 30.0)
-    if raised:
-        raise raised[0]
+def _controllers(
+    transport: Transport,
+    registry: kopf.OperatorRegistry,
+    schedulers: Sequence[str],
+    namespaces: Sequence[str],
+    debounce: float,
+) -> list[Coroutine[Any, Any, None]]:
+    """Put the controllers together; what has to run beside kopf."""
+    rng = random.Random()
+    gangs = GangController(transport, schedulers=schedulers, debounce=debounce, rng=rng)
+    jobs = JobController(
+        transport, schedulers=schedulers, namespaces=namespaces, debounce=debounce, rng=rng
+    )
+    tyjobs = TYJobController(
+        transport, schedulers=schedulers, namespaces=namespaces, debounce=debounce, rng=rng
+    )
+    controllers: list[Controller] = [gangs, jobs, tyjobs]
+    pod_handlers = [gangs.pods]
+    # Queues belong to no namespace: who does not see all pods cannot count what they use.
+    if not namespaces:
+        queues = QueueController(transport, schedulers=schedulers, debounce=debounce, rng=rng)
+        controllers.append(queues)
+        pod_handlers.append(queues.pods)
+    pods = MultiNamespaceInformer(
+        transport, "/api/v1", "pods", Pod, *pod_handlers, rng=rng, namespaces=namespaces
+    )
+    for controller in controllers:
+        controller.register(registry)
+    # A gang whose pods have not been read yet looks like one that has lost them.
+    started = (controller.tasks(caches_synced=pods.synced) for controller in controllers)
+    return [*pods.tasks(), *chain.from_iterable(started)]
 
 
 def _settings() -> kopf.OperatorSettings:
@@ -167,31 +118,16 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.watching.reconnect_backoff = 1.0
     settings.process.ultimate_exiting_timeout = None
-    # It reports every event that was handled as news.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    logging.getLogger("kopf._core.reactor.observation").addFilter(_is_news)
     return settings
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Not that a dialect is not installed: hardly any cluster has them all."""
-    return "Unresolved resources cannot be served" not in record.getMessage()
-
-
-def _register_login(
-    registry: kopf.OperatorRegistry, access: ApiServerConfig
-) -> Collection[aiohttp.ClientSession]:
-    """Let kopf in with our credentials; it asks again when the server has rejected them.
-
-    Returns:
-        The session in use, filled in later: kopf closes it only where it ends in good order.
-    """
+def _register_login(registry: kopf.OperatorRegistry, config: ApiServerConfig) -> None:
+    """Let kopf in with our credentials; it asks again when the server has rejected them."""
     given: list[str] = []
-    sessions: list[aiohttp.ClientSession] = []
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
-        credentials = access.credentials
+        credentials = config.credentials
         if given and not await credentials.renew(given[-1]):
             raise kopf.TemporaryError("the credentials were rejected", delay=_LOGIN_RETRY)
         authorization = await credentials.authorization()
@@ -202,12 +138,9 @@ def _register_login(
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=credentials.ssl_context()),
             headers=headers,
-            proxy=access.proxy,
+            proxy=config.proxy,
             read_bufsize=READ_BUFFER_BYTES,
         )
-        sessions[:] = [session]
         return kopf.AiohttpSession(
-            aiohttp_session=session, server=access.url, default_namespace=access.namespace
+            aiohttp_session=session, server=config.url, default_namespace=config.namespace
         )
-
-    return sessions

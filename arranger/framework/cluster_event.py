@@ -1,4 +1,4 @@
-"""What can make a rejected pod schedulable: cluster events, and each plugin's hints about them."""
+"""What can make a rejected pod schedulable: cluster events, and the plugins' hints about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from arranger.cluster.pod_info import PodInfo
 
 
 class ActionType(Flag):
-    """Changes that plugins can ask to be woken by."""
+    """The kinds of change that queueing hints name."""
 
     NODE_ADDED = auto()
     NODE_ALLOCATABLE = auto()
@@ -21,10 +21,10 @@ class ActionType(Flag):
     NODE_IMAGES = auto()
     NODE_FEATURES = auto()  # status.declaredFeatures
     NODE_REMOVED = auto()
-    POD_ADDED = auto()  # a pod took its place on a node
-    POD_REMOVED = auto()  # a placed pod was deleted, ended, or its reservation was given up
+    POD_ADDED = auto()  # a pod was bound, or assumed on a node
+    POD_REMOVED = auto()  # a placed pod was deleted, ended, or lost its reservation
     POD_LABELS = auto()  # of a placed pod
-    POD_SCALED_DOWN = auto()  # a placed pod asks for less
+    POD_SCALED_DOWN = auto()  # a placed pod requests less
     OWN_UPDATE = auto()  # the waiting pod itself was edited
     OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
 
@@ -38,9 +38,8 @@ class ActionType(Flag):
 class ClusterEvent:
     """One change, with the objects before and after it where there are any.
 
-    ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted one is only before.
-    ``could_fit`` tells of a waiting pod whether it might fit where a pod has left, evictions
-    included.
+    ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted object is only before.
+    ``could_fit`` says whether a waiting pod might fit where a pod has left, evictions included.
     """
 
     action_type: ActionType
@@ -56,9 +55,9 @@ class ClusterEvent:
 
 @dataclass(frozen=True, slots=True)
 class QueueingHint:
-    """Wake a pod that this plugin rejected when such an event happens.
+    """Retry a pod that this plugin rejected when such an event happens.
 
-    ``hint`` looks closer: it is called with the waiting pod and the event, and answers whether
+    ``hint`` looks closer: it is called with the waiting pod and the event, and returns whether
     the event may help. An exception in it counts as yes.
     """
 

@@ -1,4 +1,4 @@
-"""Why a pod does not fit: the facts, and the one sentence everyone is shown.
+"""Why a pod does not fit: the facts, and the text that is shown everywhere.
 
 The text is kube-scheduler's ``FitError``, character for character, because autoscalers and
 dashboards parse it.
@@ -15,13 +15,13 @@ from arranger.cluster.columns import IntArray
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code, Status
 
-#: The "plugin" that nodes outside a PreFilter's node list are rejected by.
+#: In place of a plugin, for nodes outside of a PreFilter's node list.
 PRE_FILTER_RESULT = "PreFilterResult"
 
 
 @dataclass(frozen=True, slots=True)
 class PluginRejection:
-    """One kind of rejection by one plugin."""
+    """A rejection, and the plugin that gave it."""
 
     plugin: str
     rejection: Rejection
@@ -29,15 +29,15 @@ class PluginRejection:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The outcome of filtering, when it is asked for.
+    """The result of filtering, worked out when it is asked for.
 
     Attributes:
         nodes: how many nodes there are.
-        pre_filter_status: PreFilter's answer when it rejected the pod as a whole.
-        rejections: the kinds of rejection that occurred.
+        pre_filter_status: PreFilter's status when it rejected the pod as a whole.
+        rejections: the different rejections that occurred.
         rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
-            not judged.
-        post_filter_message: what PostFilter had to say.
+            not filtered.
+        post_filter_message: PostFilter's part of the text.
     """
 
     nodes: int
@@ -47,13 +47,13 @@ class Diagnosis:
     post_filter_message: str = ""
 
     def unschedulable_plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod or a node: whose events may help it."""
+        """The plugins that rejected the pod or a node: their queueing hints count."""
         if self.pre_filter_status is not None:
             return frozenset({self.pre_filter_status.plugin})
         return frozenset(kind.plugin for kind in self.rejections)
 
     def plugin_events(self) -> list[tuple[str, str]]:
-        """(reason, text) of the events that plugins want the pod to have."""
+        """(reason, text) of the events that plugins have published beside the usual one."""
         if self.pre_filter_status is not None:
             found = [(self.pre_filter_status.event_reason, self.pre_filter_status.message())]
         else:

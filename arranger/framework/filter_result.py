@@ -1,4 +1,4 @@
-"""Filter's answer over many nodes at once."""
+"""Filter's result for many nodes at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from arranger.framework.status import Code
 class Rejection:
     """Why a node was rejected; ``UNRESOLVABLE`` when no eviction would change that.
 
-    ``event_reason`` is the reason of an event of its own that the pod gets, beside the usual one.
+    With an ``event_reason`` the pod gets an event of that reason, beside the usual one.
     """
 
     reasons: tuple[str, ...]
@@ -23,7 +23,7 @@ class Rejection:
     event_reason: str = ""
 
 
-#: Which kind of rejection each entry has: an index into the kinds, -1 for one that passes.
+#: The different rejections; for each entry an index into them, -1 for one that passes.
 GroupedRejections = tuple[Sequence[Rejection], IntArray]
 
 
@@ -31,7 +31,7 @@ class FilterResult:
     """For every entry of a view whether it passes and, worked out only on demand, why not.
 
     Attributes:
-        passes: one entry per row of the view that was judged.
+        passes: one entry per row of the view that was filtered.
     """
 
     __slots__ = ("_explain", "passes")
@@ -43,7 +43,7 @@ class FilterResult:
         self._explain = explain
 
     def rejections(self) -> GroupedRejections:
-        """The kinds of rejection, and which entry has which.
+        """The different rejections, and which entry has which.
 
         The reasons are read from the table as it is now: call before anything changes.
         """
@@ -53,5 +53,5 @@ class FilterResult:
 
 
 def all_pass(length: int) -> FilterResult:
-    """Verdicts that reject nothing."""
+    """A result that rejects nothing."""
     return FilterResult(np.ones(length, dtype=np.bool_), Rejection(()))

@@ -1,4 +1,4 @@
-"""What a plugin answers, and where it keeps notes between its extension points."""
+"""A plugin's answer about a pod, and the data it keeps between its extension points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Code(Enum):
-    """Those codes of kube-scheduler's framework that a :class:`Status` has, by the names it prints.
+    """Those codes of kube-scheduler's framework that a :class:`Status` can have; values as printed.
 
-    Success is told by None, and Wait by a plugin's answer of its own.
+    Success is None, and waiting is an answer of its own (``Wait``).
     """
 
     ERROR = "Error"
@@ -24,7 +24,7 @@ class Status:
     """A plugin's answer about a pod: a code, the reasons, and the plugin that gave it.
 
     ``UNRESOLVABLE`` says that removing other pods would not help, so preemption is not tried.
-    ``event_reason`` is the reason of an event of its own that the pod gets, beside the usual one.
+    With an ``event_reason`` the pod gets an event of that reason, beside the usual one.
     """
 
     code: Code
@@ -46,8 +46,8 @@ SKIP = Status(Code.SKIP)
 
 
 class CycleState(dict[str, Any]):
-    """Notes that plugins leave for their own later extension points, by plugin name.
+    """Data that plugins keep for their own later extension points, by plugin name.
 
-    Pods of one equivalence class share the state of the evaluation they share, so what is
-    written here may depend only on what the class has in common.
+    Pods of one equivalence class share the state of their evaluation, so what is written here may
+    depend only on what these pods have in common.
     """

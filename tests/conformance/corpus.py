@@ -14,8 +14,8 @@ from arranger.plugins import DEFAULT_PLUGINS
 
 FOLDER = Path(__file__).parent / "corpora"
 FILES = tuple(sorted(path.name for path in FOLDER.glob("*.jsonl.gz")))
-#: Who may be named in a verdict we are to equal.
-BUILT = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {"PreFilterResult"}
+#: The plugins that may occur in a verdict that we must equal.
+KNOWN_PLUGINS = {plugin.name for plugin, _ in DEFAULT_PLUGINS} | {"PreFilterResult"}
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Case:
         return f"line {self.line} {self.expected['pod']}"
 
     @property
-    def left_to_later(self) -> bool:
-        """Whether the verdict rests on a plugin that is not built."""
-        return not self._named() <= BUILT
+    def has_unknown_plugin(self) -> bool:
+        """Whether the verdict depends on a plugin that is not implemented."""
+        return not self._named_plugins() <= KNOWN_PLUGINS
 
-    def _named(self) -> set[str]:
+    def _named_plugins(self) -> set[str]:
         named = {why["plugin"] for why in self.expected["rejected"].values()}
         named.update(plugin for scores in self.expected["scores"].values() for plugin in scores)
         if "preFilter" in self.expected:

@@ -10,15 +10,15 @@ from tests.conformance.verdict_diff import scores_told
 from tests.differential.generator import random_snapshot
 
 PARTS = 6
-#: Cases whose verdict rests on plugins we have not built: (left, all). May only shrink.
-LEFT_TO_LATER_PLUGINS = {
+#: Cases whose verdict depends on plugins that are not implemented: (those, all). May only shrink.
+UNKNOWN_PLUGIN_CASES = {
     "filter.jsonl.gz": (0, 1200),
     "preempt.jsonl.gz": (0, 600),
     "random.jsonl.gz": (0, 371),
 }
 
-#: Two running pods of one node claim one host port there, which cannot be. Upstream forgets the
-#: port when one of them goes; we count, because a promised pod and its victim may share a port.
+#: Two running pods use one host port of one node there, which cannot be. Upstream drops the port
+#: when one of them goes; we count, because a nominated pod and its victim may share a port.
 IMPOSSIBLE = {"preempt.jsonl.gz": {(2, "default/p1"), (127, "default/p1")}}
 
 
@@ -30,7 +30,7 @@ def test_verdicts_equal_kube_schedulers(file: str, part: int) -> None:
     for line, entry in entries(file, part, PARTS):
         verdicts = evaluate(Snapshot.parse(entry["snapshot"]))
         for case, verdict in zip(cases(line, entry), verdicts, strict=True):
-            if not case.left_to_later:
+            if not case.has_unknown_plugin:
                 compared += 1
                 different.extend(_differences(case, verdict, IMPOSSIBLE.get(file, set())))
     assert compared, "an empty share proves nothing"
@@ -38,10 +38,10 @@ def test_verdicts_equal_kube_schedulers(file: str, part: int) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_count_of_cases_left_to_later_plugins(file: str) -> None:
+def test_count_of_cases_with_unknown_plugins(file: str) -> None:
     every = [case for line, entry in entries(file, 0, 1) for case in cases(line, entry)]
-    left = sum(case.left_to_later for case in every)
-    assert (left, len(every)) == LEFT_TO_LATER_PLUGINS[file]
+    unknown = sum(case.has_unknown_plugin for case in every)
+    assert (unknown, len(every)) == UNKNOWN_PLUGIN_CASES[file]
 
 
 def test_random_snapshots_are_those_of_their_seeds() -> None:
@@ -60,7 +60,7 @@ def _differences(
     if (case.line, case.expected["pod"]) in impossible:
         wanted.pop("preemption", None)
     if "preemption" not in wanted:
-        # One corpus has it nowhere, and none where upstream's choice is random.
+        # One corpus never has it, and the others lack it where upstream chooses at random.
         got.pop("preemption", None)
     return [
         f"{case.name}: {field}: want {wanted.get(field)}, got {got.get(field)}"

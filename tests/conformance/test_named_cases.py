@@ -1,7 +1,7 @@
 """Snapshots on which we once differed from kube-scheduler, with its verdicts.
 
-Each file of ``cases`` says in its name what it shows. ``make differential`` prints new ones, and
-the control-plane tier holds them against the oracle.
+The name of each file in ``cases`` says what it shows. ``make differential`` prints new ones, and
+the control-plane tests evaluate them by the oracle again.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from typing import Any
 Verdict = Mapping[str, Any]
 
 #: Its scores are 0 for pods without claims, and we leave those out.
-SILENT = "DynamicResources"
+UNSCORED_PLUGIN = "DynamicResources"
 
 
 def differences(wanted: Verdict, got: Verdict) -> list[str]:
     """A line for each part of the verdict that is not equal; none if they are the same.
 
-    ``preemption`` counts where both tell it: kube-scheduler's is left out where it chooses by
-    chance.
+    ``preemption`` is compared where both have it: kube-scheduler's is left out where it chooses at
+    random.
     """
     expected = _comparable(wanted, got)
     found = _comparable(got, wanted)
@@ -29,7 +29,7 @@ def differences(wanted: Verdict, got: Verdict) -> list[str]:
 def scores_told(verdict: Verdict) -> dict[str, dict[str, int]]:
     """The scores by node and plugin, without those that may be left out."""
     return {
-        node: {plugin: n for plugin, n in points.items() if plugin != SILENT or n}
+        node: {plugin: n for plugin, n in points.items() if plugin != UNSCORED_PLUGIN or n}
         for node, points in verdict["scores"].items()
     }
 

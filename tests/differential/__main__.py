@@ -1,6 +1,7 @@
 """``make differential N=1000``: compare with the oracle on fresh seeds.
 
-Give seeds as arguments to see those again. Ends with status 1 if a snapshot was judged differently.
+Give seeds as arguments to see those again. Ends with status 1 if a snapshot was evaluated
+differently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One comparison with the oracle: a snapshot judged twice, and what came out differently."""
+"""One comparison with the oracle: a snapshot evaluated by both, and the differences."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Disagreement:
 
 
 def compare_with_oracle(snapshot: dict[str, Any], oracle: Oracle) -> Disagreement | None:
-    """Judge a snapshot; None if we agree with kube-scheduler.
+    """Evaluate a snapshot; None if we agree with kube-scheduler.
 
     Raises:
-        OracleError: the oracle cannot judge it.
+        OracleError: the oracle cannot evaluate it.
         SnapshotError: we cannot.
     """
     fields = _differing_fields(snapshot, oracle)
@@ -37,11 +37,11 @@ def compare_with_oracle(snapshot: dict[str, Any], oracle: Oracle) -> Disagreemen
         return None
 
     def still_differs(smaller: dict[str, Any]) -> bool:
-        # Shrinking must not end in another difference than it began with.
+        # Shrinking must not end in another difference than it started from.
         try:
             return not fields.isdisjoint(_differing_fields(smaller, oracle))
         except (OracleError, SnapshotError):
-            return False  # so small that it means nothing any more
+            return False  # so small that it is no longer valid
 
     smallest = shrink(snapshot, still_differs)
     return Disagreement(

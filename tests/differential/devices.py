@@ -1,9 +1,9 @@
-"""Devices, classes and claims for random snapshots, and pods that claim them.
+"""Devices, classes and claims for random snapshots, and pods that use them.
 
-Nothing is made that is an error to kube-scheduler, which then judges no node at all, while we
-judge the others: selectors ask before they look, and all devices of a kind are asked for only
-where every pool is whole. Nor are many devices to differ from each other: it compares the last of
-each request, and we all of them.
+Nothing is generated that is an error to kube-scheduler, which then evaluates no node at all,
+while we evaluate the others: selectors test for an attribute before they read it, and all devices
+are requested only where every pool is complete. Nor may many devices have to differ from each
+other: kube-scheduler compares only the last of each request, we compare all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 DRIVERS = ("gpu.example.com", "nic.example.com")
 MODELS = ("a100", "h100")
-#: Those that claims ask for, of which one is seldom and is not there.
+#: Classes that claims name; one of them is rare and does not exist.
 CLASSES = ("any", "gpu", "new") * 6 + ("none",)
 TAINTS = (
     {"key": "sick", "value": "yes", "effect": "NoSchedule"},
@@ -32,7 +32,7 @@ TOLERATIONS = (
 
 
 def add_devices(random: Random, snapshot: Json) -> None:
-    """Give a snapshot devices, and most of its pending pods claims."""
+    """Add devices to a snapshot, and claims to most of its pending pods."""
     Devices(random, snapshot).add()
 
 
@@ -68,7 +68,7 @@ class Devices:
     # --- what there is -----------------------------------------------------------------------
 
     def _pool(self, driver: str, node: str) -> list[Json]:
-        """The pool of a node, in one slice or two, perhaps with something left from before."""
+        """The pool of a node, in one slice or two, perhaps with one of an old generation."""
         random = self._random
         names = [f"d{n}" for n in range(random.randint(1, 4))]
         generation = random.choice((1, 1, 2))
@@ -212,7 +212,7 @@ class Devices:
     # --- what is given -----------------------------------------------------------------------
 
     def _given(self, request: str) -> Json:
-        """A device for the claim, and who may use it."""
+        """A device allocated to the claim, and the pods it is reserved for."""
         random = self._random
         driver, pool, device, node = self._free.pop(random.randrange(len(self._free)))
         result = {"request": request, "driver": driver, "pool": pool, "device": device}

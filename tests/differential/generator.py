@@ -1,9 +1,8 @@
-"""Random small clusters, each wholly decided by its seed.
+"""Random small clusters, each wholly determined by its seed.
 
 A cluster is small and its names are few, so that labels, ports, images and priorities often meet.
-Every seed leaves out most or half of the features, so that the rest are seen in pairs and alone:
-of many at once one keeps the pod off every node, and the others are never heard of.
-Every other one has volumes, and every third devices.
+Every seed leaves out about half of the features or more: with many at once, one keeps the pod off
+every node and hides the others. Every other one has volumes, and every third devices.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ FEATURES = (
     "unlabelled",
     "zones",
 )
-#: What makes pods contend for room, so that some are evicted, and what keeps them from it.
+#: Features that lead to preemption, and those that prevent it.
 PREEMPTION_FEATURES = frozenset({"full", "priorities"})
 PREEMPTION_BLOCKERS = frozenset({"cordons", "gpus", "never", "ports", "roomy", "taints"})
-#: Labels that are compared as numbers, where they are some.
+#: Values of a label that Gt and Lt compare as numbers; some are none.
 RANK_LABELS = ("1", "2", "5", "x", "007", "99999999999999999999")
 NAMESPACES = ("default", "blue", "green")
 IMAGES = {
@@ -89,7 +88,7 @@ class SnapshotGenerator:
         self._ports: dict[str, set[tuple[str, int]]] = {}
 
     def snapshot(self) -> Json:
-        """All sections; pods are judged by 1 to 4 pending ones."""
+        """All sections; 1 to 4 pending pods are evaluated."""
         random = self._random
         nodes = [self._node(f"n{i}") for i in range(random.randint(1, self._limit(5, 12)))]
         names = [node["metadata"]["name"] for node in nodes]
@@ -186,7 +185,7 @@ class SnapshotGenerator:
         pod = self._parts.pod(name, random.choice(NAMESPACES))
         node = random.choice(nodes)
         pod["spec"]["nodeName"] = node
-        # Equal starts are wanted too: upstream takes such pods in the snapshot's order, but only
+        # Some start at one time, too: upstream takes such pods in the snapshot's order, but only
         # where no more than 12 can be on a node, because its sort is not stable beyond.
         minute, second = random.randint(0, 3), random.choice((0, 30))
         if "large" in self._features:
@@ -200,7 +199,7 @@ class SnapshotGenerator:
         if self._has("strays", 0.15):
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
             if "spread" in self._features:
-                # Evicting one that is leaving, upstream takes it off a count that it is not in.
+                # Upstream would take a terminating victim off a count that it is not in.
                 pod["spec"]["priority"] = 2000
             if random.random() < 0.5:
                 pod["status"]["conditions"] = [

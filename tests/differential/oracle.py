@@ -1,4 +1,4 @@
-"""The oracle: kube-scheduler's own plugins in one long-lived process that judges snapshots."""
+"""The oracle: kube-scheduler's own plugins in one long-lived process that evaluates snapshots."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Snapshot = Mapping[str, Any]
 
 
 class OracleError(RuntimeError):
-    """The oracle could not judge a snapshot; the message says why."""
+    """The oracle could not evaluate a snapshot; the message says why."""
 
 
 def oracle_path() -> Path:
-    """Where ``make oracle`` puts the binary for the sources as they are."""
+    """Where ``make oracle`` puts the binary that was built from the present sources."""
     sources = [
         MODULE / "go.mod",
         MODULE / "go.sum",

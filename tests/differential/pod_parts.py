@@ -60,7 +60,7 @@ class PodParts:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def resize(self, pod: Json) -> None:
-        """Give a running pod a resize under way: its status tells other requests than its spec."""
+        """Put a running pod into a resize: its status reports other requests than its spec."""
         random = self._random
         spec, status = pod["spec"], pod["status"]
         status["containerStatuses"] = [self._resized(c) for c in spec["containers"]]

@@ -1,4 +1,4 @@
-"""Makes a snapshot smaller for as long as it still shows the same thing."""
+"""Makes a snapshot smaller as long as it still shows the same difference."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def shrink(value: Json, still_fails: Callable[[Json], bool]) -> Json:
 
 
 def _paths(value: Json, at: Path = ()) -> Iterator[Path]:
-    # The last element first, so that what is dropped leaves the other paths as they are.
+    # The last element first, so that dropping it does not change the other paths.
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in REQUIRED:

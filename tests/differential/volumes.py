@@ -1,7 +1,7 @@
 """Random storage for a random cluster, and volumes for its pods.
 
-Where kube-scheduler chooses by chance nothing is made that shows it: volumes differ in size, and
-so do claims.
+Nothing is generated that would show where kube-scheduler chooses at random: volumes differ in
+size, and so do claims.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 DRIVERS = ("csi.example.com", "ebs.csi.aws.com")
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
-#: Class → provisioner; those that begin with ``now`` do not wait for a pod.
+#: Class → provisioner; classes that begin with ``now`` bind at once.
 CLASSES = {
     "now": "csi.example.com",
     "late": "csi.example.com",
@@ -26,7 +26,7 @@ CLASSES = {
     "old": "kubernetes.io/aws-ebs",
 }
 ZONES = ("z1", "z2", "z3")
-#: What else a claim may be than bound, kept or unbound.
+#: States of a claim beside bound, reserved and unbound.
 ODDITIES = (
     "attributed",
     "beta",
@@ -94,7 +94,7 @@ class Volumes:
             # free a claim for one pod, it looks at the names of the pod's claims only.
             claim = f"c{random.randint(0, 3)}-{namespace}"
             if claim in _named_by(pod):
-                return  # of a claim named twice it may try to bind two volumes
+                return  # it may try to bind two volumes to a claim named twice
             if self._may(0.95):
                 self._claim(namespace, claim)
             volume["persistentVolumeClaim"] = {"claimName": claim}
@@ -130,7 +130,7 @@ class Volumes:
         )
 
     def _share(self) -> None:
-        """Let no two pods run with one claim for one pod, which cannot be."""
+        """Give each ReadWriteOncePod claim to one running pod only, as in a real cluster."""
         used = Counter(name for pod in self._snapshot["pods"] for name in _named_by(pod))
         for (_, name), claim in self._claims.items():
             if used[name] > 1:
@@ -244,7 +244,7 @@ class Volumes:
         labels = {}
         if self._may(0.5):
             key = random.choice((ZONE, BETA_ZONE))
-            # Several zones of a disk of GCE would have to be called as there, or be an error.
+            # Several zones of a GCE disk would need real zone names; others are an error.
             zones = ("z1", "z2", *(() if "gcePersistentDisk" in spec else ("z1__z2", "z1__")))
             labels[key] = random.choice(zones)
         if self._may(0.5):

@@ -25,6 +25,7 @@ def controllers(
 ) -> None:
     """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
     import asyncio
+    import logging
 
     import aiohttp
 
@@ -43,6 +44,8 @@ def controllers(
     try:
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
+        # kopf reports every event that it has handed over as news.
+        logging.getLogger("kopf.objects").setLevel(logging.WARNING)
         asyncio.run(run())
     except (ConfigError, KubeconfigError, aiohttp.ClientError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error

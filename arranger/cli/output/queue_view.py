@@ -12,7 +12,14 @@ import msgspec
 
 from arranger.api.types.core import Node, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
-from arranger.controllers.queue.cache import LIST_PATHS, ObservedQueue, PodEntry, QueueCache, Usage
+from arranger.controllers.queue.cache import (
+    QUEUE_API_VERSION,
+    QUEUES_PATH,
+    ObservedQueue,
+    PodEntry,
+    QueueCache,
+    Usage,
+)
 from arranger.controllers.queue.status import limit_of, state_of, usage
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Request, Transport
@@ -46,12 +53,15 @@ async def load_queue_cache(
         TransportError: there was no answer.
     """
     cache = QueueCache(schedulers)
-    cache.on_queues_replaced(await _list_all(transport, LIST_PATHS[ObservedQueue], ObservedQueue))
-    cache.on_nodes_replaced(await _list_all(transport, LIST_PATHS[Node], Node))
-    cache.on_pod_groups_replaced(
-        await _list_all(transport, LIST_PATHS[VolcanoPodGroup], VolcanoPodGroup)
-    )
-    cache.on_pods_replaced(await _list_all(transport, "/api/v1/pods", Pod))
+    for queue in await _list_all(transport, QUEUES_PATH, ObservedQueue):
+        cache.on_queue_updated(queue)
+    for node in await _list_all(transport, "/api/v1/nodes", Node):
+        cache.on_node_updated(node)
+    pod_groups = f"/apis/{QUEUE_API_VERSION}/podgroups"
+    for group in await _list_all(transport, pod_groups, VolcanoPodGroup):
+        cache.on_pod_group_updated(group)
+    for pod in await _list_all(transport, "/api/v1/pods", Pod):
+        cache.on_pod_updated(pod)
     return cache
 
 

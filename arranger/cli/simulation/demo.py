@@ -14,7 +14,7 @@ import yaml
 
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.cli.simulation.result import SimulationResult, collect_result
-from arranger.controllers.manager import run_in_thread
+from arranger.controllers.manager import run_controllers
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
@@ -44,6 +44,7 @@ async def run_demo(
     what has happened so far.
 
     Raises:
+        KeyboardInterrupt: it was stopped by Ctrl-C or SIGTERM.
         ManifestError: the server refuses an object.
         OSError: the port is taken.
     """
@@ -65,11 +66,13 @@ async def run_demo(
         try:
             load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
-            await stack.enter_async_context(run_in_thread(ApiServerConfig(url), quiet=0.2))
+            controllers = run_controllers(ApiServerConfig(url), debounce=0.2)
+            work.append(asyncio.create_task(controllers))
             await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
         finally:
             scheduler.stop()
-            work[1].cancel()
+            for task in work[1:]:
+                task.cancel()
             await asyncio.wait(work)
     return collect_result(cluster, asyncio.get_running_loop().time() - started)
 
@@ -89,6 +92,8 @@ async def _until_quiet(
         for task in work:
             if task.done():
                 task.result()
+                # It was Ctrl-C: in the main thread kopf hears of signals first.
+                raise KeyboardInterrupt
         # Not the store's version: the lease is renewed every two seconds.
         version = sum(
             int(obj["metadata"]["resourceVersion"])

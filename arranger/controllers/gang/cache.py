@@ -35,9 +35,10 @@ from arranger.controllers.gang.status import (
     native_status,
     volcano_status,
 )
+from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.staleness import is_stale
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
-from arranger.kube.watch.reflector import is_newer
 
 Object = dict[str, Any]
 
@@ -116,20 +117,6 @@ class GangCache:
 
     # --- pods ------------------------------------------------------------------------------
 
-    def on_pods_replaced(self, pods: Iterable[Pod], *, namespace: str = "") -> set[str]:
-        """These are all pods there are (of one namespace)."""
-        names: set[str] = set()
-        uids = set()
-        for pod in pods:
-            uids.add(pod.metadata.uid)
-            names |= self.on_pod_updated(pod)
-        prefix = f"{namespace}/" if namespace else ""
-        for gang, members in list(self._members.items()):
-            if gang.startswith(prefix):
-                for uid in members.keys() - uids:
-                    names |= self.on_pod_deleted(uid)
-        return names
-
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         uid = pod.metadata.uid
@@ -188,20 +175,20 @@ class GangCache:
         meta = body["metadata"]
         key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
         known = self._observed.get(key)
-        version = meta["resourceVersion"]
-        if known and known.uid == meta["uid"] and not is_newer(version, known.resource_version):
-            return set()
-        definition = None
-        if group != GANG_GROUP:
-            definition = msgspec.convert(dict(body), POD_GROUP_KINDS[group], strict=False)
-        self._observed[key] = ObservedObject(
+        observed = ObservedObject(
             version=body["apiVersion"].rpartition("/")[2],
             uid=meta["uid"],
-            resource_version=version,
+            resource_version=meta["resourceVersion"],
             labels=dict(meta.get("labels") or {}),
             spec=dict(body.get("spec") or {}),
             status=dict(body.get("status") or {}),
         )
+        if known is not None and is_stale(observed, known):
+            return set()
+        definition = None
+        if group != GANG_GROUP:
+            definition = msgspec.convert(dict(body), POD_GROUP_KINDS[group], strict=False)
+        self._observed[key] = observed
         if definition is None:
             if known is not None:
                 return {key.name}
@@ -305,7 +292,7 @@ class GangCache:
         return ObjectChange(
             key,
             observed,
-            spec=merge_patch(spec, observed.spec if observed else {}),
+            spec=merge_patch(observed.spec if observed else {}, spec),
             status=self._status_patch(GANG_GROUP, status, before),
         )
 
@@ -317,13 +304,8 @@ class GangCache:
         """What Gangs are labelled with as ours."""
         return self._schedulers[0]
 
-    def _status_patch(self, group: str, wanted: Object, there: Mapping[str, Any]) -> Object:
+    def _status_patch(self, group: str, desired: Object, current: Mapping[str, Any]) -> Object:
         """The patch, of fields only that the served definition has: others would be pruned."""
         fields = self._status_fields.get(group)
-        patch = merge_patch(wanted, there)
+        patch = merge_patch(current, desired)
         return patch if fields is None else {k: v for k, v in patch.items() if k in fields}
-
-
-def merge_patch(wanted: Object, current: Mapping[str, Any]) -> Object:
-    """A merge patch that makes the named fields as wanted."""
-    return {name: value for name, value in wanted.items() if current.get(name) != value}

@@ -1,13 +1,12 @@
-"""The kopf handlers: Gangs, PodGroups of every dialect, and the definitions that are installed.
-
-Only ``on.event`` handlers, which keep nothing on the objects they see: no annotation, no finalizer.
-kopf finds out by itself which of the resources are served, and notices those installed later.
-Pods do not come through kopf (see :class:`PodSink`).
-"""
+"""The controller of gangs: Gang objects, and the status of PodGroups of every dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import kopf
@@ -23,10 +22,15 @@ from arranger.controllers.gang.cache import (
     GangCache,
     GangObjectKey,
 )
+from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.controllers.runtime.controller import DEFINITIONS, Object, status_fields, watch
+from arranger.controllers.runtime.informers import CacheHandler
+from arranger.controllers.runtime.work_queue import WorkQueue
+from arranger.controllers.runtime.writer import Writer
+from arranger.kube.client.timestamps import utc_now
+from arranger.kube.client.transport import Transport
 
 log = structlog.get_logger(__name__)
-
-Enqueue = Callable[[set[str]], None]
 
 #: The definitions we write to. Those of scheduling.k8s.io are the API server's own.
 _DEFINITIONS: Final = {
@@ -42,73 +46,75 @@ _WATCHED_VERSIONS: Final = {
 }
 
 
-def register(registry: kopf.OperatorRegistry, cache: GangCache, enqueue: Enqueue) -> None:
-    """Add the handlers that keep the ledger true and have gangs looked at."""
+class GangController:
+    """Keeps Gangs and PodGroups true to the pods.
 
-    @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
-    async def on_definition_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+    Args:
+        schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
+        debounce: seconds to wait after the first change of a gang for more of them; so a gang costs
+            two writes an object in a second at most, however large it is.
+        now: the calendar clock.
+
+    Attributes:
+        cache: what is known.
+        work_queue: the gangs that are due.
+        pods: has to be told of all pods. They come through an informer and not through kopf: they
+            come by thousands a second, and kopf spends a third of a millisecond on each event, has
+            a task for each object, and after a watch that had to start over does not say which
+            pods are gone.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        schedulers: Sequence[str] = ("arranger",),
+        debounce: float = 0.5,
+        rng: random.Random | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.cache = cache = GangCache(schedulers)
+        self.work_queue = WorkQueue("gang", debounce=debounce, rng=rng or random.Random())
+        self.pods = CacheHandler[Pod](
+            cache.on_pod_updated,
+            lambda pod: cache.on_pod_deleted(pod.metadata.uid),
+            self.work_queue.enqueue,
+        )
+        self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, now=now)
+
+    def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Have kopf tell of Gangs, PodGroups, and the definitions that are installed."""
+        watch(registry, DEFINITIONS, self.on_definition_event, id="gang.definition")
+        for group, versions in _WATCHED_VERSIONS.items():
+            plural = "gangs" if group == GANG_GROUP else "podgroups"
+            for version in versions:
+                handle = partial(self.on_object_event, group)
+                watch(registry, (group, version, plural), handle, id=f"gang.{plural}")
+
+    def tasks(
+        self, *, caches_synced: Iterable[asyncio.Event] = ()
+    ) -> list[Coroutine[Any, Any, None]]:
+        """What has to run beside kopf, each until cancelled."""
+        return [self.work_queue.run(self._reconciler.reconcile, caches_synced=caches_synced)]
+
+    def on_definition_event(self, body: Object, deleted: bool) -> None:
+        """A CustomResourceDefinition as the server shows it."""
         group = _DEFINITIONS.get(body["metadata"]["name"])
         if group is None:
             return
-        if type == "DELETED":
-            cache.on_definition_deleted(group)
+        if deleted:
+            self.cache.on_definition_deleted(group)
         else:
-            enqueue(cache.on_definition_updated(group, status_fields(body)))
+            self.work_queue.enqueue(self.cache.on_definition_updated(group, status_fields(body)))
 
-    def watch(group: str, version: str, plural: str) -> None:
-        @kopf.on.event(group, version, plural, registry=registry)
-        async def on_object_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
-            meta = body["metadata"]
-            if type == "DELETED":
-                enqueue(
-                    cache.on_object_deleted(
-                        GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
-                    )
-                )
-                return
-            try:
-                enqueue(cache.on_object_updated(group, body))
-            except msgspec.ValidationError as error:
-                log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))
-
-    for group, versions in _WATCHED_VERSIONS.items():
-        for version in versions:
-            watch(group, version, "gangs" if group == GANG_GROUP else "podgroups")
-
-
-def status_fields(definition: Mapping[str, Any]) -> frozenset[str] | None:
-    """The fields that a definition's ``status`` has; None where it keeps whatever is written."""
-    fields: set[str] = set()
-    for version in definition["spec"]["versions"]:
-        schema = version.get("schema", {}).get("openAPIV3Schema", {})
-        status = schema.get("properties", {}).get("status", {})
-        if any(part.get("x-kubernetes-preserve-unknown-fields") for part in (schema, status)):
-            return None
-        if version.get("served"):
-            fields |= status.get("properties", {}).keys()
-    return frozenset(fields)
-
-
-class PodSink:
-    """Passes pods on to the ledger; the sink of a reflector.
-
-    Pods come in by thousands a second. kopf spends a third of a millisecond on each event, has a
-    task for each object, and after a watch that had to start over does not say which pods are gone.
-    """
-
-    def __init__(self, cache: GangCache, enqueue: Enqueue, *, namespace: str = "") -> None:
-        self._cache = cache
-        self._enqueue = enqueue
-        self._namespace = namespace
-
-    def replaced(self, objects: list[Pod], resource_version: str) -> None:
-        """These are all pods."""
-        self._enqueue(self._cache.on_pods_replaced(objects, namespace=self._namespace))
-
-    def applied(self, obj: Pod) -> None:
-        """A pod was added or modified."""
-        self._enqueue(self._cache.on_pod_updated(obj))
-
-    def deleted(self, obj: Pod) -> None:
-        """A pod is gone."""
-        self._enqueue(self._cache.on_pod_deleted(obj.metadata.uid))
+    def on_object_event(self, group: str, body: Object, deleted: bool) -> None:
+        """A Gang or PodGroup of an API group as the server shows it."""
+        meta = body["metadata"]
+        if deleted:
+            key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
+            self.work_queue.enqueue(self.cache.on_object_deleted(key))
+            return
+        try:
+            self.work_queue.enqueue(self.cache.on_object_updated(group, body))
+        except msgspec.ValidationError as error:
+            log.warning("gang.bad_object", group=group, name=meta["name"], error=str(error))

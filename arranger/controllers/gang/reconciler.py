@@ -1,13 +1,10 @@
-"""Brings gangs in line one at a time, soon after they change and not at every change."""
+"""Writes what the cache finds wrong about a gang: its Gang object, and its PodGroups' status."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import structlog
@@ -21,89 +18,68 @@ from arranger.controllers.gang.cache import (
     ObjectChange,
 )
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
-from arranger.kube.client.status import parse_status
-from arranger.kube.client.timestamps import second_time, utc_now
-from arranger.kube.client.transport import Request, Response, Transport, TransportError
+from arranger.controllers.runtime.writer import ApiError, Writer
+from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 
-_MERGE: Final = "application/merge-patch+json"
-
-
-class WriteResult(Enum):
-    """What became of a change."""
-
-    DONE = "done"
-    STALE = "stale"  # the server had something else than we thought; now we know
-    REFUSED = "refused"  # and will be, until something changes
-    FAILED = "failed"  # for now
-
 
 class GangReconciler:
-    """Makes objects what the ledger says.
+    """Makes Gangs and PodGroups what the cache says.
 
     Args:
-        quiet: seconds to wait after the first change of a gang for more of them; so a gang costs
-            two writes an object in a second at most, however large it is.
         now: the calendar clock.
-
-    Attributes:
-        work_queue: whose turn it is.
     """
 
     def __init__(
         self,
-        transport: Transport,
+        writer: Writer,
         cache: GangCache,
+        work_queue: WorkQueue,
         *,
-        debounce: float = 0.5,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime],
     ) -> None:
-        self._transport = transport
+        self._writer = writer
         self._cache = cache
+        self._work_queue = work_queue
         self._now = now
-        self.work_queue = WorkQueue(self._reconcile, debounce=debounce, rng=rng or random.Random())
 
-    async def run(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> None:
-        """Write until cancelled, once all these events have come."""
-        await self.work_queue.run(caches_synced=caches_synced)
-
-    def enqueue(self, names: Iterable[str]) -> None:
-        """Look at these gangs soon; one whose writes fail waits for its next try."""
-        self.work_queue.enqueue(names)
-
-    async def _reconcile(self, name: str) -> Result:
+    async def reconcile(self, name: str) -> Result:
+        """Write what is to be written about one gang."""
         for change in self._cache.changes(name, second_time(self._now())):
-            result = await self._write(change)
-            if result is WriteResult.STALE:
-                return Result.REQUEUE
-            if result is WriteResult.FAILED:
-                return Result.BACKOFF
+            try:
+                await self._write(change)
+            except ApiError as error:
+                if error.conflict:
+                    await self._refresh(change)
+                    return Result.REQUEUE
+                if error.not_found and (changed := self._cache.on_object_deleted(change.key)):
+                    self._work_queue.enqueue(changed)
+                    return Result.REQUEUE
+                log.warning("gang.write_refused", path=_path(change), error=str(error))
+                if not error.invalid:
+                    return Result.BACKOFF
         self._cache.mark_written(name)
         return Result.DONE
 
-    # --- writing ---------------------------------------------------------------------------
-
-    async def _write(self, change: ObjectChange) -> WriteResult:
-        if change.observed is None:
-            result = await self._create(change)
+    async def _write(self, change: ObjectChange) -> None:
+        observed = change.observed
+        if observed is None:
+            await self._create(change)
         elif change.delete:
-            body: Object = {"preconditions": {"uid": change.observed.uid}}
-            result = await self._send("DELETE", change.key, _path(change), body)
-        else:
-            result = WriteResult.DONE
-            if change.spec:
-                result = await self._patch(change, "", {"spec": change.spec})
-        if result is WriteResult.DONE and change.status and not change.delete:
-            result = await self._patch(change, "/status", {"status": change.status})
-        return result
+            await self._writer.delete(_path(change), uid=observed.uid)
+            self._cache.on_object_deleted(change.key)
+            return
+        elif change.spec:
+            await self._patch(change, "", {"spec": change.spec})
+        if change.status:
+            await self._patch(change, "/status", {"status": change.status})
 
-    async def _create(self, change: ObjectChange) -> WriteResult:
+    async def _create(self, change: ObjectChange) -> None:
         namespace, _, name = change.key.name.partition("/")
-        body = {
+        manifest = {
             "apiVersion": f"{GANG_GROUP}/{GANG_VERSION}",
             "kind": "Gang",
             "metadata": {
@@ -114,56 +90,29 @@ class GangReconciler:
             "spec": {key: value for key, value in change.spec.items() if value is not None},
         }
         collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
-        return await self._send("POST", change.key, collection, body)
+        self._observe(change.key, await self._writer.create(collection, manifest))
 
-    async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> WriteResult:
+    async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> None:
+        version = ""
         if change.observed is not None and "conditions" in change.status:
             # A list is replaced whole: nobody else's condition may get lost by that.
-            patch["metadata"] = {"resourceVersion": change.observed.resource_version}
-        return await self._send("PATCH", change.key, _path(change) + subresource, patch)
+            version = change.observed.resource_version
+        path = _path(change) + subresource
+        self._observe(change.key, await self._writer.patch(path, patch, resource_version=version))
 
-    async def _send(self, method: str, key: GangObjectKey, path: str, body: Object) -> WriteResult:
-        content_type = _MERGE if method == "PATCH" else "application/json"
-        encoded = msgspec.json.encode(body)
+    async def _refresh(self, change: ObjectChange) -> None:
+        """Somebody was faster: take in what is there, and start from it."""
         try:
-            answer = await self._transport.send(
-                Request(method, path, body=encoded, content_type=content_type)
-            )
-            if answer.status == 409:
-                # Somebody was faster: look, and start from what is there.
-                object_path = path.removesuffix("/status")
-                if method == "POST":
-                    object_path += f"/{body['metadata']['name']}"
-                answer = await self._transport.send(Request("GET", object_path))
-                self._observe(key, answer)
-                return WriteResult.STALE
-            return self._classify(method, key, path, answer)
-        except (TransportError, msgspec.MsgspecError) as error:
-            log.info("gang.write_failed", path=path, error=str(error))
-            return WriteResult.FAILED
+            self._observe(change.key, await self._writer.get(_path(change)))
+        except ApiError as error:
+            if error.not_found:
+                self._work_queue.enqueue(self._cache.on_object_deleted(change.key))
 
-    def _classify(
-        self, method: str, key: GangObjectKey, path: str, answer: Response
-    ) -> WriteResult:
-        if answer.status == 404 and method != "POST":
-            self.enqueue(self._cache.on_object_deleted(key))
-            return WriteResult.DONE if method == "DELETE" else WriteResult.STALE
-        if answer.status < 300:
-            if method == "DELETE":
-                self._cache.on_object_deleted(key)
-            else:
-                self._observe(key, answer)
-            return WriteResult.DONE
-        status = parse_status(answer.body, answer.status)
-        log.warning("gang.write_refused", path=path, code=status.code, message=status.message)
-        return WriteResult.REFUSED if answer.status in (400, 422) else WriteResult.FAILED
-
-    def _observe(self, key: GangObjectKey, answer: Response) -> None:
-        """Note the object that the server shows."""
-        if answer.status == 404:
-            self.enqueue(self._cache.on_object_deleted(key))
-        elif answer.status < 300:
-            self.enqueue(self._cache.on_object_updated(key.group, msgspec.json.decode(answer.body)))
+    def _observe(self, key: GangObjectKey, body: bytes) -> None:
+        """Take in an object as the server has answered it."""
+        self._work_queue.enqueue(
+            self._cache.on_object_updated(key.group, msgspec.json.decode(body))
+        )
 
 
 def _path(change: ObjectChange) -> str:

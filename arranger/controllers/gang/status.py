@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
 from arranger.controllers.gang.members import GangSummary, MemberCounts
+from arranger.controllers.runtime.conditions import with_condition
 
 Object = dict[str, Any]
 
@@ -223,21 +224,3 @@ def _count_fields(counts: MemberCounts) -> Object:
         "succeeded": counts.succeeded,
         "failed": counts.failed,
     }
-
-
-def with_condition(
-    conditions: list[Object], condition: tuple[str, str, str, str], now: str
-) -> list[Object]:
-    """The conditions with this one; its time changes only with its status."""
-    kind, status, reason, message = condition
-    earlier = next((c for c in conditions if c.get("type") == kind), {})
-    same = earlier.get("status") == status
-    fresh = {
-        **earlier,
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": earlier["lastTransitionTime"] if same else now,
-    }
-    return [fresh if c is earlier else c for c in conditions] if earlier else [*conditions, fresh]

@@ -7,7 +7,7 @@ pods are charged as the scheduler does it (:mod:`arranger.quota.queue_spec`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
-from arranger.kube.watch.reflector import is_newer
+from arranger.controllers.runtime.staleness import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (
     QueueState,
@@ -55,12 +55,6 @@ class ObservedQueue(Struct):
 
 QUEUE_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
-#: Where everything that a book is made of comes from, but the pods.
-LIST_PATHS: Final[Mapping[type[Any], str]] = {
-    ObservedQueue: QUEUES_PATH,
-    Node: "/api/v1/nodes",
-    VolcanoPodGroup: f"/apis/{QUEUE_API_VERSION}/podgroups",
-}
 
 
 @dataclass(slots=True)
@@ -105,10 +99,16 @@ class QueueCache:
 
     Args:
         schedulers: whose pods are counted as groups, by ``spec.schedulerName``.
+
+    Attributes:
+        served: whether the definition of Queues is installed.
+        status_fields: the fields that it has in ``status``; None for any.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
         self._schedulers = frozenset(schedulers)
+        self.served = False
+        self.status_fields: frozenset[str] | None = None
         self.observed: dict[str, ObservedQueue] = {}
         self.states: dict[str, QueueState] = {}
         self._node_cards: dict[str, Cards] = {}
@@ -122,18 +122,23 @@ class QueueCache:
         self._workloads: dict[str, dict[str, Counter[str]]] = {}
         self._pod_groups_in_queue: dict[str, set[str]] = {}
 
-    # --- queues ----------------------------------------------------------------------------
+    # --- the definition --------------------------------------------------------------------
 
-    def on_queues_replaced(self, queues: Iterable[ObservedQueue]) -> set[str]:
-        """These are all queues."""
-        now = {queue.name: queue for queue in queues}
-        names = set[str]().union(*map(self.on_queue_deleted, self.observed.keys() - now.keys()))
-        return names.union(*map(self.on_queue_updated, now.values()))
+    def on_definition_updated(self, fields: frozenset[str] | None) -> set[str]:
+        """Queues are served, with these fields in their status (None: whatever is written)."""
+        self.served, self.status_fields = True, fields
+        return set(self.observed)
+
+    def on_definition_deleted(self) -> None:
+        """Queues are served no more."""
+        self.served = False
+
+    # --- queues ----------------------------------------------------------------------------
 
     def on_queue_updated(self, queue: ObservedQueue) -> set[str]:
         """A queue was added or edited, or is the answer to a write of ours."""
         known = self.observed.get(queue.name)
-        if known is not None and _is_older(queue.metadata, known.metadata):
+        if known is not None and is_stale(queue.metadata, known.metadata):
             return set()
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue
@@ -148,12 +153,6 @@ class QueueCache:
         return set(self.states)
 
     # --- nodes -----------------------------------------------------------------------------
-
-    def on_nodes_replaced(self, nodes: Iterable[Node]) -> set[str]:
-        """These are all nodes."""
-        now = {node.metadata.name: node for node in nodes}
-        names = set[str]().union(*map(self.on_node_deleted, self._node_cards.keys() - now.keys()))
-        return names.union(*map(self.on_node_updated, now.values()))
 
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
@@ -173,14 +172,6 @@ class QueueCache:
         return self._recount(self._pods_on_node.get(node, ()))
 
     # --- PodGroups -------------------------------------------------------------------------
-
-    def on_pod_groups_replaced(self, groups: Iterable[VolcanoPodGroup]) -> set[str]:
-        """These are all PodGroups."""
-        now = {group.name: group for group in groups}
-        names = set[str]().union(
-            *map(self.on_pod_group_deleted, self._pod_groups.keys() - now.keys())
-        )
-        return names.union(*map(self.on_pod_group_updated, now.values()))
 
     def on_pod_group_updated(self, group: VolcanoPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
@@ -206,12 +197,6 @@ class QueueCache:
         return names | self._recount(self._pods_of_pod_group.get(name, ()))
 
     # --- pods ------------------------------------------------------------------------------
-
-    def on_pods_replaced(self, pods: Iterable[Pod]) -> set[str]:
-        """These are all pods."""
-        now = {pod.metadata.uid: pod for pod in pods}
-        names = set[str]().union(*map(self.on_pod_deleted, self._pods.keys() - now.keys()))
-        return names.union(*map(self.on_pod_updated, now.values()))
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
@@ -356,12 +341,6 @@ class QueueCache:
 
 def _queue_of(group: VolcanoPodGroup) -> str:
     return group.spec.queue or DEFAULT_QUEUE
-
-
-def _is_older(metadata: ObjectMeta, known: ObjectMeta) -> bool:
-    """Whether this is no later state of the same object."""
-    same = metadata.uid == known.uid
-    return same and not is_newer(metadata.resource_version, known.resource_version)
 
 
 def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:

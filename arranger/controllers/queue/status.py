@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from arranger.api.queue_annotations import desired_state
 from arranger.api.resource_requests import format_quantity, format_resource_list
-from arranger.controllers.gang.status import with_condition
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache, Usage
+from arranger.controllers.runtime.conditions import with_condition
 from arranger.quota.queue_spec import QueueState
 
 Object = dict[str, Any]
@@ -70,20 +69,6 @@ def _should_be_closed(queue: ObservedQueue, before: str) -> bool:
     except ValueError:
         desired = ""
     return desired == CLOSED or (not desired and before in (CLOSING, CLOSED))
-
-
-def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
-    """A merge patch that makes the fields named in ``wanted`` exactly so; empty if they are."""
-    patch: Object = {}
-    for name, value in wanted.items():
-        old = current.get(name)
-        if isinstance(value, dict) and isinstance(old, dict):
-            inner = merge_patch(old, {**dict.fromkeys(old), **value})
-            if inner:
-                patch[name] = inner
-        elif value != old:
-            patch[name] = value
-    return patch
 
 
 def _cards(state: QueueState, used: Usage) -> Object | None:

@@ -1,4 +1,9 @@
-"""Whose turn it is: names that are looked at soon after they change, and not at every change."""
+"""Keys of objects that are due: each is reconciled soon after it changes, not at every change.
+
+Client-go's workqueue with the loop of controller-runtime around it: a key is reconciled by one
+worker at a time, what changes while it waits is covered by the same reconcile, and one whose
+writes fail is tried again after a back-off.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +13,47 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from arranger.kube.client.backoff import Backoff
+import msgspec
+import structlog
 
-#: Names looked at at a time: few, because the scheduler's bindings go before.
+from arranger.controllers.runtime.writer import ApiError
+from arranger.kube.client.backoff import Backoff
+from arranger.kube.client.transport import TransportError
+
+log = structlog.get_logger(__name__)
+
+#: Keys reconciled at a time: few, because the scheduler's bindings go before.
 _WORKERS: Final = 4
 
 
 class Result(Enum):
-    """How a look at a name ended."""
+    """How a reconcile ended."""
 
     DONE = "done"  # there is nothing to do until something changes
-    REQUEUE = "again"  # something was not as we thought: look soon
-    BACKOFF = "later"  # a write has failed: look after a back-off
+    REQUEUE = "requeue"  # something was not as it was known: reconcile again soon
+    BACKOFF = "backoff"  # a write has failed: reconcile again after a back-off
+
+
+#: Makes one object true, given its key. Seconds mean DONE, and to be called again after that time
+#: though nothing has changed.
+Reconcile = Callable[[str], Awaitable[Result | float]]
 
 
 class WorkQueue:
-    """Calls ``visit`` for every name that is due; never twice at a time for the same.
+    """The keys of one controller.
 
     Args:
-        visit: does what is to be done about a name; seconds instead of a :class:`Result` are DONE
-            and a look after that time though nothing has changed.
-        quiet: seconds to wait after the first change of a name for more of them.
+        name: of the kind of objects, for the log: ``gang``, ``job``.
+        debounce: seconds to wait after the first change of a key for more of them.
+        rng: spreads the back-off.
     """
 
-    def __init__(
-        self,
-        reconcile: Callable[[str], Awaitable[Result | float]],
-        *,
-        debounce: float,
-        rng: random.Random,
-    ) -> None:
-        self._reconcile = reconcile
+    def __init__(self, name: str, *, debounce: float, rng: random.Random) -> None:
+        self._name = name
         self._debounce = debounce
         self._rng = rng
         self._ready: asyncio.Queue[str] = asyncio.Queue()
-        #: Name → when it is due, and the timer.
+        #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._processing: set[str] = set()
         self._backoffs: dict[str, Backoff] = {}
@@ -52,63 +63,75 @@ class WorkQueue:
         """Whether nothing is due, now or later, and nothing is failing."""
         return not (self._timers or self._processing or self._backoffs)
 
-    async def run(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> None:
-        """Visit until cancelled, once all these events have come."""
+    async def run(
+        self, reconcile: Reconcile, *, caches_synced: Iterable[asyncio.Event] = ()
+    ) -> None:
+        """Call ``reconcile`` for every key that is due, never twice at a time for the same.
+
+        Until cancelled, and not before all these events have come. When ``reconcile`` raises
+        because the server does not answer as it should, that is BACKOFF.
+
+        Raises:
+            Exception: any other that ``reconcile`` has raised.
+        """
         events = list(caches_synced)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(_WORKERS):
-                    group.create_task(self._run_worker(events))
+                    group.create_task(self._run_worker(reconcile, events))
         finally:
             for _, timer in self._timers.values():
                 timer.cancel()
 
     def enqueue(self, keys: Iterable[str]) -> None:
-        """Visit these names soon; one that is failing waits for its next try."""
-        for name in keys:
-            if name not in self._backoffs:
-                self._enqueue_after(self._debounce, name)
+        """Reconcile these keys soon; one that is failing waits for its next try."""
+        for key in keys:
+            if key not in self._backoffs:
+                self._enqueue_after(self._debounce, key)
 
-    def _enqueue_after(self, delay: float, name: str) -> None:
-        """Visit a name in so many seconds, unless it is due earlier already."""
+    def _enqueue_after(self, delay: float, key: str) -> None:
+        """Reconcile a key in so many seconds, unless it is due earlier already."""
         loop = asyncio.get_running_loop()
         when = loop.time() + delay
-        known = self._timers.get(name)
+        known = self._timers.get(key)
         if known is not None:
             if known[0] <= when:
                 return
             known[1].cancel()
-        self._timers[name] = when, loop.call_at(when, self._on_timer, name)
+        self._timers[key] = when, loop.call_at(when, self._on_timer, key)
 
-    def _on_timer(self, name: str) -> None:
-        del self._timers[name]
-        self._ready.put_nowait(name)
+    def _on_timer(self, key: str) -> None:
+        del self._timers[key]
+        self._ready.put_nowait(key)
 
-    async def _run_worker(self, caches_synced: Iterable[asyncio.Event]) -> None:
-        for event in caches_synced:
+    async def _run_worker(self, reconcile: Reconcile, events: Iterable[asyncio.Event]) -> None:
+        for event in events:
             await event.wait()
         while True:
-            name = await self._ready.get()
-            if name in self._processing:
-                self._enqueue_after(self._debounce, name)
+            key = await self._ready.get()
+            if key in self._processing:
+                self._enqueue_after(self._debounce, key)
                 continue
-            self._processing.add(name)
+            self._processing.add(key)
             try:
-                result = await self._reconcile(name)
+                result = await reconcile(key)
+            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                log.info(f"{self._name}.write_failed", key=key, error=str(error))
+                result = Result.BACKOFF
             finally:
-                self._processing.discard(name)
-            self._handle_result(name, result)
+                self._processing.discard(key)
+            self._handle_result(key, result)
 
-    def _handle_result(self, name: str, result: Result | float) -> None:
+    def _handle_result(self, key: str, result: Result | float) -> None:
         if result is Result.BACKOFF:
-            backoff = self._backoffs.setdefault(name, Backoff(self._rng))
+            backoff = self._backoffs.setdefault(key, Backoff(self._rng))
             # A change that has come meanwhile waits as long: the server is not well.
-            if known := self._timers.pop(name, None):
+            if known := self._timers.pop(key, None):
                 known[1].cancel()
-            self._enqueue_after(backoff.next_delay(), name)
+            self._enqueue_after(backoff.next_delay(), key)
             return
-        self._backoffs.pop(name, None)
+        self._backoffs.pop(key, None)
         if result is Result.REQUEUE:
-            self.enqueue([name])
+            self.enqueue([key])
         elif isinstance(result, float):
-            self._enqueue_after(result, name)
+            self._enqueue_after(result, key)

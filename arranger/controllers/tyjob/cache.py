@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +16,10 @@ from arranger.api.types.tyjob import (
     TYJobPod,
     parse_tyjob,
 )
+from arranger.controllers.runtime.staleness import is_stale
 from arranger.controllers.tyjob.observed_state import ObservedState
-from arranger.kube.watch.reflector import is_newer
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
-Enqueue = Callable[[set[str]], None]
 
 #: What a job is made of, by the name of the resource.
 OWNED_KINDS: Final[Mapping[str, type[OwnedObject]]] = {
@@ -46,7 +45,7 @@ class TYJobCache:
         """A job was added or edited, or is the answer to a write of ours."""
         job = parse_tyjob(dict(body))
         known = self._jobs.get(job.key)
-        if known is not None and _older(job.metadata, known.metadata):
+        if known is not None and is_stale(job.metadata, known.metadata):
             return set()
         if known is not None and known.metadata.uid != job.metadata.uid:
             self.on_job_deleted(job.key)
@@ -84,23 +83,6 @@ class TYJobCache:
 
     # --- parts -----------------------------------------------------------------------------
 
-    def on_owned_replaced(
-        self, plural: str, parts: Iterable[OwnedObject], *, namespace: str = ""
-    ) -> set[str]:
-        """These are all the parts there are of a resource (in one namespace)."""
-        now: dict[str, OwnedObject] = {part.metadata.uid: part for part in parts}
-        known = [
-            part
-            for (_, resource), there in self._owned.items()
-            for part in there.values()
-            if resource == plural and namespace in ("", part.metadata.namespace)
-        ]
-        gone = (
-            self.on_owned_deleted(plural, part) for part in known if part.metadata.uid not in now
-        )
-        there = (self.on_owned_updated(plural, part) for part in now.values())
-        return set().union(*gone, *there)
-
     def on_owned_updated(self, plural: str, part: OwnedObject) -> set[str]:
         """A part was added or edited, or is the answer to a write of ours."""
         owner = _owner_uid_and_key(part.metadata)
@@ -109,7 +91,7 @@ class TYJobCache:
         uid, key = owner
         there = self._owned.setdefault((uid, plural), {})
         known = there.get(part.metadata.name)
-        if known is not None and _older(part.metadata, known.metadata):
+        if known is not None and is_stale(part.metadata, known.metadata):
             return set()
         there[part.metadata.name] = part
         return {key}
@@ -128,32 +110,6 @@ class TYJobCache:
         if not there:
             del self._owned[uid, plural]
         return {key}
-
-
-class OwnedObjectSink:
-    """Passes the parts of one resource on; the sink of a reflector."""
-
-    def __init__(
-        self, cache: TYJobCache, enqueue: Enqueue, plural: str, *, namespace: str = ""
-    ) -> None:
-        self._cache = cache
-        self._enqueue = enqueue
-        self._plural = plural
-        self._namespace = namespace
-
-    def replaced(self, objects: list[Any], resource_version: str) -> None:
-        """These are all of them."""
-        self._enqueue(
-            self._cache.on_owned_replaced(self._plural, objects, namespace=self._namespace)
-        )
-
-    def applied(self, obj: OwnedObject) -> None:
-        """One was added or modified."""
-        self._enqueue(self._cache.on_owned_updated(self._plural, obj))
-
-    def deleted(self, obj: OwnedObject) -> None:
-        """One is gone."""
-        self._enqueue(self._cache.on_owned_deleted(self._plural, obj))
 
 
 def decode_owned(plural: str, body: bytes) -> OwnedObject:
@@ -177,9 +133,3 @@ def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:
         if owner.controller and owner.kind == "TYJob" and owner.api_version == API_VERSION:
             return owner.uid, f"{metadata.namespace}/{owner.name}"
     return None
-
-
-def _older(metadata: ObjectMeta, known: ObjectMeta) -> bool:
-    """Whether this is an earlier state of the same object."""
-    version, than = metadata.resource_version, known.resource_version
-    return metadata.uid == known.uid and version != than and not is_newer(version, than)

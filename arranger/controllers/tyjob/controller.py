@@ -1,25 +1,30 @@
-"""The controller of TYJobs (seed 003), put together.
+"""The controller of TYJobs, put together (``docs/design/tyjob.md``).
 
 TYJobs come through kopf, as everything that people write does. What they are made of comes through
-reflectors, which see only what carries our label.
+informers, which see only what carries our label.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import kopf
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObjectSink, TYJobCache
+from arranger.controllers.runtime.controller import Object, watch
+from arranger.controllers.runtime.events import EventBroadcaster
+from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
+from arranger.controllers.runtime.work_queue import WorkQueue
+from arranger.controllers.runtime.writer import Writer
+from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
 from arranger.controllers.tyjob.reconciler import TYJobReconciler
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
 
 
 class TYJobController:
@@ -28,12 +33,12 @@ class TYJobController:
     Args:
         schedulers: the first one places pods whose template names nobody.
         namespaces: where to look; empty for everywhere.
-        quiet: seconds to gather the changes of a job before it is looked at.
+        debounce: seconds to gather the changes of a job before it is looked at.
         now: the calendar clock.
 
     Attributes:
         cache: what is known.
-        reconciler: who acts on it.
+        work_queue: the jobs that are due.
     """
 
     def __init__(
@@ -47,41 +52,57 @@ class TYJobController:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         rng = rng or random.Random()
-        self.cache = TYJobCache()
-        self.reconciler = TYJobReconciler(
-            transport, self.cache, scheduler=schedulers[0], debounce=debounce, rng=rng, now=now
-        )
-        self._reflectors: list[Reflector[Any]] = [
-            Reflector(
+        self.cache = cache = TYJobCache()
+        self.work_queue = WorkQueue("tyjob", debounce=debounce, rng=rng)
+        self._events = EventBroadcaster(transport, "tyjobs", rng=rng, now=now)
+        self._informers: Mapping[str, MultiNamespaceInformer[Any]] = {
+            plural: MultiNamespaceInformer(
                 transport,
-                f"/api/v1/namespaces/{namespace}/{plural}" if namespace else f"/api/v1/{plural}",
-                Decoder(kind),
-                OwnedObjectSink(
-                    self.cache, self.reconciler.work_queue.enqueue, plural, namespace=namespace
+                "/api/v1",
+                plural,
+                kind,
+                CacheHandler[OwnedObject](
+                    partial(cache.on_owned_updated, plural),
+                    partial(cache.on_owned_deleted, plural),
+                    self.work_queue.enqueue,
                 ),
                 rng=rng,
-                query={"labelSelector": TYJOB},
+                namespaces=namespaces,
+                selector=TYJOB,
             )
             for plural, kind in OWNED_KINDS.items()
-            for namespace in namespaces or [""]
-        ]
+        }
+        self._reconciler = TYJobReconciler(
+            Writer(transport),
+            cache,
+            self._events,
+            lambda plural, owned: self._informers[plural].record(owned),
+            scheduler=schedulers[0],
+            now=now,
+        )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Have kopf tell of TYJobs, without keeping anything on them."""
+        """Have kopf tell of TYJobs."""
+        resource = ("arranger.io", "v1alpha1", "tyjobs")
+        watch(registry, resource, self.on_tyjob_event, id="tyjob")
 
-        @kopf.on.event("arranger.io", "v1alpha1", "tyjobs", registry=registry)
-        async def on_tyjob_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
-            if type == "DELETED":
-                metadata = body["metadata"]
-                self.cache.on_job_deleted(f"{metadata['namespace']}/{metadata['name']}")
-            else:
-                self.reconciler.work_queue.enqueue(self.cache.on_job_updated(body))
-
-    def tasks(self) -> list[Coroutine[Any, Any, None]]:
-        """What is to run beside kopf until cancelled."""
+    def tasks(
+        self, *, caches_synced: Iterable[asyncio.Event] = ()
+    ) -> list[Coroutine[Any, Any, None]]:
+        """What has to run beside kopf, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
-        synced = [reflector.synced for reflector in self._reflectors]
+        informers = self._informers.values()
+        synced = [*caches_synced, *(event for each in informers for event in each.synced)]
         return [
-            self.reconciler.work_queue.run(caches_synced=synced),
-            *(each.run() for each in self._reflectors),
+            self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
+            self._events.run(),
+            *(task for each in informers for task in each.tasks()),
         ]
+
+    def on_tyjob_event(self, body: Object, deleted: bool) -> None:
+        """A TYJob as the server shows it."""
+        if deleted:
+            meta = body["metadata"]
+            self.cache.on_job_deleted(f"{meta['namespace']}/{meta['name']}")
+        else:
+            self.work_queue.enqueue(self.cache.on_job_updated(body))

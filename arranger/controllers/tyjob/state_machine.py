@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 
 from arranger.api import event_reasons
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod, validate_tyjob
-from arranger.controllers.gang.status import with_condition
+from arranger.controllers.runtime.conditions import with_condition
+from arranger.controllers.runtime.merge_patch import merge_patch
 from arranger.controllers.tyjob import manifests
 from arranger.controllers.tyjob.observed_state import (
     FAILED,
@@ -125,7 +126,7 @@ def plan(
         if status["stage"] not in TERMINAL_STAGES:  # those are cleaned up when that is written
             writes, wait = _force_delete_overdue(observed.pods.values(), now)
             writes += _missing_objects(current, scheduler)
-    patch = {name: value for name, value in status.items() if before.get(name) != value}
+    patch = merge_patch(before, status)
     return TYJobPlan(patch, tuple(writes), tuple(_event_notes(job, patch)), wait)
 
 

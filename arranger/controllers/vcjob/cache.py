@@ -6,7 +6,6 @@ all that belongs to it. Methods that take events return the names of the jobs to
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,9 +15,9 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
+from arranger.controllers.runtime.staleness import is_stale
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
-from arranger.kube.watch.reflector import is_newer
 
 Object = dict[str, Any]
 
@@ -70,7 +69,7 @@ class JobCache:
         if earlier not in (None, uid):
             self.on_job_deleted(job.name)
         record = self._record(uid, job.name)
-        if record.job is not None and _is_stale(job.metadata, record.job.metadata):
+        if record.job is not None and is_stale(job.metadata, record.job.metadata):
             return set()
         self._uids[job.name] = uid
         record.job, record.written = job, dict(body.get("status") or {})
@@ -86,22 +85,6 @@ class JobCache:
 
     # --- pods ------------------------------------------------------------------------------
 
-    def on_pods_replaced(self, pods: Iterable[JobPod], *, namespace: str = "") -> set[str]:
-        """These are all pods there are (of one namespace)."""
-        pods = list(pods)
-        names: set[str] = set()
-        there: defaultdict[str, set[TaskIndex]] = defaultdict(set)
-        for pod in pods:
-            names |= self.on_pod_updated(pod)
-            if found := _owner_and_index(pod):
-                there[found[0]].add(found[1])
-        prefix = f"{namespace}/" if namespace else ""
-        for uid, record in list(self._records.items()):
-            if record.name.startswith(prefix):
-                for place in record.pods.keys() - there[uid]:
-                    names |= self._remove_pod(uid, place)
-        return names
-
     def on_pod_updated(self, pod: JobPod) -> set[str]:
         """A pod was added or edited."""
         found = _owner_and_index(pod)
@@ -110,7 +93,7 @@ class JobCache:
         uid, place, name = found
         record = self._record(uid, name)
         known = record.pods.get(place)
-        if known is not None and _is_stale(pod.metadata, known.metadata):
+        if known is not None and is_stale(pod.metadata, known.metadata):
             return set()
         record.pods[place] = pod
         record.confirmed_empty.discard(place)
@@ -155,18 +138,14 @@ class JobCache:
         seen = ObservedPodGroup(
             name=meta.name,
             uid=meta.uid,
-            version=meta.resource_version,
+            resource_version=meta.resource_version,
             spec=dict(body.get("spec") or {}),
             annotations=meta.annotations,
             phase=status.get("phase") or "",
             message=waiting[-1].get("message", "") if waiting else "",
         )
         known = record.pod_groups.get(meta.name)
-        if (
-            known is not None
-            and known.uid == seen.uid
-            and not is_newer(seen.version, known.version)
-        ):
+        if known is not None and is_stale(seen, known):
             return set()
         record.pod_groups[meta.name] = seen
         return self._affected(record)
@@ -230,11 +209,6 @@ def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:
     if owner is None or place is None:
         return None
     return owner.uid, place, f"{meta.namespace}/{owner.name}"
-
-
-def _is_stale(meta: ObjectMeta, known: ObjectMeta) -> bool:
-    """Whether this is what is known already, or older; another object of the name is neither."""
-    return meta.uid == known.uid and not is_newer(meta.resource_version, known.resource_version)
 
 
 def _owning_job(owners: Iterable[OwnerReference]) -> OwnerReference | None:

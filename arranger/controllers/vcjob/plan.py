@@ -13,6 +13,7 @@ from typing import Any
 
 from arranger.api import event_reasons
 from arranger.api.types.volcano_job import JobPhase, JobPod
+from arranger.controllers.runtime.merge_patch import merge_patch
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_group_of
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
@@ -73,7 +74,7 @@ def plan(view: JobSnapshot) -> JobPlan:
         return JobPlan()  # what belongs to the job goes with it
     standing = next_state(view)
     if not _is_over(view):
-        status = merge_patch(build_status(view, standing), view.written)
+        status = merge_patch(view.written, build_status(view, standing))
         if status:
             return JobPlan(status=status, events=tuple(_events(view, standing)))
     if standing.reason == "Invalid":
@@ -141,9 +142,9 @@ def _pod_group_change(view: JobSnapshot) -> Object | None:
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}
     spec = {name: wanted["spec"].get(name) for name in fields}
-    if differing := merge_patch(spec, seen.spec):
+    if differing := merge_patch(seen.spec, spec):
         change["spec"] = differing
-    if notes := merge_patch(wanted["metadata"]["annotations"], seen.annotations):
+    if notes := merge_patch(seen.annotations, wanted["metadata"]["annotations"]):
         change["metadata"] = {"annotations": notes}
     return change or None
 
@@ -175,17 +176,3 @@ def _events(view: JobSnapshot, standing: JobState) -> Iterator[tuple[str, str]]:
     if standing.phase != state.phase and not invalid:
         running = f"{view.count('Running')} of {view.spec.replicas} pods run"
         yield str(standing.phase), standing.message or running
-
-
-def merge_patch(wanted: Mapping[str, Any], current: Mapping[str, Any]) -> Object:
-    """A merge patch that makes the named fields, maps included, as wanted."""
-    patch: Object = {}
-    for name, value in wanted.items():
-        known = current.get(name)
-        if isinstance(value, Mapping) and isinstance(known, Mapping):
-            gone = {key: None for key in known if key not in value}
-            if inner := merge_patch({**value, **gone}, known):
-                patch[name] = inner
-        elif value != known:
-            patch[name] = value
-    return patch

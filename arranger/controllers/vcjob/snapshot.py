@@ -20,7 +20,7 @@ class ObservedPodGroup:
 
     name: str
     uid: str
-    version: str = ""
+    resource_version: str = ""
     spec: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""

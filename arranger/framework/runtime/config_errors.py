@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in a user's words: the path of a field, and what is the matter."""
+"""pydantic's errors in a user's words: the path of a field, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def config_errors(
 
     Args:
         model: what was validated.
-        under: the path of the whole, where it is a part of something.
+        error: the errors found.
+        under: the path of ``model`` itself, where it is part of something.
     """
     return tuple(
         f"{_field_path(under, wrong['loc'])}: "
@@ -43,7 +44,7 @@ def _field_path(under: str, location: Sequence[int | str]) -> str:
 
 
 def _known_fields(model: type[BaseModel], location: Sequence[int | str]) -> set[str]:
-    """The fields there are in that place; those of all alternatives where there are several."""
+    """The fields that exist at a path; those of all alternatives where there are several."""
     models = [model]
     for part in location:
         fields = (field for each in models for field in each.model_fields.items())
@@ -53,7 +54,7 @@ def _known_fields(model: type[BaseModel], location: Sequence[int | str]) -> set[
             if part in (name, field.alias)
             for below in _nested_models(field.annotation)
         ]
-        # An index, or the name of an alternative, is no field: what is known stays the same.
+        # An index, or the name of an alternative, is not a field: the models stay the same.
         models = inner or models
     return {field.alias or name for each in models for name, field in each.model_fields.items()}
 

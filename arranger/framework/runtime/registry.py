@@ -26,7 +26,7 @@ class ArgumentsError(PluginError):
     """A plugin does not accept its arguments.
 
     Attributes:
-        errors: ``path: what is wrong`` for each of them, below the arguments.
+        errors: ``path: what is wrong`` for each of them; paths begin below the arguments.
     """
 
     def __init__(self, message: str, wrong: tuple[str, ...]) -> None:
@@ -47,7 +47,7 @@ class Registry:
         return tuple(self._classes)
 
     def add(self, plugin: type[Plugin], *, origin: str) -> None:
-        """Make a class known under its name.
+        """Register a class under its name.
 
         Raises:
             PluginError: the name is taken.
@@ -101,7 +101,7 @@ class Registry:
             self.add(plugin, origin=f"plugin file {path}")
 
     def unknown_message(self, name: str) -> str:
-        """What to say of a name that no plugin has."""
+        """The error about a name that no plugin has."""
         hint = suggest(name, self._classes)
         return f"no plugin named {name!r}{hint or '; known: ' + ', '.join(self._classes)}"
 

@@ -29,7 +29,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult, Rejection
 from arranger.framework.interface import DependsOn, Plugin
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
 from arranger.plugins.dynamicresources.allocation_result import build_allocation
@@ -127,7 +127,7 @@ class DynamicResources(Plugin):
         return FilterResult(kind_of < 0, lambda: (kinds, kind_of))
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis
     ) -> Status | None:
         """Report what :meth:`pod_group_post_filter` has done."""
         if self.name not in state:

@@ -59,6 +59,14 @@ class CapacityCard(Plugin):
         ),
     )
 
+    def __init__(self, ledger: QuotaLedger | None = None) -> None:
+        """Without a ``ledger`` there are no queues, and the plugin skips every pod."""
+        self._ledger = ledger
+
+    def with_quota(self, ledger: QuotaLedger) -> CapacityCard:
+        """The plugin for an engine's ledger."""
+        return CapacityCard(ledger)
+
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """The queue, the cards and the service type; a PodGroup's by the PodGroup's name."""
         meta = pod.pod.metadata
@@ -76,8 +84,8 @@ class CapacityCard(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
-        ledger = cluster.quota
-        if not isinstance(ledger, QuotaLedger) or not ledger.active:
+        ledger = self._ledger
+        if ledger is None or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)
         if ledger.queue_of_pod(pod) is None:

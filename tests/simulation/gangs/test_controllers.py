@@ -1,6 +1,6 @@
 """The controllers as they run, kopf and all, over HTTP against the embedded API server.
 
-In real time: kopf owns its loop, so it has a thread here, and nobody can turn its clock.
+In real time, because kopf keeps its own.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,13 +16,13 @@ import pytest
 import yaml
 
 from arranger.controllers.gang.cache import GangCache
-from arranger.controllers.manager import run_in_thread
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
 from tests.builders import a_pod
 from tests.faults.injector import FaultInjector, Reply, RequestMatcher
 from tests.paths import REPO
+from tests.simulation.harnesses.controllers import running_controllers
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -43,12 +42,12 @@ class GangControllerHarness:
     @asynccontextmanager
     async def controllers(
         self, *, credentials: CredentialSource | None = None, **options: Any
-    ) -> AsyncIterator[None]:
+    ) -> AsyncIterator[asyncio.Task[None]]:
         """Controllers at work."""
         async with serve(self.cluster, hook=self.faults) as url:
             access = ApiServerConfig(url, credentials or CredentialSource())
-            async with run_in_thread(access, quiet=0.02, **options):
-                yield
+            async with running_controllers(access, **options) as task:
+                yield task
 
     def install(self, *names: str) -> None:
         """Create definitions of ``crds/``."""
@@ -118,7 +117,7 @@ def harness() -> GangControllerHarness:
 
 
 async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None:
-    """Wait for something that the controllers do in their thread."""
+    """Wait for something that the controllers do."""
     for _ in range(1500):
         if reached():
             return
@@ -302,13 +301,9 @@ async def test_a_defect_ends_it_all_rather_than_leave_half_of_it_at_work(
     monkeypatch.setattr(GangCache, "changes", fail)
     harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
     with pytest.raises(ExceptionGroup) as raised:
-        async with harness.controllers():
-            await until(_has_ended, lambda: "it is still running")
+        async with harness.controllers() as running:
+            await until(running.done, lambda: "it is still running")
     assert raised.group_contains(RuntimeError, match="a defect")
-
-
-def _has_ended() -> bool:
-    return not any(thread.name == "controllers" for thread in threading.enumerate())
 
 
 def _gangs(harness: GangControllerHarness) -> list[Object]:

@@ -10,16 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANG_GROUP, GangCache
-from arranger.controllers.gang.controller import PodSink
-from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.controllers.gang.cache import GANG_GROUP
+from arranger.controllers.gang.controller import GangController
+from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.vcjob.controller import JobController
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
 from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
@@ -152,32 +150,33 @@ class JobHarness(GangHarness):
     # --- controllers -------------------------------------------------------------------------
 
     @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[JobController]:
+        """Kubelets, scheduler and controllers."""
+        async with self.kubelets(), self.scheduler(), self.controllers() as controller:
+            yield controller
+
+    @asynccontextmanager
     async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
         """Controllers at work: those of Jobs and those of gangs, as in one process."""
         transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)
         controller = JobController(transport, debounce=0.1, rng=random.Random(1), now=virtual_now)
-        ledger = GangCache()
-        reconciler = GangReconciler(transport, ledger, debounce=0.1, rng=random.Random(1))
-        reflector = Reflector(
-            transport,
-            "/api/v1/pods",
-            Decoder(Pod),
-            PodSink(ledger, reconciler.enqueue),
-            rng=random.Random(1),
+        gangs = GangController(transport, debounce=0.1, rng=random.Random(1))
+        pods = MultiNamespaceInformer(
+            transport, "/api/v1", "pods", Pod, gangs.pods, rng=random.Random(1)
         )
-        ledger.on_definition_updated(GANG_GROUP, None)
-        ledger.on_definition_updated(GROUP_GROUP, None)
+        gangs.cache.on_definition_updated(GANG_GROUP, None)
+        gangs.cache.on_definition_updated(GROUP_GROUP, None)
 
         def show(resource: str, obj: Object, *, deleted: bool = False) -> None:
             if name not in self._running:
                 return
             if resource.endswith("/jobs"):
-                controller.on_job_event(obj, deleted=deleted)
+                controller.on_job_event(obj, deleted)
             elif not deleted:
                 group = resource.partition("/")[0]
-                reconciler.enqueue(ledger.on_object_updated(group, obj))
+                gangs.on_object_event(group, obj, False)
             if resource.endswith("/podgroups"):
-                controller.on_pod_group_event(obj, deleted=deleted)
+                controller.on_pod_group_event(obj, deleted)
 
         watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANG_GROUP}/gangs")
 
@@ -189,9 +188,9 @@ class JobHarness(GangHarness):
                 loop.call_later(0.01, lambda: show(change.resource, change.after, deleted=gone))
 
         async def run() -> None:
-            parts = [*controller.tasks(), reconciler.run(caches_synced=[reflector.synced])]
+            parts = [*controller.tasks(), *gangs.tasks(caches_synced=pods.synced), *pods.tasks()]
             async with asyncio.TaskGroup() as group:
-                for part in (*parts, reflector.run()):
+                for part in parts:
                     group.create_task(part)
 
         self._running[name] = running = asyncio.create_task(run())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -56,11 +56,10 @@ class _KopfStandIn:
             self.applied(each)
 
     def applied(self, obj: _AnyJob) -> None:
-        store, turns = self._controller.cache, self._controller.reconciler.work_queue
-        turns.enqueue(store.on_job_updated(msgspec.to_builtins(obj)))
+        self._controller.on_tyjob_event(msgspec.to_builtins(obj), False)
 
     def deleted(self, obj: _AnyJob) -> None:
-        self._controller.cache.on_job_deleted(f"{obj.metadata.namespace}/{obj.metadata.name}")
+        self._controller.on_tyjob_event(msgspec.to_builtins(obj), True)
 
 
 class TYJobHarness(GangHarness):
@@ -102,10 +101,7 @@ class TYJobHarness(GangHarness):
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Scheduler, kubelets and controller."""
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self.scheduler())
-            await stack.enter_async_context(self.kubelets())
-            await stack.enter_async_context(self.controller())
+        async with self.scheduler(), self.kubelets(), self.controller():
             yield
 
     # --- what is there -----------------------------------------------------------------------

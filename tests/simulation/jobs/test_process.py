@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from arranger.controllers.manager import run_in_thread
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
+from tests.simulation.harnesses.controllers import running_controllers
 from tests.simulation.harnesses.jobs import JobHarness
 
 
 async def until(reached: Callable[[], bool], what: Callable[[], object]) -> None:
-    """Wait for something that the controllers do in their thread, in real time."""
+    """Wait for something that the controllers do, in real time."""
     for _ in range(500):
         if reached():
             return
@@ -27,7 +27,7 @@ async def test_a_job_that_gives_way() -> None:
     sim.job("j", on={"PodEvicted": "AbortJob"}, plugins={"svc": []})
     both = {"j-w-0": "-", "j-w-1": "-"}
     async with serve(sim.cluster) as url:
-        async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
+        async with running_controllers(ApiServerConfig(url, CredentialSource())):
             await until(lambda: sim.groups() == ["j-0"], lambda: sim.status("j"))
             assert sim.pods_of_job("j") == both
             sim.delete("pod", "j-w-0")
@@ -36,7 +36,7 @@ async def test_a_job_that_gives_way() -> None:
             await until(lambda: sim.groups() == [], sim.groups)
         # Nobody looks while its owner asks for it.
         sim.annotate("j", "ResumeJob")
-        async with run_in_thread(ApiServerConfig(url, CredentialSource()), quiet=0.02):
+        async with running_controllers(ApiServerConfig(url, CredentialSource())):
             await until(lambda: sim.groups() == ["j-2"], lambda: sim.status("j"))
             assert sim.pods_of_job("j") == both
             sim.delete_job("j")

@@ -1,4 +1,4 @@
-"""TYJobs (seed 003) through scheduler, kubelets and controller, in virtual time.
+"""TYJobs (docs/design/tyjob.md) through scheduler, kubelets and controller, in virtual time.
 
 After every test: stages changed along the edges of the machine only, no worker ran without the
 address of its leader, and the invariants of gangs hold (:mod:`tests.simulation.harnesses.tyjobs`).
@@ -448,7 +448,7 @@ async def test_a_job_that_has_gone_unseen_is_not_started_again(sim: TYJobHarness
         # As kopf leaves it when a watch was broken as the job went.
         controller.cache.on_job_updated(msgspec.to_builtins(job))
         before = len(sim.controller_faults.applied(POD_CREATES))
-        controller.reconciler.work_queue.enqueue({"default/job"})
+        controller.work_queue.enqueue({"default/job"})
         await asyncio.sleep(30)
         assert len(sim.controller_faults.applied(POD_CREATES)) == before
         assert controller.cache.job("default/job") is None

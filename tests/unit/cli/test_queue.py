@@ -50,9 +50,11 @@ def told(pod: PodBuilder, message: str) -> PodBuilder:
 
 def a_book(queues: Iterable[dict[str, Any]], *pods: PodBuilder) -> QueueCache:
     book = QueueCache()
-    book.on_queues_replaced(msgspec.convert(queue, ObservedQueue) for queue in queues)
+    for queue in queues:
+        book.on_queue_updated(msgspec.convert(queue, ObservedQueue))
     book.on_node_updated(gpu_node().build())
-    book.on_pods_replaced(pod.build() for pod in pods)
+    for pod in pods:
+        book.on_pod_updated(pod.build())
     return book
 
 

@@ -1,4 +1,4 @@
-"""A cluster with our definitions, a ledger that sees it, and a reconciler at work on it."""
+"""A cluster with our definitions, and the gang controller, shown what it is to see by hand."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import msgspec
 import yaml
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangCache, GangObjectKey
-from arranger.controllers.gang.controller import status_fields
-from arranger.controllers.gang.reconciler import GangReconciler
+from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangObjectKey
+from arranger.controllers.gang.controller import GangController
+from arranger.controllers.runtime.controller import status_fields
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.watch.informer import Informer, uid_of
 from tests.builders import PodBuilder, a_pod
 from tests.faults.injector import FaultInjector, ReceivedWrite
 from tests.paths import REPO
@@ -42,35 +43,36 @@ class ReconcilerHarness:
 
     def restart(self) -> None:
         """The controllers start, knowing what is served and nothing else."""
-        self.ledger = GangCache(["arranger"])
+        transport = InProcessTransport(self.cluster, hook=self.faults)
+        self.controller = GangController(transport, rng=random.Random(1))
+        self.cache, self.work_queue = self.controller.cache, self.controller.work_queue
+        self.pods: Informer[Pod] = Informer(self.controller.pods, key=uid_of)
         for definition in self._definitions:
             group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
             if kind in ("Gang", "PodGroup"):
-                self.ledger.on_definition_updated(group, status_fields(definition))
-        transport = InProcessTransport(self.cluster, hook=self.faults)
-        self.reconciler = GangReconciler(transport, self.ledger, rng=random.Random(1))
+                self.cache.on_definition_updated(group, status_fields(definition))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The reconciler writes while the context lasts."""
-        working = asyncio.create_task(self.reconciler.run())
+        (task,) = self.controller.tasks()
+        working = asyncio.create_task(task)
         try:
             yield
         finally:
             working.cancel()
             await asyncio.wait({working})
-            self.ledger.registry.check_consistent()
+            self.cache.registry.check_consistent()
 
     def observe(self, *pods: PodBuilder) -> None:
         """The reflector shows pods."""
         for pod in pods:
-            self.reconciler.enqueue(self.ledger.on_pod_updated(pod.build()))
+            self.pods.applied(pod.build())
 
     def observe_deleted(self, *pods: PodBuilder) -> None:
         """The reflector shows that pods are gone."""
         for pod in pods:
-            uid = msgspec.convert(pod.manifest(), Pod).metadata.uid
-            self.reconciler.enqueue(self.ledger.on_pod_deleted(uid))
+            self.pods.deleted(msgspec.convert(pod.manifest(), Pod))
 
     def create(self, manifest: Object) -> Object:
         """Somebody creates an object; nobody has seen it yet."""
@@ -87,14 +89,14 @@ class ReconcilerHarness:
         """kopf shows the objects of a group as they are now, and none that are gone."""
         plural = "gangs" if group == GANG_GROUP else "podgroups"
         for obj in self.cluster.objects(plural, group):
-            self.reconciler.enqueue(self.ledger.on_object_updated(group, obj))
+            self.work_queue.enqueue(self.cache.on_object_updated(group, obj))
 
     def delete_gang(self, name: str = "g") -> None:
         """Somebody deletes a Gang, and kopf shows it."""
         path = f"/apis/arranger.io/v1alpha1/namespaces/default/gangs/{name}"
         assert self.cluster.handle(Request("DELETE", path, {})).status == 200
-        self.reconciler.enqueue(
-            self.ledger.on_object_deleted(GangObjectKey(GANG_GROUP, f"default/{name}"))
+        self.work_queue.enqueue(
+            self.cache.on_object_deleted(GangObjectKey(GANG_GROUP, f"default/{name}"))
         )
 
     @property

@@ -42,7 +42,7 @@ async def test_nothing_is_written_while_nothing_changes(harness: ReconcilerHarne
             harness.deliver(SIGS)
             harness.deliver(GANG_GROUP)
             harness.observe(*members(2))
-            harness.reconciler.enqueue({"default/g"})
+            harness.work_queue.enqueue({"default/g"})
             await asyncio.sleep(5)
         assert len(harness.written()) == before
 
@@ -96,8 +96,7 @@ async def test_pods_that_are_gone_after_a_relist_are_forgotten(harness: Reconcil
     async with harness.running():
         harness.observe(*members(2), *members(1, gang="other"))
         await asyncio.sleep(1)
-        seen = harness.ledger.on_pods_replaced([members(1)[0].build()])
-        harness.reconciler.enqueue(seen)
+        harness.pods.replaced([members(1)[0].build()], "9")
         await asyncio.sleep(1)
         assert harness.gangs.keys() == {"g"}
         assert harness.gangs["g"]["status"]["members"] == 1
@@ -234,7 +233,7 @@ async def test_only_fields_that_the_served_definition_has_are_written(
     harness: ReconcilerHarness,
 ) -> None:
     harness.create(a_pod_group())
-    harness.ledger.on_definition_updated(SIGS, frozenset({"phase", "running"}))
+    harness.cache.on_definition_updated(SIGS, frozenset({"phase", "running"}))
     async with harness.running():
         harness.deliver(SIGS)
         harness.observe(*members(2))
@@ -246,15 +245,15 @@ async def test_without_a_definition_nothing_is_written_until_it_is_there(
     harness: ReconcilerHarness,
 ) -> None:
     harness.create(a_pod_group())
-    harness.ledger.on_definition_deleted(GANG_GROUP)
-    harness.ledger.on_definition_deleted(SIGS)
+    harness.cache.on_definition_deleted(GANG_GROUP)
+    harness.cache.on_definition_deleted(SIGS)
     async with harness.running():
         harness.deliver(SIGS)
         harness.observe(*members(2))
         await asyncio.sleep(5)
         assert harness.faults.log == []
-        harness.reconciler.enqueue(harness.ledger.on_definition_updated(GANG_GROUP, None))
-        harness.reconciler.enqueue(harness.ledger.on_definition_updated(SIGS, None))
+        harness.work_queue.enqueue(harness.cache.on_definition_updated(GANG_GROUP, None))
+        harness.work_queue.enqueue(harness.cache.on_definition_updated(SIGS, None))
         await asyncio.sleep(1)
         assert harness.status()["phase"] == "PreScheduling"
         assert harness.gangs.keys() == {"g"}
@@ -289,7 +288,7 @@ async def test_a_server_that_is_down_is_asked_ever_more_slowly(harness: Reconcil
         harness.observe(*members(2))
         for _ in range(600):
             await asyncio.sleep(1)
-            harness.reconciler.enqueue({"default/g"})
+            harness.work_queue.enqueue({"default/g"})
         assert len(down.matched) < 35
         down.stop()
         await asyncio.sleep(60)
@@ -359,10 +358,8 @@ async def test_memory_is_given_back(harness: ReconcilerHarness) -> None:
         harness.observe(*pods)
         await asyncio.sleep(1)
         harness.observe_deleted(*pods)
-        harness.ledger.on_definition_deleted(SIGS)
+        harness.cache.on_definition_deleted(SIGS)
         await asyncio.sleep(1)
-        ledger = harness.ledger
-        assert not any(
-            (ledger._members, ledger._observed, ledger._without_pods, ledger.registry.gangs)
-        )
-        assert harness.reconciler.work_queue.idle
+        cache = harness.cache
+        assert not any((cache._members, cache._observed, cache._without_pods, cache.registry.gangs))
+        assert harness.work_queue.idle

@@ -13,11 +13,10 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
+from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster, Request
 from arranger.embedded.transport.in_process import InProcessTransport
-from arranger.kube.watch.decoder import Decoder
-from arranger.kube.watch.reflector import Reflector
 from tests.builders import NodeBuilder, PodBuilder
 from tests.faults.injector import (
     EVENTS,
@@ -55,8 +54,10 @@ class QueueControllerHarness:
         controller.on_definition_updated(
             definition or self.definitions["queues.scheduling.volcano.sh"]
         )
-        pods = Reflector(self.transport, "/api/v1/pods", Decoder(Pod), controller.pods, rng=rng)
-        parts = [*controller.tasks(caches_synced=[pods.synced]), pods.run()]
+        pods = MultiNamespaceInformer(
+            self.transport, "/api/v1", "pods", Pod, controller.pods, rng=rng
+        )
+        parts = [*controller.tasks(caches_synced=pods.synced), *pods.tasks()]
         tasks = [asyncio.create_task(part) for part in parts]
         try:
             yield controller

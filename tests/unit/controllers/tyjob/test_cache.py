@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
 from arranger.api.types.tyjob import TYJobPod
+from arranger.controllers.runtime.informers import CacheHandler
 from arranger.controllers.tyjob.cache import OWNED_KINDS, TYJobCache, decode_owned
+from arranger.kube.watch.informer import Informer, uid_of
 from tests.tyjobs import a_tyjob
 from tests.unit.controllers.tyjob.observed import FIRST, LEADER, Object, a_job, observed_pod
 
@@ -82,13 +86,25 @@ def test_the_end_of_an_earlier_pod_does_not_take_its_successor(store: TYJobCache
 
 
 def test_a_full_list_drops_what_is_not_in_it(store: TYJobCache) -> None:
-    store.on_owned_updated("pods", pod(LEADER))
-    assert store.on_owned_replaced("pods", [pod(FIRST)]) == {"default/job"}
+    concerned: list[set[str]] = []
+
+    def informer(plural: str) -> Informer[TYJobPod]:
+        updated, deleted = store.on_owned_updated, store.on_owned_deleted
+        handler = CacheHandler[TYJobPod](
+            partial(updated, plural), partial(deleted, plural), concerned.append
+        )
+        return Informer(handler, key=uid_of)
+
+    pods, of_another_namespace, services = informer("pods"), informer("pods"), informer("services")
+    pods.applied(pod(LEADER))
+    pods.replaced([pod(FIRST)], "2")
+    assert concerned[1:] == [{"default/job"}, {"default/job"}]
     assert names(store) == {FIRST}
-    assert store.on_owned_replaced("pods", [], namespace="other") == set()
+    of_another_namespace.replaced([], "3")
     assert names(store) == {FIRST}
-    assert store.on_owned_replaced("services", []) == set()
+    services.replaced([], "4")
     assert names(store) == {FIRST}
+    assert len(concerned) == 3
 
 
 def test_memory_is_given_back(store: TYJobCache) -> None:

@@ -11,7 +11,7 @@ import pytest
 from arranger.api.types.volcano_job import VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.manifests import objects_of, pod_group_of, pod_of
-from arranger.controllers.vcjob.plan import merge_patch, plan
+from arranger.controllers.vcjob.plan import plan
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.state_machine import build_status, next_state
 from tests.unit.controllers.vcjob.snapshots import (
@@ -351,21 +351,6 @@ def test_an_expired_job_is_deleted() -> None:
     assert not plan(
         _settled(job_snapshot(phase="Completed", ttlSecondsAfterFinished=101))
     ).delete_job
-
-
-@pytest.mark.parametrize(
-    ("wanted", "there", "patch"),
-    [
-        ({"a": 1, "b": None}, {"a": 1}, {}),
-        ({"a": 2}, {"a": 1, "c": 3}, {"a": 2}),
-        ({"a": None}, {"a": 1}, {"a": None}),
-        ({"m": {"x": 1}}, {"m": {"x": 1, "y": 2}}, {"m": {"y": None}}),
-        ({"m": {"x": {"y": 1}}}, {"m": {"x": {"y": 1, "z": 1}}}, {"m": {"x": {"z": None}}}),
-        ({"m": {"x": 1}}, {}, {"m": {"x": 1}}),
-    ],
-)
-def test_difference(wanted: Object, there: Object, patch: Object) -> None:
-    assert merge_patch(wanted, there) == patch
 
 
 def _settled(view: JobSnapshot) -> JobSnapshot:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
+from arranger.controllers.runtime.informers import CacheHandler
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
+from arranger.kube.watch.informer import Informer, uid_of
 from tests.unit.controllers.vcjob.snapshots import NOW, a_task, job_body, on, pod_body
 
 Object = dict[str, Any]
@@ -193,9 +195,15 @@ def test_that_an_earlier_pod_of_the_name_is_gone_changes_nothing() -> None:
 def test_a_relist_tells_what_is_gone_of_the_namespaces_it_is_about() -> None:
     ledger = JobCache()
     ledger.on_job_updated(job_body())
-    ledger.on_pods_replaced([_pod("w/0"), _pod("w/1")])
-    assert ledger.on_pods_replaced([], namespace="other") == set()
-    assert ledger.on_pods_replaced([_pod("w/1")], namespace="default") == {"default/j"}
+    concerned: set[str] = set()
+    handler = CacheHandler[JobPod](ledger.on_pod_updated, ledger.on_pod_deleted, concerned.update)
+    pods, of_another_namespace = Informer(handler, key=uid_of), Informer(handler, key=uid_of)
+    pods.replaced([_pod("w/0"), _pod("w/1")], "1")
+    concerned.clear()
+    of_another_namespace.replaced([], "2")
+    assert concerned == set()
+    pods.replaced([_pod("w/1")], "3")
+    assert concerned == {"default/j"}
     assert (_view(ledger).pods.keys(), _view(ledger).confirmed_empty) == ({("w", 1)}, {("w", 0)})
 
 

@@ -1,0 +1,68 @@
+"""What a controller is, and how kopf tells it of objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import kopf
+
+Object = dict[str, Any]
+#: A group, a version and the plural name of a resource.
+Resource = tuple[str, str, str]
+
+DEFINITIONS: Final[Resource] = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+
+class Controller(Protocol):
+    """Makes what belongs to the objects of one kind true."""
+
+    def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Have kopf tell of what people write."""
+        ...
+
+    def tasks(
+        self, *, caches_synced: Iterable[asyncio.Event] = ()
+    ) -> list[Coroutine[Any, Any, None]]:
+        """What has to run beside kopf, each until cancelled.
+
+        Args:
+            caches_synced: nothing is written before these events have come.
+        """
+        ...
+
+
+def watch(
+    registry: kopf.OperatorRegistry,
+    resource: Resource,
+    handle: Callable[[Object, bool], None],
+    *,
+    id: str,  # noqa: A002 (kopf's word)
+) -> None:
+    """Have ``handle`` called with every state of the objects of a resource, and whether it is gone.
+
+    Only an ``on.event`` handler is registered: it keeps nothing on the objects that it sees, no
+    annotation and no finalizer. kopf finds out by itself whether the resource is served, and
+    notices it when it is installed later.
+
+    Args:
+        id: names the handler in kopf's log; no two handlers of a resource may share it.
+    """
+
+    @kopf.on.event(*resource, registry=registry, id=id)
+    async def on_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
+        handle(dict(body), type == "DELETED")
+
+
+def status_fields(definition: Mapping[str, Any]) -> frozenset[str] | None:
+    """The fields that a definition's ``status`` has; None where it keeps whatever is written."""
+    fields: set[str] = set()
+    for version in definition["spec"]["versions"]:
+        schema = version.get("schema", {}).get("openAPIV3Schema", {})
+        status = schema.get("properties", {}).get("status", {})
+        if any(part.get("x-kubernetes-preserve-unknown-fields") for part in (schema, status)):
+            return None
+        if version.get("served"):
+            fields |= status.get("properties", {}).keys()
+    return frozenset(fields)

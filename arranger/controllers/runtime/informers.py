@@ -1,0 +1,112 @@
+"""From watches to the caches of controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from arranger.kube.client.transport import Transport
+from arranger.kube.watch.decoder import Decoder, T
+from arranger.kube.watch.informer import Informer, ResourceEventHandler, uid_of
+from arranger.kube.watch.reflector import Reflector
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class CacheHandler(Generic[T_contra]):
+    """Passes objects on to a cache, and enqueues what it says is concerned.
+
+    Args:
+        updated, deleted: methods of the cache, which return keys.
+    """
+
+    def __init__(
+        self,
+        updated: Callable[[T_contra], set[str]],
+        deleted: Callable[[T_contra], set[str]],
+        enqueue: Callable[[set[str]], None],
+    ) -> None:
+        self._updated = updated
+        self._deleted = deleted
+        self._enqueue = enqueue
+
+    def on_updated(self, obj: T_contra, /) -> None:
+        """An object was added or modified."""
+        self._enqueue(self._updated(obj))
+
+    def on_deleted(self, obj: T_contra, /) -> None:
+        """An object is gone."""
+        self._enqueue(self._deleted(obj))
+
+
+class MultiNamespaceInformer(Generic[T]):
+    """Watches one resource, everywhere or in some namespaces.
+
+    Args:
+        api: where it is served: ``/api/v1``, ``/apis/<group>/<version>``.
+        kind: what its objects are decoded as.
+        handlers: told of every change.
+        namespaces: where to look; empty for everywhere.
+        selector: a label that the objects must have; empty for none.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        api: str,
+        plural: str,
+        kind: type[T],
+        *handlers: ResourceEventHandler[T],
+        rng: random.Random,
+        namespaces: Sequence[str] = (),
+        selector: str = "",
+    ) -> None:
+        query = {"labelSelector": selector} if selector else None
+        self._informers: Mapping[str, Informer[T]] = {
+            namespace: Informer(_FanOutHandler(handlers), key=uid_of)
+            for namespace in namespaces or ("",)
+        }
+        self._reflectors = [
+            Reflector(
+                transport,
+                f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}",
+                Decoder(kind),
+                informer,
+                rng=rng,
+                query=query,
+            )
+            for namespace, informer in self._informers.items()
+        ]
+
+    @property
+    def synced(self) -> list[asyncio.Event]:
+        """Come when everything has been listed once."""
+        return [reflector.synced for reflector in self._reflectors]
+
+    def tasks(self) -> list[Coroutine[Any, Any, None]]:
+        """What has to run, each until cancelled."""
+        return [reflector.run() for reflector in self._reflectors]
+
+    def record(self, obj: T) -> None:
+        """Count an object with which the server answered a write of ours as existing.
+
+        The handlers are not told of it, but are of its end, should no watch have shown it before.
+        """
+        informer = self._informers.get(obj.metadata.namespace) or self._informers.get("")
+        if informer is not None:
+            informer.record(obj)
+
+
+class _FanOutHandler(Generic[T_contra]):
+    def __init__(self, handlers: Sequence[ResourceEventHandler[T_contra]]) -> None:
+        self._handlers = handlers
+
+    def on_updated(self, obj: T_contra, /) -> None:
+        for handler in self._handlers:
+            handler.on_updated(obj)
+
+    def on_deleted(self, obj: T_contra, /) -> None:
+        for handler in self._handlers:
+            handler.on_deleted(obj)

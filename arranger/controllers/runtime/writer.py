@@ -1,0 +1,148 @@
+"""Requests of controllers to the API server.
+
+Every request is sent once. What fails is not repeated here: the work queue reconciles its object
+again, from what is there by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.transport import Request, Transport
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+_JSON: Final = "application/json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+#: Objects of one owner created at a time, at most.
+_MAX_BATCH: Final = 32
+
+
+class ApiError(Exception):
+    """The server answered, and not with a success.
+
+    Attributes:
+        code: the HTTP status.
+        message: what the server says.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{code} {message}")
+        self.code = code
+        self.message = message
+
+    @property
+    def not_found(self) -> bool:
+        """Whether there is no such object."""
+        return self.code == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Whether an object of the name is there, or the object has changed meanwhile."""
+        return self.code == 409
+
+    @property
+    def invalid(self) -> bool:
+        """Whether the same request would be refused again, until something changes."""
+        return self.code in (400, 422)
+
+
+class Writer:
+    """Sends JSON, and returns the body of a success.
+
+    Every method raises:
+        ApiError: the answer was no success.
+        TransportError: no answer came; the server may have acted.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, path: str) -> bytes:
+        """Read an object."""
+        return await self._request("GET", path)
+
+    async def create(self, collection: str, manifest: Object) -> bytes:
+        """Create an object."""
+        return await self._request("POST", collection, manifest)
+
+    async def create_or_get(self, collection: str, manifest: Object) -> bytes:
+        """Create an object, or read the one that has its name already.
+
+        That one may be our own, when the answer to an earlier try was lost, an earlier owner's on
+        its way out, or anybody else's. When it is gone by then, the conflict is raised.
+        """
+        try:
+            return await self.create(collection, manifest)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            conflict = error
+        try:
+            return await self.get(f"{collection}/{manifest['metadata']['name']}")
+        except ApiError as error:
+            raise (conflict if error.not_found else error) from None
+
+    async def patch(self, path: str, change: Object, *, resource_version: str = "") -> bytes:
+        """Merge a change into an object.
+
+        Args:
+            resource_version: the state that the change was decided on; any other state is a
+                conflict. Empty for whatever state the object is in.
+        """
+        if resource_version:
+            change = {**change, "metadata": {"resourceVersion": resource_version}}
+        return await self._request("PATCH", path, change, content_type=_MERGE_PATCH)
+
+    async def delete(self, path: str, *, uid: str, **options: Any) -> None:
+        """Delete an object, unless it is gone or another one has its name by now.
+
+        Args:
+            options: further fields of ``DeleteOptions``.
+        """
+        try:
+            await self._request("DELETE", path, {"preconditions": {"uid": uid}, **options})
+        except ApiError as error:
+            if not (error.not_found or error.conflict):
+                raise
+
+    async def _request(
+        self, method: str, path: str, body: Object | None = None, *, content_type: str = _JSON
+    ) -> bytes:
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        answer = await self._transport.send(
+            Request(method, path, body=encoded, content_type=content_type)
+        )
+        if answer.status >= 300:
+            status = parse_status(answer.body, answer.status)
+            raise ApiError(answer.status, status.message)
+        return answer.body
+
+
+async def slow_start(create: Callable[[T], Awaitable[bool]], items: Sequence[T]) -> bool:
+    """Create one object, then two, then four, and so on; whether all were created.
+
+    It ends with the first batch in which something fails, so that a refusal that holds for all (a
+    quota, a bad template) is heard once and not by thousands (kube-controller-manager's
+    ``slowStartBatch``).
+
+    Raises:
+        Exception: the first that ``create`` raised, after the rest of its batch has ended.
+    """
+    start, size = 0, 1
+    while start < len(items):
+        batch = items[start : start + size]
+        results = await asyncio.gather(*map(create, batch), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        if not all(results):
+            return False
+        start, size = start + size, min(2 * size, _MAX_BATCH)
+    return True

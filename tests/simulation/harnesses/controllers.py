@@ -1,0 +1,33 @@
+"""All controllers as they run in a process, kopf and all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from arranger.controllers.manager import run_controllers
+from arranger.kube.client.credentials import ApiServerConfig
+
+
+@asynccontextmanager
+async def running_controllers(
+    config: ApiServerConfig, **options: Any
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Controllers at work while the context lasts; raises at its end what they raised."""
+    task = asyncio.create_task(run_controllers(config, debounce=0.02, **options))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
+    left = [other for other in asyncio.all_tasks() if _is_of_kopf(other)]
+    assert not left, f"kopf has left {left}"
+
+
+def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "/kopf/" in code.co_filename

@@ -1,0 +1,137 @@
+"""When keys are reconciled, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from arranger.controllers.runtime.work_queue import Result, WorkQueue
+from arranger.controllers.runtime.writer import ApiError
+from arranger.kube.client.transport import TransportError
+
+pytestmark = pytest.mark.looptime(noop_cycles=0)
+
+DEBOUNCE = 0.5
+
+
+class Reconciled:
+    """Notes when which key was reconciled, and answers as told."""
+
+    def __init__(self, answer: Callable[[int], Result | float]) -> None:
+        self.queue = WorkQueue("test", debounce=DEBOUNCE, rng=random.Random(1))
+        self.log: list[tuple[float, str]] = []
+        self.at_work: set[str] = set()
+        self._answer = answer
+
+    async def reconcile(self, key: str) -> Result | float:
+        assert key not in self.at_work, "twice at a time"
+        self.log.append((round(asyncio.get_running_loop().time(), 3), key))
+        self.at_work.add(key)
+        await asyncio.sleep(0.1)
+        self.at_work.discard(key)
+        return self._answer(len(self.log))
+
+    @asynccontextmanager
+    async def running(self, *synced: asyncio.Event) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.queue.run(self.reconcile, caches_synced=synced))
+        yield
+        task.cancel()
+        await asyncio.wait({task})
+
+    @property
+    def times(self) -> list[float]:
+        return [time for time, _ in self.log]
+
+
+async def test_changes_of_a_key_are_gathered() -> None:
+    seen = Reconciled(lambda _: Result.DONE)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(0.3)
+        seen.queue.enqueue({"a", "b"})
+        await asyncio.sleep(5)
+    assert seen.log == [(0.5, "a"), (0.8, "b")]
+    assert seen.queue.idle
+
+
+async def test_a_key_that_changes_while_it_is_reconciled_is_reconciled_again() -> None:
+    seen = Reconciled(lambda _: Result.DONE)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(0.55)
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(5)
+    assert seen.times == [0.5, 1.05]
+
+
+async def test_nothing_is_reconciled_before_the_caches_are_synced() -> None:
+    seen, synced = Reconciled(lambda _: Result.DONE), asyncio.Event()
+    async with seen.running(synced):
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(10)
+        assert not seen.log
+        synced.set()
+        await asyncio.sleep(1)
+    assert seen.times == [10.0]
+
+
+async def test_seconds_are_a_further_visit_and_a_change_comes_before_it() -> None:
+    seen = Reconciled(lambda times: 30.0 if times == 1 else Result.DONE)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(60)
+        assert seen.times == [0.5, 30.6]
+        seen.log.clear()
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(5)
+        seen.queue.enqueue({"a"})
+        await asyncio.sleep(60)
+    assert seen.times == [60.5, 65.5]
+
+
+async def test_no_seconds_at_all_let_other_keys_go_first() -> None:
+    seen = Reconciled(lambda times: 0.0 if times < 10 else Result.DONE)
+    async with seen.running():
+        seen.queue.enqueue(["a", "b", "c", "d", "e"])
+        await asyncio.sleep(5)
+    assert {key for _, key in seen.log[:5]} == {"a", "b", "c", "d", "e"}
+    assert len(seen.log) > 10
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "not well"), TransportError("reset"), None])
+async def test_a_key_that_fails_waits_ever_longer_whatever_changes(error: Exception | None) -> None:
+    def answer(times: int) -> Result:
+        if times == 4:
+            return Result.DONE
+        if error is not None:
+            raise error
+        return Result.BACKOFF
+
+    seen = Reconciled(answer)
+    async with seen.running():
+        seen.queue.enqueue({"a"})
+        for _ in range(60):
+            await asyncio.sleep(0.25)
+            seen.queue.enqueue(set() if len(seen.log) >= 4 else {"a"})
+        assert seen.queue.idle
+    # From the end of one to the next: 0.8 seconds, 1.6 and 3.2, each a quarter more or less.
+    waits = [later - earlier - 0.1 for earlier, later in pairwise(seen.times)]
+    assert len(waits) == 3
+    for wait, expected in zip(waits, (0.8, 1.6, 3.2), strict=True):
+        assert wait == pytest.approx(expected, rel=0.25)
+
+
+async def test_a_defect_ends_it() -> None:
+    def fail(_: int) -> Result:
+        raise RuntimeError("a defect")
+
+    seen = Reconciled(fail)
+    seen.queue.enqueue({"a"})
+    with pytest.raises(ExceptionGroup) as raised:
+        await seen.queue.run(seen.reconcile)
+    assert raised.group_contains(RuntimeError, match="a defect")
