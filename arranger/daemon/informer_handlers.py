@@ -1,8 +1,7 @@
 """What the informers of the scheduler call: each hands an object on to the engine, with the time.
 
-A pod takes this way: ``Reflector._handle_line`` → :meth:`Informer.applied
-<arranger.kube.watch.informer.Informer.applied>` → :meth:`PodHandler.on_updated` →
-``Engine.on_pod_updated``.
+The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
+:meth:`PodHandler.on_updated` → ``EventHandlers.on_pod_updated``.
 """
 
 from __future__ import annotations
