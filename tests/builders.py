@@ -128,7 +128,7 @@ class PodBuilder(_Builder):
         return self.annotated({prefix + word: text for word, text in words.items()})
 
     def in_bundle(self, gang: str, bundle: str, least: int, **more: str) -> Self:
-        """In a bundle of a gang by the annotations of seed 002."""
+        """In a bundle of a gang by the annotations of docs/design/bundles.md."""
         words = {"name": gang, "bundleName": bundle, "minRequiredNumber": str(least), **more}
         return self.annotated({f"gang.koordinater.io/{word}": t for word, t in words.items()})
 

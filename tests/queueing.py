@@ -1,4 +1,4 @@
-"""Nodes with cards, pods that want some, and queues: the cast of seed 004."""
+"""Nodes with cards, pods that want some, and the queues of docs/design/queues.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _pod(name: str, cards: int, priority: int) -> PodBuilder:
 
 
 def priority_classes() -> list[dict[str, Any]]:
-    """Seed 004's PriorityClasses, ``pc-80000`` and so on."""
+    """The PriorityClasses of the examples, ``pc-80000`` and so on."""
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return [{**head, "metadata": {"name": f"pc-{n}"}, "value": n} for n in PRIORITIES]
 

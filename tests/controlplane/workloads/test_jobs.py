@@ -1,4 +1,4 @@
-"""Jobs of ``examples/jobs`` on the real API server: as seed 004 tells them, and with every right.
+"""Jobs of ``examples/jobs`` on the real API server (docs/design/queues.md), with every right.
 
 The scheduler and the controllers run as processes, with the service accounts of ``manifests/``.
 """

@@ -1,4 +1,4 @@
-"""Tidal scheduling (seed 004) on the real control plane: ``examples/queues`` as users run them.
+"""Tidal scheduling (docs/design/queues.md) on the real control plane: ``examples/queues``.
 
 Deployments and Jobs by kube-controller-manager, scheduler and controllers as processes with the
 rights of ``manifests/``, one node of eight cards with a hollow kubelet.

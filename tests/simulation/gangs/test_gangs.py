@@ -1,4 +1,4 @@
-"""Gangs (seeds 000 and 002) through the whole scheduler, in virtual time.
+"""Gangs (docs/design/gang-scheduling.md, bundles.md) through the whole scheduler, in virtual time.
 
 After every test: the scheduler's state is consistent, nothing is over its capacity, nothing was
 bound twice, and no gang was ever left between nothing and its minimum
@@ -164,7 +164,7 @@ async def test_the_gang_object_counts_the_attempts(sim: GangHarness) -> None:
 async def test_of_two_gangs_whose_pods_come_in_turn_one_runs_and_the_other_holds_nothing(
     sim: GangHarness,
 ) -> None:
-    # Seed 000's case: pods of the first gang are A and B, of the second C and D.
+    # If gangs kept what they get, both would hold a node and wait for ever.
     sim.create(node("n1", 3))
     (a, b), (c, d) = running_for(60, members("first", 2)), members("second", 2)
     async with sim.scheduler(), sim.kubelets():
@@ -188,7 +188,7 @@ async def test_many_gangs_that_compete_never_block_each_other(sim: GangHarness) 
         for pods in turns:
             sim.create(*pods)
             await asyncio.sleep(0.5)
-        # Seed 000's deadlock: 12 places for six gangs of five that keep what they get.
+        # 12 places for six gangs of five that keep what they get: they could block each other.
         await sim.until(
             lambda: all(sim.phases(g) == {"Succeeded": 5} for g in gangs), within=6 * 1300
         )

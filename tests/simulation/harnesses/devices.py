@@ -6,12 +6,8 @@ scheduler can see it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from arranger.embedded.storage.store import Change
-from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
+from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -19,37 +15,18 @@ _CLAIMS, _PODS = "resource.k8s.io/resourceclaims", "/pods"
 
 
 class DeviceHarness:
-    """See the module.
+    """The objects of a simulation's devices, and their controller.
 
     Attributes:
         spec: what every claim that is made from a template asks for.
-        takes: seconds from what it sees to what it does.
+        loop: runs the controller.
     """
 
     def __init__(self, sim: SimulationHarness, spec: Object) -> None:
         self.spec = spec
-        self.takes = 0.5
+        self.loop = ReconcileLoop("resourceclaim-controller", self._reconcile, delay=0.5)
         self._sim = sim
-        self._changed = asyncio.Event()
         sim.cluster.store.subscribe(self._on_change)
-
-    def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
-        """Create objects; the server gives uids and versions."""
-        for builder in builders:
-            manifest = builder.manifest()
-            manifest["metadata"].pop("resourceVersion", None)
-            del manifest["metadata"]["uid"]
-            self._sim.cluster.create(manifest)
-
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """At work, as long as the block lasts."""
-        task = asyncio.create_task(self._run(), name="resourceclaim-controller")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -87,14 +64,7 @@ class DeviceHarness:
 
     def _on_change(self, change: Change) -> None:
         if change.resource in (_CLAIMS, _PODS):
-            self._changed.set()
-
-    async def _run(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await asyncio.sleep(self.takes)
-            self._reconcile()
+            self.loop.wake()
 
     def _reconcile(self) -> None:
         pods = self._sim.cluster.objects("pods")

@@ -150,6 +150,12 @@ class JobHarness(GangHarness):
     # --- controllers -------------------------------------------------------------------------
 
     @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[JobController]:
+        """Kubelets, scheduler and controllers."""
+        async with self.kubelets(), self.scheduler(), self.controllers() as controller:
+            yield controller
+
+    @asynccontextmanager
     async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
         """Controllers at work: those of Jobs and those of gangs, as in one process."""
         transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)

@@ -26,7 +26,7 @@ from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.kube.extenders.caller import ExtenderTransport
-from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
+from tests.builders import Member, a_node, a_pod
 from tests.faults.injector import (
     BINDINGS,
     EVENTS,
@@ -73,10 +73,11 @@ class SimulationHarness:
 
     # --- what is there -----------------------------------------------------------------------
 
-    def create(self, *builders: NodeBuilder | PodBuilder) -> None:
-        """Create objects; the server gives the uids."""
+    def create(self, *builders: Member) -> None:
+        """Create objects; the server gives uids and versions."""
         for builder in builders:
             manifest = builder.manifest()
+            manifest["metadata"].pop("resourceVersion", None)
             del manifest["metadata"]["uid"]
             self.cluster.create(manifest)
 

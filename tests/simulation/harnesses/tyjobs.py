@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -101,10 +101,7 @@ class TYJobHarness(GangHarness):
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Scheduler, kubelets and controller."""
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self.scheduler())
-            await stack.enter_async_context(self.kubelets())
-            await stack.enter_async_context(self.controller())
+        async with self.scheduler(), self.kubelets(), self.controller():
             yield
 
     # --- what is there -----------------------------------------------------------------------

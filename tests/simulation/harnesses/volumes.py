@@ -6,15 +6,12 @@ and for a CSI provisioner, as far as a scheduler can tell them apart.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from arranger.api.annotations import BIND_COMPLETED, SELECTED_NODE
 from arranger.api.quantity import value
 from arranger.embedded.storage.store import Change
-from tests.builders import NodeBuilder, PodBuilder, StoredBuilder
+from tests.simulation.harnesses.reconcile_loop import ReconcileLoop
 from tests.simulation.harnesses.simulation import MERGE, Object, SimulationHarness
 from tests.storage import ZONE
 
@@ -24,45 +21,22 @@ _WATCHED = ("/persistentvolumes", "/persistentvolumeclaims", "/pods")
 
 
 class VolumeHarness:
-    """See the module.
+    """The objects of a simulation's storage, and their controllers.
 
     Attributes:
-        at_work: whether it does anything.
-        takes: seconds from what it sees to what it does.
+        enabled: whether it does anything.
+        loop: runs the controller.
         failing: node → how many more volumes cannot be made for it.
         order: what happened to claims and pods, as it happened.
     """
 
     def __init__(self, sim: SimulationHarness) -> None:
-        self.at_work = True
-        self.takes = 1.0
+        self.enabled = True
+        self.loop = ReconcileLoop("storage", self._reconcile, delay=1.0)
         self.failing: Counter[str] = Counter()
         self.order: list[str] = []
         self._sim = sim
-        self._changed = asyncio.Event()
         sim.cluster.store.subscribe(self._on_change)
-
-    def create(self, *builders: NodeBuilder | PodBuilder | StoredBuilder) -> None:
-        """Create objects; the server gives uids and versions."""
-        for builder in builders:
-            manifest = builder.manifest()
-            manifest["metadata"].pop("resourceVersion", None)
-            del manifest["metadata"]["uid"]
-            self._sim.cluster.create(manifest)
-
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """At work, as long as the block lasts."""
-        task = asyncio.create_task(self._run(), name="storage")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-
-    def wake(self) -> None:
-        """Look again, at work or not before."""
-        self._changed.set()
 
     # --- what is there -----------------------------------------------------------------------
 
@@ -103,22 +77,16 @@ class VolumeHarness:
     def _on_change(self, change: Change) -> None:
         if change.resource not in _WATCHED:
             return
-        self._changed.set()
+        self.loop.wake()
         name, before, after = change.after["metadata"]["name"], change.before or {}, change.after
         if change.resource == "/persistentvolumeclaims" and _bound(after) and not _bound(before):
             self.order.append(f"claim {name}")
         if change.resource == "/pods" and after["spec"].get("nodeName"):
             self.order.append(f"pod {name}")
 
-    async def _run(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await asyncio.sleep(self.takes)
-            if self.at_work:
-                self._reconcile()
-
     def _reconcile(self) -> None:
+        if not self.enabled:
+            return
         for pod in self._sim.cluster.objects("pods"):
             self._claim_for(pod)
         for volume in self._sim.cluster.objects("persistentvolumes"):

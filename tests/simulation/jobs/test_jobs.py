@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 import yaml
 
-from arranger.controllers.vcjob.controller import JobController
 from tests.builders import a_node, a_pod
 from tests.faults.injector import WRITES, DropConnection, Reply, for_resource, from_user
 from tests.paths import REPO
@@ -22,30 +19,12 @@ pytestmark = VIRTUAL_TIME
 EXAMPLES = REPO / "examples" / "jobs"
 
 
-@pytest.fixture
-def sim() -> Iterator[JobHarness]:
-    """One node of eight CPUs."""
-    sim = JobHarness()
-    sim.create(a_node("n1").offers(cpu=8))
-    yield sim
-    sim.check()
-
-
-@asynccontextmanager
-async def everything(sim: JobHarness) -> AsyncIterator[JobController]:
-    """A scheduler, kubelets and controllers at work."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(sim.kubelets())
-        await stack.enter_async_context(sim.scheduler())
-        yield await stack.enter_async_context(sim.controllers())
-
-
 # --- all run or all wait -------------------------------------------------------------------------
 
 
 async def test_the_life_of_a_job(sim: JobHarness) -> None:
     sim.job("j", task(cpu=4, runs=30), plugins={"env": [], "svc": []})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         assert sim.pods_of_job("j") == {"j-w-0": "Running", "j-w-1": "Running"}
         assert sim.groups() == ["j-0"]
@@ -60,7 +39,7 @@ async def test_the_life_of_a_job(sim: JobHarness) -> None:
 
 async def test_a_job_that_does_not_fit_holds_nothing_and_says_why(sim: JobHarness) -> None:
     sim.job("j", task(replicas=3, cpu=4))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: "message" in sim.status("j").get("state", {}))
         assert set(sim.pods_of_job("j").values()) == {"-"}
         state = sim.status("j")["state"]
@@ -73,7 +52,7 @@ async def test_a_job_that_does_not_fit_holds_nothing_and_says_why(sim: JobHarnes
 
 async def test_more_than_the_minimum_runs_when_it_fits(sim: JobHarness) -> None:
     sim.job("j", task(replicas=3, cpu=4), minAvailable=2)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         assert sim.status("j")["pending"] == 1
         sim.create(a_node("n2").offers(cpu=4))
@@ -83,7 +62,7 @@ async def test_more_than_the_minimum_runs_when_it_fits(sim: JobHarness) -> None:
 async def test_tasks_start_after_those_they_depend_on(sim: JobHarness) -> None:
     later = task("w", 2, dependsOn={"name": ["m"], "iteration": "all"})
     sim.job("j", task("m", 1, runs=60), later)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: len(sim.pods_of_job("j")) == 3)
         made = {c.after["metadata"]["name"]: c.version for c in sim.history if c.type == "ADDED"}
         runs = next(
@@ -103,18 +82,18 @@ async def test_the_examples_run(sim: JobHarness) -> None:
     for file in sorted(EXAMPLES.glob("*.yaml")):
         for manifest in yaml.safe_load_all(file.read_text()):
             sim.cluster.create(manifest)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("training-low", "Running")
         await sim.until_phase("mnist", "Running")
         assert len(sim.pods_of_job("mnist")) == 4
 
 
-# --- evictions (seed 004) ------------------------------------------------------------------------
+# --- evictions -----------------------------------------------------------------------------------
 
 
 async def test_a_job_aborted_by_an_eviction_frees_everything(sim: JobHarness) -> None:
     sim.job("training", task(cpu=4), on={"PodEvicted": "AbortJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("training", "Running")
         sim.create(a_pod("inference").needs(cpu=4))
         sim.evict("training-w-0")
@@ -134,7 +113,7 @@ async def test_a_job_aborted_by_an_eviction_frees_everything(sim: JobHarness) ->
 
 async def test_a_job_restarted_by_an_eviction_waits_whole(sim: JobHarness) -> None:
     sim.job("training", task(cpu=4), on={"PodEvicted": "RestartJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("training", "Running")
         sim.create(a_pod("inference").needs(cpu=4))
         sim.evict("training-w-1")
@@ -151,7 +130,7 @@ async def test_the_scheduler_itself_takes_the_room(sim: JobHarness) -> None:
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
     sim.cluster.create({**head, "metadata": {"name": "high"}})
     sim.job("training", task(cpu=4), on={"PodEvicted": "RestartJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("training", "Running")
         sim.create(a_pod("inference").needs(cpu=4).with_spec(priorityClassName="high"))
         await sim.until(lambda: sim.node_of("inference") == "n1")
@@ -163,7 +142,7 @@ async def test_the_scheduler_itself_takes_the_room(sim: JobHarness) -> None:
 
 async def test_evictions_never_use_up_the_retries(sim: JobHarness) -> None:
     sim.job("j", task(cpu=4), on={"PodEvicted": "RestartJob"}, maxRetry=1)
-    async with everything(sim):
+    async with sim.at_work():
         for _ in range(10):
             await sim.until_phase("j", "Running")
             sim.evict("j-w-0")
@@ -188,7 +167,7 @@ async def test_an_eviction_that_nobody_saw(sim: JobHarness) -> None:
 async def test_without_a_policy_a_lost_pod_is_made_again(sim: JobHarness) -> None:
     sim.pieces.add("j")
     sim.job("j", task(cpu=4))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         sim.evict("j-w-0")
         await sim.until_phase("j", "Pending")
@@ -201,7 +180,7 @@ async def test_without_a_policy_a_lost_pod_is_made_again(sim: JobHarness) -> Non
 
 async def test_a_job_that_fails_again_and_again_fails(sim: JobHarness) -> None:
     sim.job("j", task(runs=1, exits=1), on={"PodFailed": "RestartJob"}, maxRetry=3)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Failed")
         status = sim.status("j")
         assert (status["retryCount"], status["version"]) == (3, 3)
@@ -213,7 +192,7 @@ async def test_a_job_that_fails_again_and_again_fails(sim: JobHarness) -> None:
 async def test_only_the_pod_that_failed_is_restarted(sim: JobHarness) -> None:
     sim.pieces.add("j")
     sim.job("j", task("a", 1, runs=5, exits=1), task("b"), on={"PodFailed": "RestartPod"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: sim.phase("j") == "Failed", within=120)
         versions = _versions(sim)
         assert versions["j-a-0"] == ["0", "1", "2"]
@@ -224,7 +203,7 @@ async def test_only_the_task_that_failed_is_restarted(sim: JobHarness) -> None:
     sim.pieces.add("j")
     policy = {"event": "PodFailed", "action": "RestartTask"}
     sim.job("j", task("a"), task("b", runs=5, exits=7, policies=[policy]))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: sim.status("j").get("retryCount") == 1)
         await sim.until_phase("j", "Running")
         versions = _versions(sim)
@@ -234,7 +213,7 @@ async def test_only_the_task_that_failed_is_restarted(sim: JobHarness) -> None:
 
 async def test_a_completed_task_completes_the_job(sim: JobHarness) -> None:
     sim.job("j", task("ps", 1), task("w", 2, runs=5), on={"TaskCompleted": "CompleteJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Completed")
         assert sim.phases_of("j") == ["Pending", "Running", "Completing", "Completed"]
         assert sim.pods_of_job("j") == {"j-w-0": "Succeeded", "j-w-1": "Succeeded"}
@@ -244,7 +223,7 @@ async def test_a_job_that_waits_too_long_is_aborted(sim: JobHarness) -> None:
     policy = {"event": "PodPending", "action": "AbortJob", "timeout": "10m"}
     sim.job("j", task(replicas=9))
     sim.edit("j", {"spec": {"policies": [policy]}})
-    async with everything(sim):
+    async with sim.at_work():
         await asyncio.sleep(590)
         assert sim.phase("j") == "Pending"
         await sim.until_phase("j", "Aborted")
@@ -253,7 +232,7 @@ async def test_a_job_that_waits_too_long_is_aborted(sim: JobHarness) -> None:
 
 async def test_a_gang_in_pieces_is_restarted(sim: JobHarness) -> None:
     sim.job("j", task(cpu=4), on={"Unknown": "RestartJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         # Its room is taken as soon as it is lost, so that it cannot be whole again.
         sim.create(a_pod("other").needs(cpu=4))
@@ -268,7 +247,7 @@ async def test_a_gang_in_pieces_is_restarted(sim: JobHarness) -> None:
 
 async def test_a_job_is_scaled_up_and_down(sim: JobHarness) -> None:
     sim.job("j", task(replicas=2), plugins={"svc": []})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         sim.edit("j", {"spec": {"tasks": [task(replicas=4)]}})
         await sim.until(lambda: sim.status("j")["running"] == 4)
@@ -284,7 +263,7 @@ async def test_a_job_is_scaled_up_and_down(sim: JobHarness) -> None:
 
 async def test_an_action_is_done_once_for_each_time_it_is_asked_for(sim: JobHarness) -> None:
     sim.job("j", task())
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         sim.annotate("j", "RestartJob")
         await sim.until(lambda: sim.status("j")["version"] == 1)
@@ -303,7 +282,7 @@ async def test_an_action_is_done_once_for_each_time_it_is_asked_for(sim: JobHarn
 
 async def test_what_belongs_to_a_job_goes_with_it(sim: JobHarness) -> None:
     sim.job("j", task(), plugins={"svc": []})
-    async with everything(sim) as controller:
+    async with sim.at_work() as controller:
         await sim.until_phase("j", "Running")
         sim.delete_job("j")
         await sim.until(lambda: not sim.cluster.objects("pods"))
@@ -317,7 +296,7 @@ async def test_what_belongs_to_a_job_goes_with_it(sim: JobHarness) -> None:
 async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(sim: JobHarness) -> None:
     sim.pieces.add("j")
     sim.job("j", task())
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         sim.delete_job("j")
         sim.job("j", task("w", 1))
@@ -327,7 +306,7 @@ async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(sim: JobHa
 
 async def test_a_finished_job_is_deleted_in_time(sim: JobHarness) -> None:
     sim.job("j", task(runs=5), ttlSecondsAfterFinished=3600)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Completed")
         await asyncio.sleep(3590)
         assert sim.phase("j") == "Completed"
@@ -339,7 +318,7 @@ async def test_a_finished_job_is_deleted_in_time(sim: JobHarness) -> None:
 async def test_an_invalid_job_says_so_and_loses_nothing(sim: JobHarness) -> None:
     sim.job("bad", task(), plugins={"ssh": []})
     sim.job("good", task(cpu=2), on={"PodEvicted": "AbortJob"})
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("good", "Running")
         assert sim.pods_of_job("bad") == {}
         assert "ssh is not supported" in sim.status("bad")["state"]["message"]
@@ -356,7 +335,7 @@ async def test_an_invalid_job_says_so_and_loses_nothing(sim: JobHarness) -> None
 
 async def test_jobs_of_other_schedulers_are_left_alone(sim: JobHarness) -> None:
     sim.job("j", task(), schedulerName="volcano")
-    async with everything(sim):
+    async with sim.at_work():
         await asyncio.sleep(60)
         assert (sim.status("j"), sim.pods_of_job("j")) == ({}, {})
 
@@ -377,7 +356,7 @@ async def test_jobs_of_other_schedulers_are_left_alone(sim: JobHarness) -> None:
 async def test_writes_that_fail_are_repeated(sim: JobHarness, fault: Any) -> None:
     sim.job("j", task(runs=60), on={"PodEvicted": "RestartJob"}, plugins={"svc": []})
     sim.job_faults.inject(WRITES & from_user("jobs"), fault, probability=0.3)
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running", within=600)
         sim.evict("j-w-0")
         await sim.until(lambda: sim.status("j")["version"] == 1, within=600)
@@ -388,7 +367,7 @@ async def test_a_refusal_that_holds_for_all_pods_is_heard_once(sim: JobHarness) 
     sim.job("j", task(replicas=500))
     full = Reply(403, "Forbidden", "exceeded quota: pods")
     quota = sim.job_faults.inject(WRITES & for_resource("pods"), full)
-    async with everything(sim):
+    async with sim.at_work():
         await asyncio.sleep(10)
         assert len(quota.matched) < 8
         assert sim.events_about("j")["FailedCreate"] == "j-w-0: exceeded quota: pods"
@@ -398,7 +377,7 @@ async def test_a_refusal_that_holds_for_all_pods_is_heard_once(sim: JobHarness) 
 async def test_a_pod_of_that_name_that_is_not_ours(sim: JobHarness) -> None:
     sim.job("j", task())
     sim.create(a_pod("j-w-1"))
-    async with everything(sim):
+    async with sim.at_work():
         await asyncio.sleep(5)
         assert sim.events_about("j")["FailedCreate"] == "pod j-w-1 exists and is not of this job"
         assert sim.phase("j") == "Pending"
@@ -408,7 +387,7 @@ async def test_a_pod_of_that_name_that_is_not_ours(sim: JobHarness) -> None:
 
 async def test_a_pod_group_that_somebody_deletes_is_made_again(sim: JobHarness) -> None:
     sim.job("j", task())
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/j-0"
         sim.request("DELETE", path)
@@ -419,7 +398,7 @@ async def test_a_pod_group_that_somebody_deletes_is_made_again(sim: JobHarness) 
 
 async def test_two_controllers_at_once_do_no_harm(sim: JobHarness) -> None:
     sim.job("j", task(cpu=4, runs=60), on={"PodEvicted": "RestartJob"}, plugins={"svc": []})
-    async with everything(sim), sim.controllers("two"):
+    async with sim.at_work(), sim.controllers("two"):
         await sim.until_phase("j", "Running")
         sim.evict("j-w-0")
         await sim.until_phase("j", "Restarting")
@@ -430,7 +409,7 @@ async def test_two_controllers_at_once_do_no_harm(sim: JobHarness) -> None:
 async def test_a_large_job_costs_few_writes_beside_its_pods(sim: JobHarness) -> None:
     sim.create(a_node("n2").offers(cpu=500, pods=600))
     sim.job("j", task(replicas=500))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running", within=120)
         await asyncio.sleep(5)
         taken = sim.job_faults.received()

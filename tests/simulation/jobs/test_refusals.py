@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from tests.builders import a_node
 from tests.faults.injector import STATUSES, WRITES, Reply, for_resource
 from tests.simulation.harnesses.jobs import JobHarness, task
 from tests.simulation.harnesses.simulation import VIRTUAL_TIME
@@ -16,30 +13,11 @@ from tests.simulation.harnesses.simulation import VIRTUAL_TIME
 pytestmark = VIRTUAL_TIME
 
 
-@pytest.fixture
-def sim() -> Iterator[JobHarness]:
-    """One node of eight CPUs."""
-    sim = JobHarness()
-    sim.create(a_node("n1").offers(cpu=8))
-    yield sim
-    sim.check()
-
-
-@asynccontextmanager
-async def everything(sim: JobHarness) -> AsyncIterator[None]:
-    """A scheduler, kubelets and controllers at work."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(sim.kubelets())
-        await stack.enter_async_context(sim.scheduler())
-        await stack.enter_async_context(sim.controllers())
-        yield
-
-
 @pytest.mark.parametrize("what", ["pods", "podgroups", "services"])
 async def test_a_status_says_what_is_refused_until_it_is_not(sim: JobHarness, what: str) -> None:
     sim.job("j", task(replicas=3), plugins={"svc": []})
     denied = sim.job_faults.inject(WRITES & for_resource(what), Reply(403, "Forbidden", "not you"))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: sim.reason("j")[0] == "Refused")
         assert sim.reason("j")[1].endswith(": not you")
         written = len(sim.job_faults.received(STATUSES & for_resource("jobs")))
@@ -57,7 +35,7 @@ async def test_a_running_job_that_is_refused_more_pods_says_so_and_runs_on(
     sim: JobHarness,
 ) -> None:
     sim.job("j", task(replicas=1))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until_phase("j", "Running")
         denied = sim.job_faults.inject(
             WRITES & for_resource("pods"), Reply(403, "Forbidden", "no more")
@@ -72,7 +50,7 @@ async def test_a_running_job_that_is_refused_more_pods_says_so_and_runs_on(
 async def test_a_job_that_is_refused_is_left_in_peace_while_it_goes(sim: JobHarness) -> None:
     sim.job("j", task())
     sim.job_faults.inject(WRITES & for_resource("pods"), Reply(403, "Forbidden", "no"))
-    async with everything(sim):
+    async with sim.at_work():
         await sim.until(lambda: sim.reason("j")[0] == "Refused")
         sim.edit("j", {"metadata": {"finalizers": ["example.com/later"]}})
         sim.delete_job("j")

@@ -1,4 +1,4 @@
-"""TYJobs (seed 003) through scheduler, kubelets and controller, in virtual time.
+"""TYJobs (docs/design/tyjob.md) through scheduler, kubelets and controller, in virtual time.
 
 After every test: stages changed along the edges of the machine only, no worker ran without the
 address of its leader, and the invariants of gangs hold (:mod:`tests.simulation.harnesses.tyjobs`).

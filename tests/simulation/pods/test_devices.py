@@ -36,9 +36,9 @@ PER_NODE = 2
 def cards(sim: SimulationHarness) -> Iterator[DeviceHarness]:
     """Three nodes of two cards each, and the controller that looks after claims."""
     cards = DeviceHarness(sim, ONE_CARD)
-    cards.create(a_device_class())
+    sim.create(a_device_class())
     for n in range(NODES):
-        cards.create(a_node(f"n{n}").offers(cpu=8), a_slice(f"n{n}", "a", "b"))
+        sim.create(a_node(f"n{n}").offers(cpu=8), a_slice(f"n{n}", "a", "b"))
     yield cards
     cards.check()
 
@@ -51,8 +51,8 @@ def worker(number: int) -> PodBuilder:
 async def test_pods_get_cards_of_their_own_and_one_too_many_waits(
     sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
-    cards.create(*(worker(n) for n in range(7)))
-    async with cards.working(), sim.scheduler():
+    sim.create(*(worker(n) for n in range(7)))
+    async with cards.loop.running(), sim.scheduler():
         await sim.until(lambda: sim.bound() == 6)
         waiting = next(n for n in range(7) if not sim.node_of(f"w{n}"))
         await sim.until(lambda: bool(sim.message(f"w{waiting}")))
@@ -70,13 +70,13 @@ async def test_pods_get_cards_of_their_own_and_one_too_many_waits(
 async def test_a_claim_that_is_deleted_with_its_pod_leaves_its_card_free(
     sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
-    cards.create(*(worker(n) for n in range(6)))
-    async with cards.working(), sim.scheduler():
+    sim.create(*(worker(n) for n in range(6)))
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(6)
         for n in range(6):
             sim.delete("pod", f"w{n}")
         await sim.until(lambda: not cards.allocated_devices())
-        cards.create(*(worker(n) for n in range(10, 16)))
+        sim.create(*(worker(n) for n in range(10, 16)))
         await sim.until_settled(6)
 
 
@@ -97,9 +97,9 @@ FAULTS: dict[str, Any] = {
 async def test_claims_are_written_whatever_becomes_of_the_requests(
     sim: SimulationHarness, cards: DeviceHarness, fault: Any
 ) -> None:
-    cards.create(*(worker(n) for n in range(6)))
+    sim.create(*(worker(n) for n in range(6)))
     sim.faults.inject(CLAIM_WRITES, fault, probability=0.5, times=8)
-    async with cards.working(), sim.scheduler():
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(6, within=400)
     assert len(cards.allocated_devices()) == 6
 
@@ -107,10 +107,10 @@ async def test_claims_are_written_whatever_becomes_of_the_requests(
 async def test_a_claim_that_is_refused_is_tried_again(
     sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
-    cards.create(worker(0))
+    sim.create(worker(0))
     refused = Reply(403, "Forbidden", message="not yet")
     sim.faults.inject(CLAIM_WRITES, refused, times=2)
-    async with cards.working(), sim.scheduler():
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(1)
 
 
@@ -128,7 +128,7 @@ async def test_after_a_crash_no_card_is_given_twice(
     sim: SimulationHarness, cards: DeviceHarness, crash: tuple[Any, int, bool]
 ) -> None:
     where, skip, after = crash
-    cards.create(*(worker(n) for n in range(6)))
+    sim.create(*(worker(n) for n in range(6)))
     killed = asyncio.Event()
 
     def kill() -> None:
@@ -137,7 +137,7 @@ async def test_after_a_crash_no_card_is_given_twice(
             killed.set()
 
     sim.faults.inject(where, ConcurrentAction(kill, after=after), skip=skip, times=1)
-    async with cards.working():
+    async with cards.loop.running():
         async with sim.scheduler("one"):
             await asyncio.wait_for(killed.wait(), 120)
         async with sim.scheduler("two"):
@@ -148,11 +148,11 @@ async def test_after_a_crash_no_card_is_given_twice(
 async def test_a_refused_binding_gives_the_card_back(
     sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
-    cards.create(worker(0), worker(1))
+    sim.create(worker(0), worker(1))
     gone: list[dict[str, list[str]]] = []
     sim.faults.inject(BINDINGS, Reply(403, "Forbidden"), times=2)
     sim.cluster.store.subscribe(lambda _: gone.append(cards.allocated_devices()))
-    async with cards.working(), sim.scheduler():
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(2, within=120)
     most = next(n for n, given in enumerate(gone) if len(given) == 2)
     assert any(len(given) < 2 for given in gone[most:]), "taken back in between"
@@ -160,9 +160,9 @@ async def test_a_refused_binding_gives_the_card_back(
 
 
 async def test_pods_share_a_claim(sim: SimulationHarness, cards: DeviceHarness) -> None:
-    cards.create(a_claim("shared").asks())
-    cards.create(*(claiming(a_pod(f"p{n}").needs(cpu=1), "shared") for n in range(5)))
-    async with cards.working(), sim.scheduler():
+    sim.create(a_claim("shared").asks())
+    sim.create(*(claiming(a_pod(f"p{n}").needs(cpu=1), "shared") for n in range(5)))
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(5)
         assert len({sim.node_of(f"p{n}") for n in range(5)}) == 1
         for n in range(5):
@@ -177,9 +177,9 @@ async def test_somebody_else_is_faster(sim: SimulationHarness, cards: DeviceHarn
     def allocate() -> None:
         sim.request("PATCH", f"{CLAIMS}/shared/status", {"status": theirs}, MERGE)
 
-    cards.create(a_claim("shared").asks(), claiming(a_pod("p").needs(cpu=1), "shared"))
+    sim.create(a_claim("shared").asks(), claiming(a_pod("p").needs(cpu=1), "shared"))
     sim.faults.inject(CLAIM_WRITES, ConcurrentAction(allocate), times=1)
-    async with cards.working(), sim.scheduler():
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(1)
     assert sim.node_of("p") == "n2"
     assert cards.allocated_devices() == {"shared": ["n2/b"]}
@@ -188,10 +188,10 @@ async def test_somebody_else_is_faster(sim: SimulationHarness, cards: DeviceHarn
 async def test_a_gang_gets_all_its_cards_or_none(
     sim: SimulationHarness, cards: DeviceHarness
 ) -> None:
-    cards.create(*(worker(n) for n in range(10, 13)))
-    async with cards.working(), sim.scheduler():
+    sim.create(*(worker(n) for n in range(10, 13)))
+    async with cards.loop.running(), sim.scheduler():
         await sim.until_settled(3)
-        cards.create(*(worker(n).in_gang("g", 4) for n in range(4)))
+        sim.create(*(worker(n).in_gang("g", 4) for n in range(4)))
         await asyncio.sleep(30)
         assert sim.bound() == 3
         assert len(cards.allocated_devices()) == 3, "none of the gang has a card"
@@ -222,14 +222,14 @@ async def test_whatever_happens_no_card_is_given_twice(
                 made = [worker(number * 10 + n).in_gang(f"g{number}", 2) for n in range(2)]
             else:
                 made = [worker(number * 10 + n) for n in range(rng.randrange(3))]
-            cards.create(*made)
+            sim.create(*made)
             pods.extend(pod.build().metadata.name for pod in made)
             for _ in range(rng.randrange(3)):
                 if pods:
                     sim.delete("pod", pods.pop(rng.randrange(len(pods))))
             await asyncio.sleep(rng.random() * 20)
 
-    async with cards.working():
+    async with cards.loop.running():
         async with sim.scheduler("one"):
             await live(12)
             sim.kill("one")

@@ -1,4 +1,4 @@
-"""Preemption (seed 001) through the whole scheduler, in virtual time, with kubelets.
+"""Preemption (docs/design/preemption.md) by the whole scheduler, in virtual time, with kubelets.
 
 After every test: nobody was evicted for a pod that is not more important, everybody who was knew
 why, nothing was over its capacity, and room was kept for every nomination
@@ -186,9 +186,9 @@ async def test_a_pod_that_has_taken_a_victims_name_is_not_meant(sim: PreemptionH
 async def test_the_claim_for_one_pod_is_taken_where_its_pod_runs(sim: PreemptionHarness) -> None:
     storage = VolumeHarness(sim)
     sim.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=2) for n in range(2)))
-    storage.create(a_class(), a_claim("only").with_spec(accessModes=["ReadWriteOncePod"]))
+    sim.create(a_class(), a_claim("only").with_spec(accessModes=["ReadWriteOncePod"]))
     sim.create(pod("low").with_claim("only"))
-    async with storage.working(), sim.scheduler(), sim.kubelets():
+    async with storage.loop.running(), sim.scheduler(), sim.kubelets():
         await sim.until_settled(1)
         node = sim.node_of("low")
         sim.create(*(pod(f"other-{n}", 1).on(f"n{n}") for n in range(2)))
@@ -203,14 +203,14 @@ async def test_of_two_that_lack_room_and_volumes_only_room_is_made_by_evictions(
 ) -> None:
     storage = VolumeHarness(sim)
     sim.create(*(a_node(f"n{n}").labelled({ZONE: f"z{n}"}).offers(cpu=1) for n in range(2)))
-    storage.create(a_class("hand", by="kubernetes.io/no-provisioner"), a_claim("lacks", of="hand"))
+    sim.create(a_class("hand", by="kubernetes.io/no-provisioner"), a_claim("lacks", of="hand"))
     sim.create(*(pod(f"low-{n}").on(f"n{n}") for n in range(2)))
-    async with storage.working(), sim.scheduler(), sim.kubelets():
+    async with storage.loop.running(), sim.scheduler(), sim.kubelets():
         sim.create(pod("high", 9).with_claim("lacks"))
         await asyncio.sleep(60)
         assert sim.evicted() == []
         assert "didn't find available persistent volumes to bind" in sim.condition_message("high")
-        storage.create(a_volume("v", of="hand").usable_in("z1"))
+        sim.create(a_volume("v", of="hand").usable_in("z1"))
         # What rejects it is the lack of room, so that it is not woken by volumes, as upstream.
         await until_bound(sim, "high", "n1", within=400)
         assert sim.evicted() == ["low-1"]

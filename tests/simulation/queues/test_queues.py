@@ -1,4 +1,4 @@
-"""Tidal scheduling (seed 004) through the whole scheduler, in virtual time, with kubelets.
+"""Tidal scheduling (docs/design/queues.md) by the whole scheduler, in virtual time, with kubelets.
 
 After every test: no queue was ever over its quota at a Binding, only inference has taken and only
 from less important training, every victim knew why (:mod:`tests.simulation.harnesses.queues`).

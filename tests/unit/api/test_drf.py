@@ -1,4 +1,4 @@
-"""Dominant shares, with the vector of seed 003's figure."""
+"""Dominant shares, with the example of docs/design/tyjob.md."""
 
 from __future__ import annotations
 

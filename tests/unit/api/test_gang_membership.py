@@ -63,7 +63,7 @@ MEMBERSHIP: dict[str, tuple[PodBuilder, tuple[str, type[AnyPodGroup] | None] | N
     "Koordinator's annotation": (a_pod().annotated({KOORDINATOR + "name": "g"}), ("g", None)),
     "the compatible annotation": (a_pod().annotated({SIGS: "g"}), ("g", None)),
     "its longer form": (a_pod().annotated({f"{SIGS}/name": "g"}), ("g", None)),
-    "the annotation of seed 002": (a_pod().annotated({BUNDLES + "name": "g"}), ("g", None)),
+    "the bundle annotation": (a_pod().annotated({BUNDLES + "name": "g"}), ("g", None)),
     "Volcano's annotation": (
         a_pod().annotated({"scheduling.k8s.io/group-name": "g"}),
         ("g", VolcanoPodGroup),
@@ -225,21 +225,21 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
         in_bundle(minRequiredNumber="2"),
         GangSettings(bundle_minimums=(("", 2),)),
     ),
-    "strict in the words of seed 002": (
+    "strict by bundle annotation": (
         in_bundle(isStrictMode="true"),
         GangSettings(mode=Mode.STRICT),
     ),
-    "not strict in the words of seed 002": (
+    "not strict by bundle annotation": (
         in_bundle(isStrictMode="False"),
         GangSettings(mode=Mode.NON_STRICT),
     ),
-    "the wait of seed 002": (in_bundle(waitingTime="10m"), GangSettings(wait_time=600.0)),
+    "the wait by bundle annotation": (in_bundle(waitingTime="10m"), GangSettings(wait_time=600.0)),
     "its total is taken and not needed": (in_bundle(totalChildrenNum="9"), GangSettings()),
-    "Koordinator's words go before those of seed 002": (
+    "Koordinator's annotations go before those of bundles": (
         {**in_g(mode="Strict", waiting_time="5s"), **in_bundle(isStrictMode="false")},
         GangSettings(mode=Mode.STRICT, wait_time=5.0),
     ),
-    "words of seed 002 without its gang do not count": (
+    "bundle annotations without a gang do not count": (
         {**in_g(), BUNDLES + "minRequiredNumber": "7"},
         GangSettings(),
     ),
@@ -300,7 +300,10 @@ INVALID: dict[str, tuple[Notes, str]] = {
         "'all' is not a number of pods",
     ),
     "neither strict nor not": (in_bundle(isStrictMode="yes"), "'yes' is neither true nor false"),
-    "a wait of seed 002 that is none": (in_bundle(waitingTime="1 h"), "'1 h' is not a duration"),
+    "a wait of bundles that is no duration": (
+        in_bundle(waitingTime="1 h"),
+        "'1 h' is not a duration",
+    ),
 }
 
 
@@ -329,7 +332,7 @@ FALL_BACK: dict[str, tuple[Notes, GangSettings]] = {
         in_g(groups="x", gang_groups='["a/b"]'),
         GangSettings(groups=("a/b",)),
     ),
-    "to the mode of seed 002": (
+    "to the mode of bundles": (
         {**in_g(mode="x"), **in_bundle(isStrictMode="false")},
         GangSettings(mode=Mode.NON_STRICT),
     ),
@@ -347,7 +350,7 @@ def test_a_wrong_value_falls_back(case: tuple[Notes, GangSettings]) -> None:
 MARKS: dict[str, tuple[Notes, bool]] = {
     "no mark": (in_g(), False),
     "the seed's mark": (in_g(timeout="true"), True),
-    "the mark of seed 002": ({**in_g(), BUNDLES + "timeOut": "true"}, True),
+    "the timeout mark of bundles": ({**in_g(), BUNDLES + "timeOut": "true"}, True),
     "a mark that says no": (in_g(timeout="false"), False),
 }
 
@@ -360,7 +363,7 @@ def test_the_mark_of_a_gang_that_ran_out_of_time(case: tuple[Notes, bool]) -> No
 
 MARKED_AS: dict[str, tuple[Notes, str]] = {
     "in Koordinator's dialect": (in_g(), KOORDINATOR + "timeout"),
-    "in that of seed 002": (in_bundle(), BUNDLES + "timeOut"),
+    "in that of bundles": (in_bundle(), BUNDLES + "timeOut"),
     "in both": (in_g() | in_bundle(), KOORDINATOR + "timeout"),
 }
 
@@ -373,7 +376,7 @@ def test_how_a_pod_is_to_be_marked_that_speaks(case: tuple[Notes, str]) -> None:
 
 VOLCANO = {"scheduling.k8s.io/group-name": "g"}
 ROLES: dict[str, tuple[PodBuilder, str]] = {
-    "a bundle of seed 002": (a_pod().annotated(in_bundle(bundleName="ps")), "ps"),
+    "a bundle": (a_pod().annotated(in_bundle(bundleName="ps")), "ps"),
     "without a bundle": (a_pod().annotated(in_g()), ""),
     "Volcano's task, annotated": (
         a_pod().annotated({**VOLCANO, "volcano.sh/task-spec": "worker"}),

@@ -487,7 +487,7 @@ def test_a_pod_group_that_goes_without_pods_takes_the_word_with_it(known: Known)
     assert not known.registry.previously_satisfied
 
 
-# --- bundles without pods (seed 002) ---------------------------------------------------------
+# --- bundles without pods --------------------------------------------------------------------
 
 
 def role(name: str, least: int, number: int = 0) -> PodBuilder:

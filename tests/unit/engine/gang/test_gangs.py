@@ -1,4 +1,4 @@
-"""Gangs: all that is needed is placed, or nothing is (seeds 000 and 002)."""
+"""Gangs: all that is needed is placed, or nothing is (docs/design/gang-scheduling.md)."""
 
 from __future__ import annotations
 

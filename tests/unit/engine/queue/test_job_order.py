@@ -1,4 +1,4 @@
-"""Which job comes first: by its priority, or by the share of the cluster it asks for (seed 003)."""
+"""Which job comes first: by its priority, or by its dominant share (docs/design/tyjob.md)."""
 
 from __future__ import annotations
 
