@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import PostFilterResult, PreemptionCandidate, SpecOnlyPlugin
 from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import Code, CycleState, Status
+from arranger.plugins.helpers.args import ArgsSection
 from arranger.preemption.candidate_cache import CandidateCache
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
@@ -20,15 +20,13 @@ TERMINATING = "preemption: not eligible due to a terminating pod on the nominate
 UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemptionArgs(BaseModel):
+class DefaultPreemptionArgs(ArgsSection):
     """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
 
     ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling.
     Here all nodes are looked at where only resources count; the two bound how many candidates are
     sought for pods that depend on other pods, and how many are sent to extenders.
     """
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     victim_schedulers: list[str] | None = None
     min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
