@@ -66,6 +66,7 @@ class VictimSelector:
         self._budgets = tuple(context.cluster.budgets.values())
         self._policy = context.policy
         self._quota = context.policy.quota
+        self._can_preempt = context.policy.can_preempt
         self._exceeded = exceeded
         self._reason_cache = {} if reason_cache is None else reason_cache
         self.resource_only = context.resource_only
@@ -205,4 +206,4 @@ class VictimSelector:
         return Candidate(row, tuple(ordered), len(violating), importance)
 
     def _can_evict(self, pod: PodInfo) -> bool:
-        return self._policy.can_preempt(self._pod, pod) and self._is_preemptable(pod)
+        return self._can_preempt(self._pod, pod) and self._is_preemptable(pod)
