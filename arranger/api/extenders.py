@@ -64,3 +64,7 @@ class Extender:
             if not self.managed_resources.isdisjoint(chain(resources.requests, resources.limits)):
                 return True
         return False
+
+    def chooses_victims(self, pod: Pod) -> bool:
+        """Whether it has a say in which pods are evicted for a pod."""
+        return bool(self.preempt_verb) and self.is_interested(pod)

@@ -18,10 +18,6 @@ from arranger.cluster.selector_counts import SelectorCountCache
 class PodQuota(Protocol):
     """Counts what pods use together, wherever they are."""
 
-    @property
-    def active(self) -> bool:
-        """Whether there are any limits; without, nothing is counted."""
-
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """A pod takes (1) or leaves (-1) a node, in a simulation too."""
 
@@ -200,13 +196,8 @@ class Cluster:
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
 
-    @property
-    def quota(self) -> PodQuota | None:
-        """What limits the use of queues, if anything does."""
-        return self._quota
-
     def register_quota(self, quota: PodQuota) -> None:
-        """Have ``quota`` told of every pod from now on; plugins find it as :attr:`quota`."""
+        """Have ``quota`` told of every pod from now on."""
         self._quota = quota
 
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:

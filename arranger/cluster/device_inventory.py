@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final
 
 from arranger.api.types.resource_claims import (
     IMPLICIT_RESOURCE_PREFIX,
@@ -15,7 +15,7 @@ from arranger.api.types.resource_claims import (
 )
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
+from arranger.cluster.resource_claim_tracker import ResourceClaimTracker, discard_nested
 
 #: In place of a node's name: all nodes, or several.
 ALL_NODES: Final = ""
@@ -23,7 +23,6 @@ ALL_NODES: Final = ""
 _MAX_LOGGED_SLICES: Final = 16
 #: Changes kept in the log.
 _LOG_LIMIT: Final = 16384
-K = TypeVar("K")
 
 
 class DeviceInventory:
@@ -103,8 +102,8 @@ class DeviceInventory:
                 self._log.append(home)
 
     def _remove_slice(self, gone: ResourceSlice) -> None:
-        _discard(self._pools, gone.pool_id, gone.metadata.name)
-        _discard(self._by_node, _node_of_slice(gone), gone.metadata.name)
+        discard_nested(self._pools, gone.pool_id, gone.metadata.name)
+        discard_nested(self._by_node, _node_of_slice(gone), gone.metadata.name)
         for device in _device_ids(gone):
             self._node_of_device.pop(device, None)
         self._log.append(_node_of_slice(gone))
@@ -147,11 +146,3 @@ def _extended_resources(of: DeviceClass | None) -> dict[str, str]:
 
 def _device_ids(of: ResourceSlice) -> list[DeviceId]:
     return [DeviceId(*of.pool_id, device.name) for device in of.spec.devices]
-
-
-def _discard(slices: dict[K, dict[str, ResourceSlice]], key: K, name: str) -> None:
-    of_key = slices.get(key)
-    if of_key is not None:
-        of_key.pop(name, None)
-        if not of_key:
-            del slices[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,9 @@ from arranger.api.effects import (
     ReserveClaim,
 )
 from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceClaim
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -256,8 +260,8 @@ class ResourceClaimTracker:
 
     def _drop_reservation(self, reservation: _Reservation) -> None:
         claim_uid, pod_uid = reservation.claim.uid, reservation.pod.uid
-        _discard(self._reservations_by_pod, pod_uid, claim_uid)
-        _discard(self._reservations_by_claim, claim_uid, pod_uid)
+        discard_nested(self._reservations_by_pod, pod_uid, claim_uid)
+        discard_nested(self._reservations_by_claim, claim_uid, pod_uid)
         if pod_uid not in self._reservations_by_pod:
             self._bound_pods.discard(pod_uid)
         self._drop_unused_allocation(claim_uid)
@@ -283,12 +287,13 @@ class ResourceClaimTracker:
             self._on_devices_changed(devices)
 
 
-def _discard(uses: dict[str, dict[str, _Reservation]], outer: str, inner: str) -> None:
-    of_outer = uses.get(outer)
-    if of_outer is not None:
-        of_outer.pop(inner, None)
-        if not of_outer:
-            del uses[outer]
+def discard_nested(maps: dict[K, dict[str, V]], outer: K, inner: str) -> None:
+    """Drop an entry of a map of maps if it is there, and a map that becomes empty."""
+    entries = maps.get(outer)
+    if entries is not None:
+        entries.pop(inner, None)
+        if not entries:
+            del maps[outer]
 
 
 def _is_undone(claim: ResourceClaim, release: ReleaseClaim) -> bool:

@@ -7,28 +7,184 @@ of them with :meth:`Engine.on_outcome`.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable, Sequence
 
-from arranger.api.effects import Effect, Outcome, Refused, ReleaseClaim, ReserveClaim
-from arranger.engine import pod_events
-from arranger.engine.context import Stats
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
+from arranger.api.extenders import Extender
+from arranger.cluster.cluster import Cluster
+from arranger.engine.context import EngineClock, EngineContext, Stats
+from arranger.engine.deadlines import DeadlineSet
+from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.event_handlers import EventHandlers
-from arranger.engine.extenders.coordinator import ExtenderCall
-from arranger.engine.extenders.preemption import select_candidate, without_victims
+from arranger.engine.extenders.coordinator import ExtenderCoordinator
+from arranger.engine.gang.attempt_status import GangAttemptStatus
+from arranger.engine.gang.gate import GangGate
+from arranger.engine.gang.holds import GangHold, GangPolicy
+from arranger.engine.gang.links import GangLinks
+from arranger.engine.gang.manager import GangManager
+from arranger.engine.gang.notifier import GangNotifier
+from arranger.engine.gang.preemption import GangPreemptionExecutor, GangPreemptionPlanner
+from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
+from arranger.engine.gang.starvation import StarvationGuard
+from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
-from arranger.engine.pod.binding_cycle import SILENT_REFUSALS
-from arranger.engine.pod.schedule_result import CycleError, PermitWait, Scheduled, Unschedulable
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.node_reservation import NodeReservations
+from arranger.engine.pod.preemption_executor import PreemptionExecutor
+from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.pod.waiting_pods import WaitingPods
+from arranger.engine.queue.fair_share import FairShareOrder
+from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
+from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.quota_timers import QuotaTimers, eviction_protection
+from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
-from arranger.framework.runtime.plugin_errors import PluginFailureError
-from arranger.framework.status import Code, Status
+from arranger.framework.runtime.profile import Profile
+from arranger.gangs.registry import GangRegistry
+from arranger.quota.admission import Admission
+from arranger.quota.ledger import QuotaLedger
+from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.quota_plugin import with_quota
 
-log = logging.getLogger(__name__)
 
+class Engine:
+    """Decides where pods go.
 
-class Engine(EventHandlers):
-    """Decides; see :class:`~arranger.engine.event_handlers.EventHandlers` for what it is told."""
+    Attributes:
+        handlers: takes in what the watches tell.
+        cluster: nodes and placed pods.
+        queue: what is not placed.
+        registry: the gangs.
+        ledger: what queues use.
+    """
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        *,
+        queue_config: SchedulingQueueConfig | None = None,
+        gang_policy: GangPolicy | None = None,
+        quota_config: QuotaConfig | None = None,
+        to_unix_time: Callable[[float], float] = float,
+        extenders: Sequence[Extender] = (),
+        parallel_extender_calls: int = 1,
+        perf_counter: Callable[[], float] | None = None,
+    ) -> None:
+        """Build the parts, each from those above it.
+
+        ``to_unix_time`` turns the engine's clock into seconds since 1970. ``perf_counter``: see
+        :class:`~arranger.engine.schedule_one.EntityScheduler`. ``parallel_extender_calls``: see
+        :class:`~arranger.engine.extenders.coordinator.ExtenderCoordinator`.
+        """
+        gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
+        # State.
+        cluster = self.cluster = Cluster()
+        registry = self.registry = GangRegistry()
+        ledger = self.ledger = QuotaLedger(
+            cluster,
+            group_of=lambda pod: registry.pod_group_of(pod.uid),
+            service_by_owner=quotas.service_type_by_owner,
+            exempt_card_pods=quotas.exempt_card_pods,
+        )
+        profiles = [with_quota(profile, ledger) for profile in profiles]
+        context = self._context = EngineContext(cluster, EngineClock(to_unix_time), extenders)
+        effects = self._effects = PendingEffects(context)
+        nominator = self._nominator = Nominator(cluster)
+        reservations, notices = NodeReservations(), DeadlineSet()
+        holds: dict[str, GangHold] = {}
+        # Who may be evicted, and who may be tried.
+        links = GangLinks(registry, cluster)
+        protection = eviction_protection(quotas, context, registry)
+        policy = QueuePreemptionPolicy(
+            ledger, quotas, nominator.terminating_victims, protection, links
+        )
+        admission = Admission(ledger, quotas.over_commit, quotas.card_request_timeout)
+        quota = QuotaGate(context, admission)
+        gate = GangGate(holds, quota)
+        queue = self.queue = SchedulingQueue(
+            queue_config or SchedulingQueueConfig(),
+            gate,
+            FairShareOrder(ledger),
+            JobShares(cluster),
+        )
+        # Pods.
+        cycle = SchedulingCycle(context, nominator, policy, reservations)
+        release = NodeRelease(context, queue, cycle, policy, links)
+        gangs = self._gangs = GangManager(
+            context, queue, registry, gang_config, quota, release, holds, notices
+        )
+        requeuer = PodRequeuer(queue, registry, gangs)
+        binding_cycle = self._binding_cycle = BindingCycle(
+            context, queue, effects, release, requeuer, gangs
+        )
+        preemption = self._preemption = PreemptionExecutor(
+            context,
+            queue,
+            nominator,
+            policy,
+            ledger,
+            effects,
+            release,
+            binding_cycle,
+            requeuer,
+            protection,
+            gangs,
+        )
+        self._extender_calls = ExtenderCoordinator(
+            context, queue, cycle, effects, parallel_extender_calls
+        )
+        # Gangs.
+        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator)
+        planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
+        attempt_status = GangAttemptStatus(context, registry)
+        self._gang_scheduler = GangScheduler(
+            context,
+            queue,
+            gang_cycle,
+            gate,
+            gangs,
+            binding_cycle,
+            GangPreemptionExecutor(context, nominator, planner, preemption),
+            StarvationGuard(context, queue, reservations, gangs, gang_config.starvation_after),
+            attempt_status,
+            GangNotifier(context, queue, gate, gangs, notices, preemption),
+        )
+        # What drives them.
+        self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
+        self._quota_timers = QuotaTimers(context, queue, registry, protection, quota, release)
+        self._scheduler = EntityScheduler(
+            context,
+            queue,
+            cycle,
+            nominator,
+            policy,
+            binding_cycle,
+            preemption,
+            self._extender_calls,
+            self._gang_scheduler,
+            perf_counter,
+        )
+        self.handlers = EventHandlers(
+            context,
+            profiles,
+            queue,
+            registry,
+            ledger,
+            nominator,
+            quota,
+            release,
+            requeuer,
+            binding_cycle,
+            preemption,
+            gangs,
+            self._gang_scheduler,
+            attempt_status,
+        )
 
     # --- deciding --------------------------------------------------------------------------
 
@@ -37,189 +193,49 @@ class Engine(EventHandlers):
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        if not self._started:
-            self._started = True
-            self.registry.initial_sync_done()
+        self.handlers.start()
         self.ledger.refresh()
-        self._context.cycle.now = now
-        for answered in self._extender_calls.advance(now):
-            self._on_extender_result(answered, now)
+        self._context.clock.advance(now)
+        for call in self._extender_calls.advance(now):
+            self._scheduler.on_extender_result(call, now)
         self.queue.advance(now)
         self._quota_timers.advance(now)
-        self._gangs.advance(now)
+        self._gang_scheduler.advance(now)
         self._binding_cycle.advance(now)
-        self._process_waiting_pods(now)
+        self._waiting_pods.advance(now)
         while limit > 0:
-            self._gangs.process_changes(now)
+            self._gang_scheduler.process_changes(now)
             entity = self.queue.pop()
             if entity is None:
                 break
             limit -= len(entity.members)
-            self._schedule_one(entity, now)
+            self._scheduler.schedule_one(entity, now)
         self._extender_calls.start_waiting(now)
         self._context.outbox += self.cluster.devices.claim_tracker.take_effects()
-        effects, self._context.outbox = self._context.outbox, []
-        return effects
+        return self._context.take_outbox()
 
     @property
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
-        asking = self._context.recheck_permits and (
-            bool(self._context.waiting_pods) or self._binding_cycle.has_waiting
-        )
-        asking = asking or self._extender_calls.ready
-        return asking or self.queue.ready or bool(self._context.outbox)
+        parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
+        return any(part.ready for part in parts) or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
         """When something will be due without any event."""
-        timers = [member.deadline for member in self._context.waiting_pods.values()]
         parts = (
+            self._waiting_pods,
             self.queue,
-            self._gangs,
+            self._gang_scheduler,
             self._binding_cycle,
             self._extender_calls,
             self._quota_timers,
         )
-        others = [part.next_timer() for part in parts]
-        return min([*timers, *(due for due in others if due is not None)], default=None)
+        times = [part.next_timer() for part in parts]
+        return min((due for due in times if due is not None), default=None)
 
     def take_stats(self) -> Stats:
         """The statistics since the last call."""
-        stats, self._context.stats = self._context.stats, Stats()
-        return stats
-
-    def _schedule_one(self, entity: QueuedEntity, now: float) -> None:
-        entity.attempts += 1
-        entity.last_attempt = now
-        if entity.plugin_error:
-            self._handle_error(entity, entity.plugin_error, now)
-        elif not self._extender_calls.starts_for(entity, now):
-            self._run_cycle(entity, now)
-
-    def _run_cycle(self, entity: QueuedEntity, now: float) -> None:
-        if self._perf_counter is None:
-            self._decide(entity, now)
-            return
-        before = self._perf_counter()
-        self._decide(entity, now)
-        self._context.stats.attempt_seconds.append(self._perf_counter() - before)
-
-    def _decide(self, entity: QueuedEntity, now: float) -> None:
-        if entity.group is not None:
-            self._gangs.attempt(entity, now)
-        else:
-            self._schedule_pod(entity, now)
-
-    def _on_extender_result(self, call: ExtenderCall, now: float) -> None:
-        """Extenders have answered about an entity, or failed to."""
-        entity, events_missed = call.entity, call.event_count != self._context.event_count
-        if call.refused is not None:
-            self._on_extender_failure(call, call.refused, now)
-        elif call.unschedulable is not None and call.victims is not None:
-            decision = select_candidate(
-                self._context, entity.representative, call.unschedulable, call.victims
-            )
-            self._handle_unschedulable(entity, decision, now)
-        else:
-            with self._context.cycle.with_extender_results(call.results):
-                self._run_cycle(entity, now)
-        if events_missed and entity.state is QueueState.UNSCHEDULABLE:
-            # What might have woken it has happened while the extenders were thinking.
-            self.queue.requeue_with_backoff(entity, now)
-
-    def _on_extender_failure(self, call: ExtenderCall, refused: Refused, now: float) -> None:
-        entity = call.entity
-        if refused.reason in SILENT_REFUSALS:
-            self.queue.requeue_with_backoff(entity, now)
-        elif call.unschedulable is None:
-            self._handle_error(entity, refused.message, now)
-        else:
-            self._handle_unschedulable(
-                entity, without_victims(call.unschedulable, refused.message), now
-            )
-            self.queue.requeue_with_backoff(entity, now)
-
-    def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
-        member = entity.representative
-        member.attempts += 1
-        match self._context.cycle.decide(member):
-            case Scheduled(held=held):
-                member.transition(Phase.RESERVED)
-                self._context.record_attempt(member, "scheduled")
-                if held is None:
-                    self._binding_cycle.begin(member, now)
-                    return
-                member.transition(Phase.WAITING)
-                member.permit_plugin, member.permit_timeout = held.plugin, held.timeout
-                member.deadline = now + held.timeout
-                self._context.waiting_pods[member.uid] = member
-            case Unschedulable(options=options) as decision if options:
-                self._extender_calls.start_preemption_call(entity, decision, now)
-            case Unschedulable() as decision:
-                self._handle_unschedulable(entity, decision, now)
-            case CycleError(message=message):
-                self._handle_error(entity, message, now)
-
-    def _handle_unschedulable(
-        self, entity: QueuedEntity, result: Unschedulable, now: float
-    ) -> None:
-        member = entity.representative
-        self._context.record_attempt(member, "unschedulable")
-        self._context.outbox += pod_events.scheduling_failed(
-            member,
-            pod_events.UNSCHEDULABLE,
-            result.message,
-            self._nomination_change(member, result.nominated_node),
-        )
-        self._context.outbox += pod_events.plugin_events(member, result.events)
-        self.queue.add_unschedulable(entity, result.rejected_by, now)
-        if result.nominated_node:
-            self._preemption.nominate(member, result.nominated_node, result.victims, now)
-        elif result.nominated_node is not None:
-            self._preemption.release_nomination(member, now)
-
-    def _nomination_change(self, member: QueuedPod, nominated: str | None) -> str | None:
-        """What the pod's status must be told of its nomination; None if that is no news."""
-        if nominated is None or nominated == self._context.cycle.nominator.node_of(member.uid):
-            return None
-        return nominated
-
-    def _handle_error(self, entity: QueuedEntity, message: str, now: float) -> None:
-        """A plugin raised: tell every pod it concerns, and try again."""
-        for member in entity.members.values():
-            log.error("pod %s: %s", member.pod.key, message)
-            self._context.record_attempt(member, "error")
-            self._context.outbox += pod_events.scheduling_failed(
-                member, pod_events.SCHEDULER_ERROR, message
-            )
-        self.queue.requeue_with_backoff(entity, now)
-
-    def _process_waiting_pods(self, now: float) -> None:
-        overdue = [m for m in self._context.waiting_pods.values() if m.deadline <= now]
-        for member in overdue:
-            if member.uid not in self._context.waiting_pods:
-                continue  # its gang has fallen with another
-            waited = f"{member.permit_timeout:g}s at plugin {member.permit_plugin}"
-            reason = f"rejected due to timeout after waiting {waited}"
-            refusal = Status(Code.UNSCHEDULABLE, (reason,), member.permit_plugin)
-            self._binding_cycle.reject(member, refusal, now)
-        if not self._context.recheck_permits:
-            return
-        self._context.recheck_permits = False
-        for member in list(self._context.waiting_pods.values()):
-            if member.uid not in self._context.waiting_pods:
-                continue
-            try:
-                answer = self._context.cycle.run_permit(member)
-            except PluginFailureError as error:
-                self._binding_cycle.roll_back(member, str(error), now)
-                continue
-            if isinstance(answer, Status):
-                self._binding_cycle.reject(member, answer, now)
-            elif not isinstance(answer, PermitWait):
-                del self._context.waiting_pods[member.uid]
-                if not self._gangs.on_permitted(member, now):
-                    self._binding_cycle.begin(member, now)
+        return self._context.take_stats()
 
     # --- outcomes --------------------------------------------------------------------------
 
@@ -228,24 +244,14 @@ class Engine(EventHandlers):
         if isinstance(effect, ReserveClaim | ReleaseClaim):
             claims = self.cluster.devices.claim_tracker
             if claims.on_outcome(effect, outcome):
-                self._context.publish_event(
-                    ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now
-                )
+                self.queue.wake(ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now)
             self._context.outbox += claims.take_effects()
-        if self._preemption.awaits(effect):
-            self._preemption.on_outcome(effect, outcome, now)
-            self._gangs.process_changes(now)
-        elif self._extender_calls.awaits(effect):
-            self._extender_calls.on_outcome(effect, outcome)
-        else:
-            self._binding_cycle.on_outcome(effect, outcome, now)
+        self._effects.on_outcome(effect, outcome, now)
+        self._gang_scheduler.process_changes(now)
 
     def awaits(self, effect: Effect) -> bool:
         """Whether something waits for the outcome of ``effect``."""
-        if isinstance(effect, ReserveClaim | ReleaseClaim):
-            return True
-        parts = (self._binding_cycle, self._preemption, self._extender_calls)
-        return any(part.awaits(effect) for part in parts)
+        return isinstance(effect, ReserveClaim | ReleaseClaim) or self._effects.awaits(effect)
 
     # --- for people and tests --------------------------------------------------------------
 
@@ -261,7 +267,7 @@ class Engine(EventHandlers):
             "assumed": len(self.cluster.assumed),
             "gangs": len(self.registry.gangs),
             "queues": len(self.ledger.queues),
-            "promises": len(self._context.cycle.nominator),
+            "promises": len(self._nominator),
             "waiting": len(self._context.waiting_pods),
             **{part.value: count for part, count in self.queue.count().items()},
         }
@@ -278,7 +284,10 @@ class Engine(EventHandlers):
         self._binding_cycle.check_consistent()
         self._extender_calls.check_consistent()
         self._gangs.check_consistent()
-        self._context.cycle.nominator.check_consistent()
+        self._effects.check_consistent(
+            (self._binding_cycle, self._preemption, self._extender_calls)
+        )
+        self._nominator.check_consistent()
         waiting = self._context.waiting_pods
         for uid, member in self._context.pods.items():
             assert member.uid == uid, f"{member} is filed under {uid}"
@@ -290,7 +299,7 @@ class Engine(EventHandlers):
             elif entity is not None:
                 assert entity.key not in self.queue, f"{member}: queue"
                 assert entity.state is QueueState.NOT_QUEUED, f"{member}: part"
-            has_room = member.phase in HOLDS_NODE or uid in self._context.cycle.nominator
+            has_room = member.phase in HOLDS_NODE or uid in self._nominator
             assert has_room == (uid in self.cluster), f"{member}: reservation"
             held = uid in waiting or self._gangs.is_held(member)
             assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"

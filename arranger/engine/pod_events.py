@@ -18,7 +18,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.entity import QueuedPod
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"

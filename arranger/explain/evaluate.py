@@ -11,7 +11,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.explain.snapshot import Snapshot
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.post_filter import run_post_filter
 from arranger.framework.runtime.profile import Profile
@@ -65,7 +65,7 @@ def evaluate_pod(cluster: Cluster, pod: PodInfo, profile: Profile) -> Verdict:
     if not rows:
         verdict["fitError"] = _fit_error(diagnosis)
         nominated = pod.pod.status.nominated_node_name
-        context = PreemptionContext(profile, cluster, pod, evaluation, nominated_node=nominated)
+        context = DryRun(profile, cluster, pod, evaluation, nominated_node=nominated)
         post_filter = run_post_filter(context, diagnosis)
         verdict["preemption"] = {
             "node": post_filter.nominated_node or "",

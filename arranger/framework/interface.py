@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel
 
@@ -26,10 +26,8 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult
+from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import Code, CycleState, Status
-
-if TYPE_CHECKING:
-    from arranger.framework.runtime.dry_run import PreemptionContext
 
 
 class DependsOn(IntEnum):
@@ -191,7 +189,7 @@ class Plugin:
         raise NotImplementedError
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis
     ) -> PostFilterResult | Status | None:
         """No node was feasible: make room (preemption), or say why not."""
         return None

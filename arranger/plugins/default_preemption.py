@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import PostFilterResult, PreemptionCandidate, SpecOnlyPlugin
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import Code, CycleState, Status
+from arranger.plugins.helpers.args import ArgsSection
 from arranger.preemption.candidate_cache import CandidateCache
 
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
@@ -20,15 +20,13 @@ TERMINATING = "preemption: not eligible due to a terminating pod on the nominate
 UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemptionArgs(BaseModel):
+class DefaultPreemptionArgs(ArgsSection):
     """``victimSchedulers``: whose pods may be evicted; the daemon's default is its own profiles.
 
     ``minCandidateNodesPercentage`` and ``minCandidateNodesAbsolute`` bound upstream's sampling.
     Here all nodes are looked at where only resources count; the two bound how many candidates are
     sought for pods that depend on other pods, and how many are sent to extenders.
     """
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     victim_schedulers: list[str] | None = None
     min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
@@ -49,12 +47,12 @@ class DefaultPreemption(SpecOnlyPlugin):
         self._absolute = args.min_candidate_nodes_absolute
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis
     ) -> PostFilterResult | Status | None:
         """Nominate the node whose victims cost least, or say why there is none."""
-        if why := self._not_eligible(pod, what_if, diagnosis):
+        if why := self._not_eligible(pod, context, diagnosis):
             return Status(Code.UNSCHEDULABLE, (why,), self.name)
-        table = what_if.cluster.table
+        table = context.cluster.table
         rows = diagnosis.resolvable_rows()
         if (
             diagnosis.pre_filter_status is not None
@@ -64,12 +62,12 @@ class DefaultPreemption(SpecOnlyPlugin):
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
         survey: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
-        survey.update(what_if, rows, self.is_preemptable, most)
+        survey.update(context, rows, self.is_preemptable, most)
         best = survey.best()
         if best is None:
             return PostFilterResult("", message=_no_candidate(table.count, survey))
         options: tuple[PreemptionCandidate, ...] = ()
-        if what_if.extenders_choose:
+        if context.extenders_choose:
             options = tuple(
                 PreemptionCandidate(table.name(each.row), each.victims, each.pdb_violations)
                 for each in islice(survey.candidates(), most)
@@ -80,23 +78,23 @@ class DefaultPreemption(SpecOnlyPlugin):
         """Whether the pod is of a scheduler whose pods may be evicted."""
         return self._schedulers is None or victim.pod.spec.scheduler_name in self._schedulers
 
-    def _not_eligible(self, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis) -> str:
+    def _not_eligible(self, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis) -> str:
         """Why the pod must not evict anybody, or not yet; "" if it may.
 
         Upstream: ``PodEligibleToPreemptOthers``.
         """
         if pod.pod.spec.preemption_policy == "Never":
             return NEVER
-        row = what_if.cluster.table.index.get(what_if.nominated_node)
+        row = context.cluster.table.index.get(context.nominated_node)
         if row is None:
             return ""
         rejected = diagnosis.first_rejection(row) if diagnosis.pre_filter_status is None else None
         why = diagnosis.pre_filter_status if rejected is None else rejected.rejection
         if why is not None and why.code is Code.UNRESOLVABLE:
             return ""
-        for other in what_if.cluster.table.pods[row].values():
-            lower = what_if.can_preempt(pod, other) and self.is_preemptable(other)
-            if lower and (other.uid in what_if.terminating_victims or _is_terminating(other)):
+        for other in context.cluster.table.pods[row].values():
+            lower = context.policy.can_preempt(pod, other) and self.is_preemptable(other)
+            if lower and (other.uid in context.terminating_victims or _is_terminating(other)):
                 return TERMINATING
         return ""
 

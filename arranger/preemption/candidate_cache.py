@@ -15,11 +15,11 @@ from zlib import crc32
 import numpy as np
 
 from arranger.cluster.columns import BoolArray, IntArray, resized
-from arranger.framework.runtime.dry_run import Allows, PreemptionContext
+from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.importance import Candidate
 from arranger.preemption.victims import (
     PROTECTED_BY_TIME,
-    MayLeave,
+    IsPreemptable,
     Reasons,
     VictimSelector,
     allowed_together,
@@ -61,7 +61,7 @@ class CandidateCache:
         #: (when, row): nodes of which another pod may leave then, as time goes by.
         self._expiries: list[tuple[float, int]] = []
         self._expiry_of: dict[int, float] = {}
-        self._allows: Allows = bool
+        self._policy: EvictionPolicy | None = None
         self._selector: VictimSelector | None = None
 
     # --- asking ----------------------------------------------------------------------------
@@ -82,7 +82,8 @@ class CandidateCache:
                 yield heappop(others)[1]
             found = self._found[rank[-1]]
             assert isinstance(found, Candidate), "only candidates have a rank"
-            if self._allows(found.victims):
+            assert self._policy is not None, "there are candidates since it looked"
+            if self._policy.allows(found.victims):
                 yield found
             elif (other := self._alternative(rank[-1])) is not None:
                 heappush(others, ((*other.cost(), other.row), other))
@@ -91,12 +92,13 @@ class CandidateCache:
 
     def _alternative(self, row: int) -> Candidate | None:
         """The cheapest of a node's victims that may leave together, where those found may not."""
-        selector = self._selector
+        selector, policy = self._selector, self._policy
         assert selector is not None, "there are candidates since it looked"
+        assert policy is not None, "there are candidates since it looked"
         pods = selector.preemptible(row)
-        may = allowed_together(pods, selector.expand_to_gang, self._allows)
+        may = allowed_together(pods, policy)
         found = selector.select_victims(row, may) if may else None
-        if isinstance(found, Candidate) and self._allows(found.victims):
+        if isinstance(found, Candidate) and policy.allows(found.victims):
             return found
         return None
 
@@ -110,14 +112,14 @@ class CandidateCache:
     # --- keeping current -------------------------------------------------------------------
 
     def update(
-        self, context: PreemptionContext, rows: IntArray, is_preemptable: MayLeave, enough: int
+        self, context: PreemptionContext, rows: IntArray, is_preemptable: IsPreemptable, enough: int
     ) -> None:
         """Bring the answers for ``rows`` up to date, and forget those for others.
 
         Where plugins have to be asked about each victim, which takes its time, it is enough to have
         ``enough`` candidates, as upstream (``DryRunPreemption``); every pod begins elsewhere then.
         """
-        self._allows = context.allows
+        policy = self._policy = context.policy
         table, cluster = context.cluster.table, context.cluster
         self._forget_changed(context)
         self._forget_exceeded(context)
@@ -140,7 +142,7 @@ class CandidateCache:
             if not selector.resource_only and len(self._order) >= enough and self._order[0][0] == 0:
                 break
         while (best := self.best()) is not None and best.row not in self._gang_rows:
-            if not any(map(context.in_gang, best.victims)):
+            if not any(map(policy.in_gang, best.victims)):
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
@@ -161,7 +163,7 @@ class CandidateCache:
             pod.pod.metadata.namespace in self._pdb_namespaces for pod in preemptible
         ):
             self._pdb_rows.add(row)
-        if any(map(context.in_gang, preemptible)):
+        if any(map(context.policy.in_gang, preemptible)):
             self._gang_rows.add(row)
         if isinstance(found, Candidate):
             rank = self._ranks[row] = (*found.cost(), row)
@@ -189,10 +191,10 @@ class CandidateCache:
 
     def _forget_exceeded(self, context: PreemptionContext) -> None:
         """Forget the rows that quotas have a say on, or had, if they are used otherwise now."""
-        size, quota = context.cluster.table.size, context.quota
+        size, quota = context.cluster.table.size, context.policy.quota
         before, version = resized(self._exceeded[:size], size, False), self._quota_version
         self._quota_version, self._exceeded = None, np.zeros(size, dtype=np.bool_)
-        if quota is not None and quota.active:
+        if quota is not None:
             self._quota_version, self._exceeded = quota.exceeded_rows(context.pod)
         if version != self._quota_version:
             for row in np.flatnonzero(before | self._exceeded).tolist():
@@ -200,11 +202,8 @@ class CandidateCache:
 
     def _forget_expired(self, context: PreemptionContext) -> None:
         """Forget the rows where time protects one pod less."""
-        while (
-            self._expiries
-            and context.time_protection
-            and self._expiries[0][0] <= context.time_protection.now
-        ):
+        policy = context.policy
+        while self._expiries and policy.time_protects and self._expiries[0][0] <= policy.now:
             when, row = heappop(self._expiries)
             if self._expiry_of.get(row) == when:
                 del self._expiry_of[row]

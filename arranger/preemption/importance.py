@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import Importance, priority
 
 #: What upstream adds to every priority so that more victims never count as less.
 _OFFSET = 2**31
+
+#: How important a pod is among victims.
+Importance = Callable[[PodInfo], int]
+
+
+def priority(pod: PodInfo) -> int:
+    """The pod's priority: its importance where there are no queues."""
+    return pod.priority
 
 
 def start_time(pod: PodInfo) -> float:
@@ -19,7 +26,7 @@ def start_time(pod: PodInfo) -> float:
 
 
 def by_importance(victims: Iterable[PodInfo], importance: Importance = priority) -> list[PodInfo]:
-    """The most important first: by weight, then by age."""
+    """The most important first: by importance, then by age."""
     return sorted(victims, key=lambda pod: (-importance(pod), start_time(pod)))
 
 

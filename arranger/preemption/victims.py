@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import Allows, ExpandToGang, PreemptionContext, Quota
+from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
 
 #: Whether a pod may be evicted for the one in question, beside having a lower priority.
-MayLeave = Callable[[PodInfo], bool]
+IsPreemptable = Callable[[PodInfo], bool]
 #: Why a node is no candidate.
 Reasons = tuple[str, ...]
 
@@ -24,18 +24,16 @@ PROTECTED_BY_TIME: Reasons = (
 )
 
 
-def allowed_together(
-    pods: Sequence[PodInfo], expand_to_gang: ExpandToGang, allows: Allows
-) -> list[PodInfo]:
+def allowed_together(pods: Sequence[PodInfo], policy: EvictionPolicy) -> list[PodInfo]:
     """As many of the pods, the most important first, as may be evicted together.
 
     The least important are taken first.
     """
-    if not pods or allows(expand_to_gang(pods)):
+    if not pods or policy.allows(policy.expand_to_gang(pods)):
         return list(pods)
     chosen: list[PodInfo] = []
     for pod in reversed(pods):
-        if allows(expand_to_gang([*chosen, pod])):
+        if policy.allows(policy.expand_to_gang([*chosen, pod])):
             chosen.append(pod)
     return chosen[::-1]
 
@@ -44,7 +42,6 @@ class VictimSelector:
     """Looks for victims on behalf of one pod (``SelectVictimsOnNode``).
 
     Attributes:
-        expand_to_gang: for pods that leave together, these and all that must then leave with them.
         resource_only: whether the victims of a node can be told by counting, without asking
             plugins; they depend on nothing then but the node, its pods, budgets, gangs, and where
             they are tight the quotas.
@@ -53,7 +50,7 @@ class VictimSelector:
     def __init__(
         self,
         context: PreemptionContext,
-        is_preemptable: MayLeave,
+        is_preemptable: IsPreemptable,
         reason_cache: dict[tuple[object, ...], Reasons] | None = None,
         exceeded: BoolArray | None = None,
     ) -> None:
@@ -65,40 +62,38 @@ class VictimSelector:
         self._context = context
         self._cluster = context.cluster
         self._pod = context.pod
-        self._may_leave = is_preemptable
+        self._is_preemptable = is_preemptable
         self._budgets = tuple(context.cluster.budgets.values())
-        self._quota = context.quota
+        self._policy = context.policy
+        self._quota = context.policy.quota
         self._exceeded = exceeded
-        self.expand_to_gang = context.expand_to_gang
         self._reason_cache = {} if reason_cache is None else reason_cache
-        filters = context.evaluation.pod_dependent_filters
-        self.resource_only = filters <= context.profile.resource_filters
+        self.resource_only = context.resource_only
 
     def preemptible(self, row: int) -> list[PodInfo]:
         """The pods on a node that may go, the most important first."""
         pods = [pod for pod in self._cluster.table.pods[row].values() if self._can_evict(pod)]
-        return by_importance(pods, self._context.importance)
+        return by_importance(pods, self._policy.importance)
 
     def next_expiry(self, row: int) -> float:
         """When the next pod on a node may go that only time protects; inf where there is none."""
-        protection = self._context.time_protection
-        if protection is None:
+        policy = self._policy
+        if not policy.time_protects:
             return float("inf")
         pods = self._cluster.table.pods[row].values()
-        ends = (protection.protected_until(self._pod, pod) for pod in pods if self._may_leave(pod))
-        return min((end for end in ends if end > protection.now), default=float("inf"))
+        ends = (policy.protected_until(self._pod, pod) for pod in pods if self._is_preemptable(pod))
+        return min((end for end in ends if end > policy.now), default=float("inf"))
 
     def fits_after_expiry(self, row: int) -> bool:
         """Whether it would help to evict those that only time protects as well."""
-        protection = self._context.time_protection
-        assert protection is not None, "time protects somebody"
+        policy = self._policy
 
-        def may_go(pod: PodInfo) -> bool:
+        def could_evict_later(pod: PodInfo) -> bool:
             return self._can_evict(pod) or (
-                self._may_leave(pod) and protection.protected_until(self._pod, pod) > protection.now
+                self._is_preemptable(pod) and policy.protected_until(self._pod, pod) > policy.now
             )
 
-        pods = list(filter(may_go, self._cluster.table.pods[row].values()))
+        pods = list(filter(could_evict_later, self._cluster.table.pods[row].values()))
         with self._cluster.simulate_without(pods):
             return self._context.fits(row)
 
@@ -106,7 +101,7 @@ class VictimSelector:
         """Who of them must go, or why evicting them does not help."""
         if not preemptible:
             return NO_VICTIMS
-        if self.resource_only and self._context.evaluation.fits_when_empty[row]:
+        if self.resource_only and self._context.fits_when_empty[row]:
             return self._by_counting(row, preemptible)
         return self._by_trying(row, preemptible)
 
@@ -126,7 +121,7 @@ class VictimSelector:
             return self._reprieve(row, preemptible, reprieve)
 
     def _by_counting(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
-        """The same where only resources decide: no plugin needs to be asked."""
+        """The same where only resources and quotas decide: no plugin needs to be asked."""
         table = self._cluster.table
         columns, wanted = table.request_vector(self._pod)
         slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
@@ -174,7 +169,7 @@ class VictimSelector:
         return found
 
     def _usage(
-        self, pod: PodInfo, limits: dict[object, int], quota: Quota | None
+        self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
     ) -> list[tuple[object, int]]:
         """What a pod takes of the limits that matter."""
         columns, amounts = self._cluster.table.request_vector(pod)
@@ -188,8 +183,8 @@ class VictimSelector:
     def _reprieve(
         self, row: int, preemptible: Sequence[PodInfo], reprieve: Callable[[PodInfo], bool]
     ) -> Candidate | Reasons:
-        """Spare whom the pod can do without: first the protected, the most important first."""
-        importance = self._context.importance
+        """Reprieve the pods that can stay: first those that a budget protects, by importance."""
+        importance = self._policy.importance
         violating: list[PodInfo] = []
         non_violating = preemptible
         if self._budgets:
@@ -200,7 +195,7 @@ class VictimSelector:
             needed = by_importance([*violations, *needed], importance)
         if not needed:
             return ()
-        victims = self._context.expand_to_gang(needed)
+        victims = self._policy.expand_to_gang(needed)
         if len(victims) == len(needed):
             return Candidate(row, tuple(needed), len(violations), importance)
         if not all(map(self._can_evict, victims)):
@@ -210,4 +205,4 @@ class VictimSelector:
         return Candidate(row, tuple(ordered), len(violating), importance)
 
     def _can_evict(self, pod: PodInfo) -> bool:
-        return self._context.can_preempt(self._pod, pod) and self._may_leave(pod)
+        return self._policy.can_preempt(self._pod, pod) and self._is_preemptable(pod)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Final
 
 from arranger.cluster.pod_info import PodInfo
-
-#: In place of a time, for who is not protected.
-UNPROTECTED: Final = float("-inf")
+from arranger.framework.preemption import UNPROTECTED
 
 
 class EvictionProtection:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import Limit
-from arranger.quota.eviction_protection import UNPROTECTED, EvictionProtection
+from arranger.framework.preemption import UNPROTECTED, Limit, PriorityPolicy, QuotaLimits
+from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import Charge, QuotaLedger
 
 #: Larger than any priority: the queue's priority counts before the pod's.
@@ -51,12 +52,28 @@ class QuotaConfig:
     card_request_timeout: float = 300.0
 
 
+class GangLinks(Protocol):
+    """Which pods leave together, since they are in one gang."""
+
+    def in_gang(self, pod: PodInfo) -> bool:
+        """Whether a pod is in a gang."""
+        ...
+
+    def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """The victims, and all that must leave with them."""
+        ...
+
+
 class QueuePreemptionPolicy:
-    """Judges takers and victims by their queues; by priority alone where there are none.
+    """The scheduler's :class:`~arranger.framework.preemption.EvictionPolicy`.
+
+    Judges preemptors and victims by their queues; by priority alone where there are none.
 
     Args:
-        leaving: uids of pods that are being evicted: still charged, and no more to be counted on.
+        terminating_victims: uids of pods that are being evicted: still charged to their queues, and
+            not to be counted on any more.
         protection: whom time protects; nobody, where there is none.
+        gangs: who leaves together.
     """
 
     def __init__(
@@ -65,8 +82,10 @@ class QueuePreemptionPolicy:
         config: QuotaConfig,
         terminating_victims: Collection[str] = (),
         protection: EvictionProtection | None = None,
+        gangs: GangLinks | None = None,
     ) -> None:
-        self.sparing = protection if protection is not None and protection.active else None
+        self._gangs: GangLinks = gangs or PriorityPolicy()
+        self._protection = protection if protection is not None and protection.active else None
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
@@ -77,9 +96,19 @@ class QueuePreemptionPolicy:
         )
 
     @property
-    def active(self) -> bool:
-        """Whether there are queues."""
-        return self._ledger.active
+    def by_priority_alone(self) -> bool:
+        """Whether there are no queues, so that only priorities count."""
+        return not self._ledger.active
+
+    @property
+    def quota(self) -> QuotaLimits | None:
+        """The queues' limits, where there are queues."""
+        return self if self._ledger.active else None
+
+    @property
+    def time_protects(self) -> bool:
+        """Whether time alone protects any pod."""
+        return self._protection is not None
 
     def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another."""
@@ -87,7 +116,7 @@ class QueuePreemptionPolicy:
             return victim.priority < preemptor.priority
         if not self._may_ever_preempt(preemptor, victim):
             return False
-        protection = self.sparing
+        protection = self._protection
         return protection is None or not protection.is_protected(
             victim, same_queue=self._same_queue(preemptor, victim)
         )
@@ -95,8 +124,8 @@ class QueuePreemptionPolicy:
     @property
     def now(self) -> float:
         """The present moment, in seconds since 1970; for whom time protects."""
-        assert self.sparing is not None, "time protects somebody"
-        return self.sparing.now
+        assert self._protection is not None, "time protects somebody"
+        return self._protection.now
 
     def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
         """Until when nothing but time keeps a pod from taking the place of another.
@@ -104,12 +133,14 @@ class QueuePreemptionPolicy:
         In seconds since 1970; a moment that is past where it may, or where time changes nothing.
         """
         if (
-            self.sparing is None
+            self._protection is None
             or not self._ledger.active
             or not self._may_ever_preempt(preemptor, victim)
         ):
             return UNPROTECTED
-        return self.sparing.protected_until(victim, same_queue=self._same_queue(preemptor, victim))
+        return self._protection.protected_until(
+            victim, same_queue=self._same_queue(preemptor, victim)
+        )
 
     def _same_queue(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         theirs = self._ledger.charge_of(victim.uid)
@@ -146,6 +177,14 @@ class QueuePreemptionPolicy:
             self._last_preemptor = pod, ledger.version, facts
         assert facts is not None, "a taker is known with its facts"
         return facts
+
+    def in_gang(self, pod: PodInfo) -> bool:
+        """Whether a pod is in a gang, so that others may have to leave with it."""
+        return self._gangs.in_gang(pod)
+
+    def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        """The victims, and the whole of each gang that would be left short of its minimum."""
+        return self._gangs.expand_to_gang(victims)
 
     def importance(self, pod: PodInfo) -> int:
         """How important a pod is among victims: by its queue's priority, then by its own."""

@@ -26,17 +26,17 @@ class TraceSimulator:
         self._annotations = policy.annotations()
         self._pods: dict[str, TracePod] = {}
         for node in nodes:
-            self._engine.on_node_updated(to_node(node), 0.0)
+            self._engine.handlers.on_node_updated(to_node(node), 0.0)
 
     def create_pod(self, pod: TracePod, now: float) -> None:
         """The pod is created."""
         self._pods[pod.name] = pod
-        self._engine.on_pod_updated(to_pod(pod, self._annotations), now)
+        self._engine.handlers.on_pod_updated(to_pod(pod, self._annotations), now)
 
     def delete_pod(self, pod: TracePod, now: float) -> None:
         """The pod is gone, wherever it was."""
         del self._pods[pod.name]
-        self._engine.on_pod_deleted(key_of(pod), now)
+        self._engine.handlers.on_pod_deleted(key_of(pod), now)
 
     def run_scheduler(self, now: float) -> list[tuple[TracePod, str]]:
         """Run the scheduler until nothing is ready; returns the pods it bound, and their nodes."""

@@ -40,12 +40,12 @@ def decide(nodes: int, gangs: int, size: int) -> tuple[float, float]:
     """(microseconds a pod to take in, to decide)."""
     engine = Engine([default_profile()])
     for n in range(nodes):
-        engine.on_node_updated(a_node(f"n{n}").in_zone(f"z{n % 3}").build(), 0.0)
+        engine.handlers.on_node_updated(a_node(f"n{n}").in_zone(f"z{n % 3}").build(), 0.0)
     waiting = list(pods(gangs, size))
     gc.collect()
     start = time.process_time()
     for pod in waiting:
-        engine.on_pod_updated(pod, 0.0)
+        engine.handlers.on_pod_updated(pod, 0.0)
     arrived = time.process_time()
     bound = 0
     while bound < len(waiting):

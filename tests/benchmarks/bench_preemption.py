@@ -36,14 +36,16 @@ def drain(nodes: int) -> tuple[float, int]:
     engine = Engine([default_profile()])
     pods = {}
     for n in range(nodes):
-        engine.on_node_updated(a_node(f"n{n}").offers(cpu=4).in_zone(f"z{n % 3}").build(), 0.0)
+        engine.handlers.on_node_updated(
+            a_node(f"n{n}").offers(cpu=4).in_zone(f"z{n % 3}").build(), 0.0
+        )
         for i in range(EACH):
             low = a_pod(f"low-{n}-{i}").needs(cpu="900m", memory="500Mi").on(f"n{n}")
-            engine.on_pod_updated(low.build(), 0.0)
+            engine.handlers.on_pod_updated(low.build(), 0.0)
     for n in range(nodes):
         high = a_pod(f"high-{n}").needs(cpu=3, memory="500Mi").with_priority(10)
         pods[f"high-{n}"] = high
-        engine.on_pod_updated(high.build(), 0.0)
+        engine.handlers.on_pod_updated(high.build(), 0.0)
     gc.collect()
     now, bound, evicted = 0.0, 0, 0
     start = time.process_time()
@@ -55,7 +57,7 @@ def drain(nodes: int) -> tuple[float, int]:
             elif isinstance(effect, DeletePod):
                 evicted += 1
                 engine.on_outcome(effect, Applied(), now)
-                engine.on_pod_deleted(f"default/{effect.pod.name}", now)
+                engine.handlers.on_pod_deleted(f"default/{effect.pod.name}", now)
         if not engine.ready:
             now = max(now, engine.next_timer() or now)
     return (time.process_time() - start) / nodes * 1e6, evicted

@@ -29,25 +29,25 @@ def reclaim(nodes: int) -> tuple[float, float, int]:
     engine = Engine([default_profile()], quota_config=QuotaConfig(preempt_within_queue=False))
     count = nodes * CARDS
     for name, priority in (("inference", 80000), ("training", 20000)):
-        engine.on_queue_updated(a_queue(name, cards={CARD: count}, priority=priority), 0.0)
+        engine.handlers.on_queue_updated(a_queue(name, cards={CARD: count}, priority=priority), 0.0)
     for n in range(nodes):
-        engine.on_node_updated(gpu_node(f"n{n}").build(), 0.0)
+        engine.handlers.on_node_updated(gpu_node(f"n{n}").build(), 0.0)
     for n in range(count):
-        engine.on_pod_updated(training(f"t{n}").on(f"n{n // CARDS}").build(), 0.0)
+        engine.handlers.on_pod_updated(training(f"t{n}").on(f"n{n // CARDS}").build(), 0.0)
     engine.run(0.0)
     takers: dict[str, PodBuilder] = {f"i{n}": inference(f"i{n}") for n in range(count)}
     arriving = [pod.build() for pod in takers.values()]
     gc.collect()
     start = time.process_time()
     for pod in arriving:
-        engine.on_pod_updated(pod, 0.0)
+        engine.handlers.on_pod_updated(pod, 0.0)
     now, bound, evicted, decided = 0.0, 0, 0, 0.0
     while bound < count:
         effects = engine.run(now)
         for effect in effects:
             if isinstance(effect, DeletePod):
                 engine.on_outcome(effect, Applied(), now)
-                engine.on_pod_deleted(f"default/{effect.pod.name}", now)
+                engine.handlers.on_pod_deleted(f"default/{effect.pod.name}", now)
                 evicted += 1
                 decided = time.process_time() - start
             elif isinstance(effect, Bind):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from arranger.api.effects import (
+    Effect,
     ExtenderDecision,
     ExtenderPreemptionDecision,
     ExtenderQuery,
@@ -25,13 +26,14 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.pod.extender_result import ExtenderResult, empty_extender_result
 from arranger.engine.pod.schedule_result import Unschedulable
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 
 #: Seconds beyond the extenders' own time-outs after which an answer is not waited for any more.
 TIMEOUT_MARGIN: Final = 30.0
@@ -46,10 +48,11 @@ class ExtenderCall:
     """The questions about one entity that are out together, and their answers.
 
     Attributes:
-        heap_version: the entity's, as long as it waits for this round.
+        heap_version: the entity's, as long as it waits for this call.
         deadline: when it has waited long enough, in the engine's clock.
         event_count: how many events there had been when the questions were asked.
-        results: kind of pod → the answer about it.
+        pending: the questions without an answer yet.
+        results: equivalence key → the answer about such pods.
         unschedulable: for questions about victims, what will become of the pod without an answer.
         victims: the answer to these.
         refused: why a question was not answered.
@@ -59,7 +62,7 @@ class ExtenderCall:
     deadline: float
     event_count: int
     heap_version: int = 0
-    pending: dict[int, tuple[Hashable, ExtenderQuery]] = field(default_factory=dict)
+    pending: list[ExtenderQuery] = field(default_factory=list)
     results: dict[Hashable, ExtenderResult] = field(default_factory=dict)
     answers: dict[Hashable, tuple[QueryExtenders, ExtenderDecision]] = field(default_factory=dict)
     unschedulable: Unschedulable | None = None
@@ -79,19 +82,28 @@ class ExtenderCoordinator:
     """The questions that are out, and who waits for them or for a turn to ask.
 
     Args:
-        desk: the engine's state.
+        effects: sends the questions, and brings the answers back to :meth:`on_outcome`.
         parallel: entities asked about at once. With one, each is asked about when the last has
             its node, as kube-scheduler does; a stateful extender may need that.
     """
 
-    def __init__(self, context: EngineContext, parallel: int = 1) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        queue: SchedulingQueue,
+        cycle: SchedulingCycle,
+        effects: PendingEffects,
+        parallel: int = 1,
+    ) -> None:
         self._context = context
+        self._queue = queue
+        self._cycle = cycle
+        self._effects = effects
         self._parallel = parallel
-        self._calls: dict[int, ExtenderCall] = {}
-        #: Identity of a question → its round.
-        self._call_of: dict[int, ExtenderCall] = {}
+        #: The calls that are out, in the order in which they began.
+        self._calls: dict[ExtenderCall, None] = {}
         self._finished: deque[ExtenderCall] = deque()
-        #: (place in the queue's order, ticket, entity) of those that wait for a turn.
+        #: (sort key, heap version, entity) of those that wait for a turn.
         self._waiting: list[tuple[tuple[Any, ...], int, QueuedEntity]] = []
 
     # --- asking ----------------------------------------------------------------------------
@@ -101,9 +113,9 @@ class ExtenderCoordinator:
         if not self._context.extenders or not self._interested(entity):
             return False
         if self._waiting or len(self._calls) >= self._parallel:
-            self._context.queue.park(entity, now + MAX_WAIT)
+            self._queue.park(entity, now + MAX_WAIT)
             heapq.heappush(
-                self._waiting, (self._context.queue.sort_key(entity), entity.heap_version, entity)
+                self._waiting, (self._queue.sort_key(entity), entity.heap_version, entity)
             )
         else:
             self._start(entity, now)
@@ -114,29 +126,24 @@ class ExtenderCoordinator:
     ) -> None:
         """Let extenders choose among the options of preemption; the pod is kept aside."""
         member = entity.representative
-        extenders = self.interested_in_preemption(member.pod)
-        pods = {pod.uid: pod for option in unschedulable.options for pod in option.victims}
+        pod = member.pod.pod
+        extenders = tuple(e for e in self._context.extenders if e.chooses_victims(pod))
+        victims = {each.uid: each for option in unschedulable.options for each in option.victims}
         question = QueryExtenderPreemption(
-            pod_events.pod_key(member.pod.pod),
+            pod_events.pod_key(pod),
             extenders,
             {
                 option.node: NodeVictims(
-                    tuple(pod.uid for pod in option.victims), option.pdb_violations
+                    tuple(each.uid for each in option.victims), option.pdb_violations
                 )
                 for option in unschedulable.options
             },
-            {uid: pod_events.pod_key(pod.pod) for uid, pod in pods.items()},
+            {uid: pod_events.pod_key(each.pod) for uid, each in victims.items()},
         )
         call = self._new_call(entity, extenders, now)
         call.unschedulable = unschedulable
         self._send(call, member.equivalence_key, question)
         self._park(call)
-
-    def interested_in_preemption(self, pod: PodInfo) -> tuple[Extender, ...]:
-        """The extenders that have a say about whom a pod may have evicted."""
-        return tuple(
-            e for e in self._context.extenders if e.preempt_verb and e.is_interested(pod.pod)
-        )
 
     def _interested(
         self, entity: QueuedEntity
@@ -161,7 +168,7 @@ class ExtenderCoordinator:
         asked = tuple(e for _, minding in interested.values() for e in minding)
         call = self._new_call(entity, asked, now)
         for kind, (member, minding) in interested.items():
-            nodes = self._context.cycle.feasible_nodes(member)
+            nodes = self._cycle.feasible_nodes(member)
             if nodes:
                 self._send(
                     call, kind, QueryExtenders(pod_events.pod_key(member.pod.pod), minding, nodes)
@@ -177,54 +184,56 @@ class ExtenderCoordinator:
     ) -> ExtenderCall:
         # Filters are asked one after the other, and then all that prioritise at once.
         limit = TIMEOUT_MARGIN + 2 * sum(e.timeout for e in extenders)
-        return ExtenderCall(entity, now + limit, self._context.event_count)
+        return ExtenderCall(entity, now + limit, self._queue.event_count)
 
     def _send(self, call: ExtenderCall, kind: Hashable, question: ExtenderQuery) -> None:
-        call.pending[id(question)] = kind, question
-        self._call_of[id(question)] = call
-        self._calls[id(call)] = call
-        self._context.outbox.append(question)
+        call.pending.append(question)
+        self._calls[call] = None
+        self._effects.send(question, self, (call, kind))
 
     def _park(self, call: ExtenderCall) -> None:
-        self._context.queue.park(call.entity, call.deadline)
+        self._queue.park(call.entity, call.deadline)
         call.heap_version = call.entity.heap_version
 
     # --- answers ---------------------------------------------------------------------------
 
-    def awaits(self, effect: object) -> bool:
-        """Whether an effect is a question that is out."""
-        return id(effect) in self._call_of
-
-    def on_outcome(self, effect: object, outcome: Outcome) -> None:
-        """A question has been answered, or will not be."""
-        call = self._call_of.pop(id(effect))
-        kind, question = call.pending.pop(id(effect))
+    def on_outcome(
+        self,
+        effect: Effect,
+        outcome: Outcome,
+        subject: tuple[ExtenderCall, Hashable],
+        now: float,
+    ) -> None:
+        """A question of a call, about pods of an equivalence key, is answered, or will not be."""
+        del now
+        call, kind = subject
+        call.pending = [each for each in call.pending if each is not effect]
         match outcome:
-            case ExtenderDecision() if isinstance(question, QueryExtenders):
-                call.answers[kind] = question, outcome
+            case ExtenderDecision() if isinstance(effect, QueryExtenders):
+                call.answers[kind] = effect, outcome
             case ExtenderPreemptionDecision():
                 call.victims = outcome
             case Refused():
                 call.refused = outcome
             case _:
-                raise AssertionError(f"{outcome} is no answer to {question}")
+                raise AssertionError(f"{outcome} is no answer to {effect}")
         if not call.pending:
             self._close(call)
             self._finished.append(call)
 
     def advance(self, now: float) -> Iterator[ExtenderCall]:
-        """End the rounds that have lasted too long.
+        """End the calls that have lasted too long.
 
-        Yields the rounds that have ended and still count; their entities are out of the queue.
+        Yields the calls that have ended and still count; their entities are out of the queue.
         """
-        for call in [r for r in self._calls.values() if r.deadline <= now]:
+        for call in [each for each in self._calls if each.deadline <= now]:
             call.refused = Refused(0, "Timeout", "extenders did not answer in time")
             self._close(call)
             self._finished.append(call)
         while self._finished:
             call = self._finished.popleft()
             if call.is_current:
-                self._context.queue.remove(call.entity)
+                self._queue.remove(call.entity)
                 table = self._context.cluster.table
                 for kind, (question, advice) in call.answers.items():
                     call.results[kind] = ExtenderResult(table, question.nodes, advice)
@@ -237,12 +246,12 @@ class ExtenderCoordinator:
                 break
             _, ticket, entity = heapq.heappop(self._waiting)
             if entity.state is QueueState.WAITING_FOR_EXTENDERS and entity.heap_version == ticket:
-                self._context.queue.remove(entity)
+                self._queue.remove(entity)
                 self._start(entity, now)
 
     @property
     def ready(self) -> bool:
-        """Whether :meth:`next_state` or :meth:`give_turns` has something to do."""
+        """Whether :meth:`advance` or :meth:`start_waiting` has something to do."""
         return bool(self._finished) or self._can_start
 
     @property
@@ -250,8 +259,8 @@ class ExtenderCoordinator:
         return bool(self._waiting) and len(self._calls) < self._parallel
 
     def next_timer(self) -> float | None:
-        """When :meth:`next_state` will have something to break off."""
-        return min((call.deadline for call in self._calls.values()), default=None)
+        """When :meth:`advance` will have something to break off."""
+        return min((call.deadline for call in self._calls), default=None)
 
     def check_consistent(self) -> None:
         """Check the questions against the queue.
@@ -259,19 +268,19 @@ class ExtenderCoordinator:
         Raises:
             AssertionError: an entity is set aside, and nothing will bring it back.
         """
-        queue = self._context.queue
-        rounds = [*self._calls.values(), *self._finished]
-        awaited = {(r.entity.key, r.heap_version) for r in rounds}
+        queue = self._queue
+        calls = [*self._calls, *self._finished]
+        awaited = {(call.entity.key, call.heap_version) for call in calls}
         awaited |= {(entity.key, ticket) for _, ticket, entity in self._waiting}
         for entity in queue.entities():
             if entity.state is QueueState.WAITING_FOR_EXTENDERS:
                 assert (entity.key, entity.heap_version) in awaited, f"{entity} waits for nobody"
-        assert set(map(id, self._call_of.values())) == set(self._calls), "questions without a round"
+        assert all(call.pending for call in self._calls), "a call without a question"
 
     # --- inside ----------------------------------------------------------------------------
 
     def _close(self, call: ExtenderCall) -> None:
-        for number in call.pending:
-            del self._call_of[number]
+        for question in call.pending:
+            self._effects.cancel(question)
         call.pending.clear()
-        del self._calls[id(call)]
+        del self._calls[call]

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from arranger.api.effects import ExtenderPreemptionDecision, NodeVictims
+from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedPod
 from arranger.engine.pod.schedule_result import Unschedulable
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.importance import Candidate, by_importance
 
 NO_CANDIDATE = "no candidate node for preemption"
 
 
 def select_candidate(
-    context: EngineContext,
+    cluster: Cluster,
+    cycle: SchedulingCycle,
+    policy: EvictionPolicy,
     member: QueuedPod,
     unschedulable: Unschedulable,
     decision: ExtenderPreemptionDecision,
@@ -24,11 +28,11 @@ def select_candidate(
     found = [
         candidate
         for node, victims in decision.victims.items()
-        if (candidate := _candidate(context, member, node, victims)) is not None
+        if (candidate := _candidate(cluster, policy, member, node, victims)) is not None
     ]
     for candidate in sorted(found, key=lambda c: (*c.cost(), c.row)):
-        if context.cycle.fits_after_evicting(member, candidate.row, candidate.victims):
-            node = context.cluster.table.name(candidate.row)
+        if cycle.fits_after_evicting(member, candidate.row, candidate.victims):
+            node = cluster.table.name(candidate.row)
             return replace(
                 unschedulable, nominated_node=node, victims=candidate.victims, options=()
             )
@@ -42,10 +46,13 @@ def without_victims(unschedulable: Unschedulable, why: str) -> Unschedulable:
 
 
 def _candidate(
-    context: EngineContext, member: QueuedPod, node: str, proposed: NodeVictims
+    cluster: Cluster,
+    policy: EvictionPolicy,
+    member: QueuedPod,
+    node: str,
+    proposed: NodeVictims,
 ) -> Candidate | None:
     """What an extender agreed to, unless it is out of date or we do not agree."""
-    cluster, cycle = context.cluster, context.cycle
     plugin, row = member.profile.evicting_plugin, cluster.table.index.get(node)
     if plugin is None or row is None:
         return None
@@ -55,11 +62,11 @@ def _candidate(
         if pod is None or cluster.node_of(uid) != node:
             return None
         named.append(pod)
-    victims = by_importance(cycle.expand_to_gang(named), cycle.importance)
-    if not victims or not cycle.allows(victims):
+    victims = by_importance(policy.expand_to_gang(named), policy.importance)
+    if not victims or not policy.allows(victims):
         return None
     if not all(
-        cycle.can_preempt(member.pod, pod) and plugin.is_preemptable(pod) for pod in victims
+        policy.can_preempt(member.pod, pod) and plugin.is_preemptable(pod) for pod in victims
     ):
         return None
-    return Candidate(row, tuple(victims), proposed.violations, cycle.importance)
+    return Candidate(row, tuple(victims), proposed.violations, policy.importance)

@@ -33,8 +33,8 @@ class _ObservedGang:
 class GangAttemptStatus:
     """Counts attempts, and tells of them."""
 
-    def __init__(self, desk: EngineContext, registry: GangRegistry) -> None:
-        self._desk = desk
+    def __init__(self, context: EngineContext, registry: GangRegistry) -> None:
+        self._context = context
         self._registry = registry
         #: Gang → its object, where there is one.
         self._observed: dict[str, _ObservedGang] = {}
@@ -80,7 +80,7 @@ class GangAttemptStatus:
             path = f"/apis/arranger.io/v1alpha1/namespaces/{namespace}/gangs/{own}/status"
             status = {"schedulingCycle": gang.scheduling_cycle}
             change = {"metadata": {"uid": shown.uid}, "status": status}
-            self._desk.outbox.append(PatchObject(path, change))
+            self._context.outbox.append(PatchObject(path, change))
 
     def next_timer(self) -> float | None:
         """When :meth:`tell_due` will have something to do."""

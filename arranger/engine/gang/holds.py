@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from arranger.api.gang_membership import Topology
-from arranger.engine.entity import QueuedEntity
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.entity import QueuedEntity, QueuedPod
 
 
 @dataclass(frozen=True, slots=True)

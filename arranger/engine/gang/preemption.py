@@ -10,20 +10,23 @@ ways the victims left are all needed. Gangs leave whole or give their surplus.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import PatchPodStatus
+from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.schedule_result import RowMask
-from arranger.engine.queued_pod import QueuedPod
-from arranger.framework.runtime.dry_run import ExpandToGang, PreemptionContext
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle
+from arranger.engine.queue.nominator import Nominator
+from arranger.framework.preemption import EvictionPolicy
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import by_importance
 from arranger.preemption.victims import allowed_together
@@ -60,22 +63,27 @@ class GangPreemptionPlanner:
     """Plans preemption for gang groups.
 
     Args:
-        company: who must leave together.
-        partners: the uids of a pod's gang group, none for a pod on its own.
+        cycle: places whole groups.
+        pod_cycle: evaluates single pods.
+        policy: who may be evicted for whom.
+        links: who is in one gang group.
     """
 
     def __init__(
         self,
-        desk: EngineContext,
+        cluster: Cluster,
+        nominator: Nominator,
+        pod_cycle: SchedulingCycle,
         cycle: GangSchedulingCycle,
-        expand_to_gang: ExpandToGang,
-        gang_group_uids: Callable[[PodInfo], AbstractSet[str]],
+        policy: EvictionPolicy,
+        links: GangLinks,
     ) -> None:
-        self._desk = desk
-        self._cluster = desk.cluster
+        self._cluster = cluster
+        self._nominator = nominator
+        self._pod_cycle = pod_cycle
         self._cycle = cycle
-        self._expand_to_gang = expand_to_gang
-        self._gang_group_uids = gang_group_uids
+        self._policy = policy
+        self._links = links
         self._is_eligible: Callable[[PodInfo], bool] = _nobody
         #: Whether some pods were out of the question last time for the time being only.
         self.spared = False
@@ -100,9 +108,8 @@ class GangPreemptionPlanner:
                 query = _FitQuery(entity, held, within)
                 everybody = [pod for _, pods in rows for pod in pods]
                 if len(everybody) * len(members) <= MAX_REPRIEVE_COST:
-                    cycle = self._desk.cycle
-                    ordered = by_importance(everybody, cycle.importance)
-                    may = allowed_together(ordered, self._expand_to_gang, cycle.allows)
+                    ordered = by_importance(everybody, self._policy.importance)
+                    may = allowed_together(ordered, self._policy)
                     if self._fits_after_evicting(query, may):
                         return self._reprieve_one_by_one(query, may)
                     continue
@@ -116,29 +123,26 @@ class GangPreemptionPlanner:
 
     def _preemptible_by_row(self, taker: PodInfo) -> dict[int, list[PodInfo]]:
         """Row → the pods there that could be evicted for a pod, and so for its group."""
-        table, leaving = self._cluster.table, self._desk.cycle.nominator.terminating_victims
-        promised = self._desk.cycle.nominator
+        table, leaving = self._cluster.table, self._nominator.terminating_victims
+        promised = self._nominator
         unbroken: dict[str, bool] = {}
 
-        protected_by_time = self._desk.cycle.time_protection
+        policy = self._policy
         self.spared = False
 
         def takes(pod: PodInfo) -> bool:
             if not self._is_eligible(pod):
                 return False
-            if self._desk.cycle.can_preempt(taker, pod):
+            if policy.can_preempt(taker, pod):
                 return True
-            self.spared |= (
-                protected_by_time is not None
-                and protected_by_time.protected_until(taker, pod) > protected_by_time.now
-            )
+            self.spared |= policy.time_protects and policy.protected_until(taker, pod) > policy.now
             return False
 
         def may_go(pod: PodInfo) -> bool:
             if pod.uid in promised or not takes(pod):
                 return False
             if pod.uid not in unbroken:
-                company = self._expand_to_gang([pod])
+                company = self._policy.expand_to_gang([pod])
                 whole = all(map(takes, company))
                 unbroken.update((each.uid, whole) for each in company)
             return unbroken[pod.uid]
@@ -156,7 +160,7 @@ class GangPreemptionPlanner:
         """The rows, those first whose pods cost least for each pod like that they make room for."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
         columns, wanted = table.request_vector(like)
-        weight = self._desk.cycle.importance
+        weight = self._policy.importance
 
         def cost(row: int) -> tuple[int, int, float, int]:
             pods = potential[row]
@@ -206,17 +210,17 @@ class GangPreemptionPlanner:
 
         The members may go elsewhere with each that is spared (``podGroupPreemption``).
         """
-        order = by_importance(everybody, self._desk.cycle.importance)
+        order = by_importance(everybody, self._policy.importance)
         protected, free = split_by_pdb_violation(order, self._cluster.budgets.values())
         victims = {pod.uid: pod for pod in (*protected, *free)}
         for pod in list(victims.values()):
-            partners = self._gang_group_uids(pod) or {pod.uid}
+            partners = self._links.group_uids(pod) or {pod.uid}
             gang = [uid for uid in victims if uid in partners]
             # Of a gang as many as possible; and alone it would be left in pieces.
             for count in range(len(gang) if pod.uid in victims else 0, 0, -1):
                 spared = frozenset(gang[:count])
                 rest = [each for uid, each in victims.items() if uid not in spared]
-                leaving = {each.uid for each in self._expand_to_gang(rest)}
+                leaving = {each.uid for each in self._policy.expand_to_gang(rest)}
                 if leaving.isdisjoint(spared) and self._fits_after_evicting(query, rest):
                     victims = {each.uid: each for each in rest}
                     break
@@ -261,8 +265,8 @@ class GangPreemptionPlanner:
             places = tuple((member, member.node) for member, _ in decision.placed)
             victims = self._reprieve(chosen, node_of, decision)
             self._cycle.unreserve_all(decision)
-        leaving = by_importance(self._expand_to_gang(victims), self._desk.cycle.importance)
-        if leaving and not self._desk.cycle.allows(leaving):
+        leaving = by_importance(self._policy.expand_to_gang(victims), self._policy.importance)
+        if leaving and not self._policy.allows(leaving):
             return None
         return PreemptionPlan(places, tuple(leaving))
 
@@ -284,24 +288,24 @@ class GangPreemptionPlanner:
             return False
 
         protected, free = split_by_pdb_violation(
-            by_importance(chosen, self._desk.cycle.importance), self._cluster.budgets.values()
+            by_importance(chosen, self._policy.importance), self._cluster.budgets.values()
         )
         victims = [pod for pod in (*protected, *free) if not spared(pod)]
         # A gang that loses too many leaves whole, which may spare others.
-        whole = {pod.uid for pod in self._expand_to_gang(victims)}
+        whole = {pod.uid for pod in self._policy.expand_to_gang(victims)}
         for pod in chosen:
             if pod.uid in whole and pod.uid in self._cluster:
                 self._cluster.simulate_remove_pod(pod)
-        alone = [pod for pod in victims if len(self._expand_to_gang([pod])) == 1]
+        alone = [pod for pod in victims if len(self._policy.expand_to_gang([pod])) == 1]
         spared_now = {
-            pod.uid for pod in by_importance(alone, self._desk.cycle.importance) if spared(pod)
+            pod.uid for pod in by_importance(alone, self._policy.importance) if spared(pod)
         }
         return [pod for pod in victims if pod.uid not in spared_now]
 
     def _within_quotas(self, members: Iterable[QueuedPod]) -> bool:
         """Whether no quota of placed members is exceeded, which pods on any node count towards."""
-        quota = self._desk.cycle.quota
-        if quota is None or not quota.active:
+        quota = self._policy.quota
+        if quota is None:
             return True
         for member in members:
             mine = dict(quota.released_by(member.pod))
@@ -321,21 +325,25 @@ class GangPreemptionPlanner:
         return all(self._member_fits(member, row) for member in _one_per_class(members))
 
     def _member_fits(self, member: QueuedPod, row: int) -> bool:
-        evaluation = self._desk.cycle.evaluate(member.profile, member.pod, member.signature)
+        evaluation = self._pod_cycle.evaluate(member.profile, member.pod, member.signature)
         if evaluation.pod_dependent_filters <= member.profile.node_resource_filters:
             return True
         with self._cluster.simulate_without([member.pod]):
-            what_if = PreemptionContext(member.profile, self._cluster, member.pod, evaluation)
-            return what_if.fits(row)
+            return DryRun(member.profile, self._cluster, member.pod, evaluation).fits(row)
 
 
 class GangPreemptionExecutor:
     """Carries plans out, and not too often for one group."""
 
     def __init__(
-        self, desk: EngineContext, planner: GangPreemptionPlanner, preempting: PreemptionExecutor
+        self,
+        context: EngineContext,
+        nominator: Nominator,
+        planner: GangPreemptionPlanner,
+        preempting: PreemptionExecutor,
     ) -> None:
-        self._desk = desk
+        self._context = context
+        self._nominator = nominator
         self._planner = planner
         self._preempting = preempting
 
@@ -345,7 +353,7 @@ class GangPreemptionExecutor:
         Not while its last victims are still leaving, and the more rarely the more often it has
         been done in vain.
         """
-        leaving = self._desk.cycle.nominator.terminating_victims
+        leaving = self._nominator.terminating_victims
         entity.victims &= leaving
         if entity.victims or now < entity.evict_after:
             return False
@@ -362,16 +370,16 @@ class GangPreemptionExecutor:
         )
         for member, node in plan.placements:
             self._preempting.nominate(member, node, (), now)
-            self._desk.outbox.append(
+            self._context.outbox.append(
                 PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node=node)
             )
         for victim in plan.victims:
-            node = self._desk.cluster.node_of(victim.uid) or ""
+            node = self._context.cluster.node_of(victim.uid) or ""
             self._preempting.evict(
                 victim, entity.representative, node, now, group=entity.gang_group.name
             )
             entity.victims.add(victim.uid)
-        self._desk.outbox.append(pod_events.preempting(entity.representative, plan.victims))
+        self._context.outbox.append(pod_events.preempting(entity.representative, plan.victims))
         return True
 
 

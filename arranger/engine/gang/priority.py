@@ -6,6 +6,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup, NativePodGroup
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context import EngineContext
+from arranger.engine.queue.nominator import Nominator
 from arranger.gangs.registry import GangRegistry
 
 
@@ -16,7 +17,9 @@ def effective_priority(registry: GangRegistry, pod: Pod) -> int:
     return pod.priority if group_priority is None else group_priority
 
 
-def update_priorities(context: EngineContext, registry: GangRegistry, group: AnyPodGroup) -> None:
+def update_priorities(
+    context: EngineContext, nominator: Nominator, registry: GangRegistry, group: AnyPodGroup
+) -> None:
     """A PodGroup came, went or was edited: its gang's members may have another priority.
 
     The caller sorts those that wait into the queue again.
@@ -24,7 +27,6 @@ def update_priorities(context: EngineContext, registry: GangRegistry, group: Any
     gang = registry.gangs.get(group.name)
     if gang is None or not isinstance(group, NativePodGroup):
         return  # the others' classes are for their pods
-    nominator = context.cycle.nominator
     for uid in gang.memberships:
         if uid not in nominator:
             _update_placed_pod(context.cluster, registry, uid)

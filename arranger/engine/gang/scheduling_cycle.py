@@ -19,7 +19,7 @@ from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, QueuedEntity
+from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -30,7 +30,7 @@ from arranger.engine.pod.schedule_result import (
     Unschedulable,
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.queue.nominator import Nominator
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.status import Code
@@ -39,6 +39,9 @@ from arranger.gangs.group import GangGroup
 
 #: Members that have been promised a node, and which.
 NominatedMembers = list[tuple[QueuedPod, str]]
+
+#: Members that have got a node, and what their Permit plugins said.
+Placements = list[tuple[QueuedPod, PermitWait | None]]
 
 OUTSIDE_DOMAIN: Final = PluginRejection(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
@@ -63,7 +66,7 @@ class GangScheduleResult:
     """
 
     complete: bool = False
-    placed: list[tuple[QueuedPod, PermitWait | None]] = field(default_factory=list)
+    placed: Placements = field(default_factory=list)
     placeable: int = 0
     blocker: QueuedPod | None = None
     message: str = ""
@@ -82,7 +85,7 @@ class _Attempt:
     placed_counts: dict[str, Counter[str]]
     row_mask: RowMask | None
     held: int
-    placed: list[tuple[QueuedPod, PermitWait | None]] = field(default_factory=list)
+    placed: Placements = field(default_factory=list)
     #: Class → one of its pods, and the plugins that rejected it.
     failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
     blocker: QueuedPod | None = None
@@ -109,9 +112,10 @@ class _Attempt:
 class GangSchedulingCycle:
     """Places gang groups by placing their members one after the other."""
 
-    def __init__(self, cluster: Cluster, cycle: SchedulingCycle) -> None:
+    def __init__(self, cluster: Cluster, cycle: SchedulingCycle, nominator: Nominator) -> None:
         self._cluster = cluster
         self._cycle = cycle
+        self._nominator = nominator
 
     def schedule(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> GangScheduleResult:
         """Place what the group needs and, beyond that, what fits.
@@ -181,7 +185,7 @@ class GangSchedulingCycle:
         return decision
 
     def _nominated_members(self, entity: QueuedEntity) -> NominatedMembers:
-        nominations = self._cycle.nominator
+        nominations = self._nominator
         members = entity.members.values() if nominations else ()
         return [(m, nominations.node_of(m.uid)) for m in members if m.uid in nominations]
 
@@ -189,7 +193,11 @@ class GangSchedulingCycle:
         """A promise ends when its pod gets a node; those of pods that gave it back live on."""
         for member, node in promised:
             if member.uid not in self._cluster:
-                self._cycle.nominator.nominate(member, node)
+                self._nominator.nominate(member, node)
+
+    def run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
+        """Let plugins undo what an earlier placement of a member has left."""
+        self._cycle.run_pod_group_post_filter(member, infeasible)
 
     def unreserve_all(self, decision: GangScheduleResult) -> None:
         """Take the nodes of all that an attempt has placed."""
@@ -235,7 +243,7 @@ class GangSchedulingCycle:
         table = self._cluster.table
         stay = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
         there = [pod for row in table.rows(emptied) for pod in table.pods[row].values()]
-        promised = self._cycle.nominator
+        promised = self._nominator
         others = [pod for pod in there if pod.uid not in stay and pod.uid not in promised]
         with self.dry_run(entity), self._cluster.simulate_without(others):
             decision = self.attempt(entity, held, row_mask, surplus=False)

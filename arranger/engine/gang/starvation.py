@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
-from arranger.engine.pod.node_reservation import RESERVATION, NodeReservation, last_pod_end
+from arranger.engine.pod.node_reservation import (
+    RESERVATION,
+    NodeReservation,
+    NodeReservations,
+    last_pod_end,
+)
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs import messages
 
@@ -21,11 +27,29 @@ _WAITING = (
 )
 
 
+class GangEntities(Protocol):
+    """Knows the entities of gang groups."""
+
+    def entity(self, key: str) -> QueuedEntity | None:
+        """The entity of that key."""
+        ...
+
+
 class StarvationGuard:
     """Gives the reservation to the first gang that has waited for room ``after`` seconds."""
 
-    def __init__(self, desk: EngineContext, after: float) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        context: EngineContext,
+        queue: SchedulingQueue,
+        reservations: NodeReservations,
+        entities: GangEntities,
+        after: float,
+    ) -> None:
+        self._context = context
+        self._queue = queue
+        self._reservations = reservations
+        self._entities = entities
         self._after = after
 
     def on_unschedulable(
@@ -41,36 +65,38 @@ class StarvationGuard:
             return
         if now < entity.reserve_retry_at:
             return
-        kept, rank = self._desk.cycle.reservation, self._desk.queue.sort_key(entity)
+        kept, rank = self._reservations.current, self._queue.sort_key(entity)
         if kept is None or kept.key == entity.key or rank < kept.rank:
-            self._desk.cycle.reservation = None  # it is this group's turn now, or nobody's
+            self._reservations.drop()  # it is this group's turn now, or nobody's
             nodes = nodes_needed()
             if not nodes:
                 entity.reserve_retry_at = now + RETRY_INTERVAL
-                self._desk.cycle.reservation = kept
+                self._reservations.keep(kept)
                 if kept is not None and kept.key == entity.key:
                     self._release(now)
                 return
-            ends = last_pod_end(self._desk.cluster, nodes)
-            self._desk.cycle.reservation = NodeReservation(
-                entity.key,
-                rank,
-                messages.display_name(entity.group),
-                entity.representative.pod.priority,
-                nodes,
-                None if ends is None else ends - self._desk.to_unix_time(now) + now,
+            ends = last_pod_end(self._context.cluster, nodes)
+            self._reservations.keep(
+                NodeReservation(
+                    entity.key,
+                    rank,
+                    messages.display_name(entity.group),
+                    entity.representative.pod.priority,
+                    nodes,
+                    None if ends is None else self._context.clock.from_unix_time(ends, now),
+                )
             )
 
-    def release_if_idle(self, entities: Mapping[str, QueuedEntity], now: float) -> None:
+    def release_if_idle(self, now: float) -> None:
         """Drop the reservation when its group waits for room no more."""
-        kept = self._desk.cycle.reservation
+        kept = self._reservations.current
         if kept is None:
             return
-        entity = entities.get(kept.key.removeprefix("gang:"))
+        entity = self._entities.entity(kept.key)
         if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
             return
         self._release(now)
 
     def _release(self, now: float) -> None:
-        self._desk.cycle.reservation = None
-        self._desk.publish_event(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)
+        self._reservations.drop()
+        self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)

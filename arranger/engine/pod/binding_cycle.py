@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
 from arranger.api.extenders import Extender
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedPod
+from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import Phase
+from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.schedule_result import single_node_fit_error
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.interface import Plugin, Wait
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
-from arranger.framework.status import Code, Status
+from arranger.framework.status import Status
 
 log = logging.getLogger(__name__)
 
@@ -33,30 +37,41 @@ class _PreBindWait:
     timeout_message: str
 
 
+class BoundListener(Protocol):
+    """Follows how far gangs have come."""
+
+    def on_bound(self, member: QueuedPod, now: float) -> None:
+        """A pod has been bound."""
+        ...
+
+
 class BindingCycle:
     """Carries reserved pods to their nodes.
 
     Args:
-        desk: the engine's state.
-        retry: queues a pod again whose binding broke off.
-        reject: queues a pod again that a PreBind plugin refused.
-        bound: hears of every pod that is bound.
+        effects: sends the writes, and brings their outcomes back to :meth:`on_outcome`.
+        release: frees the nodes of pods that do not get them.
+        requeuer: queues these pods again.
+        gangs: is told of every pod that is bound.
     """
 
     def __init__(
         self,
         context: EngineContext,
-        *,
-        retry: Callable[[QueuedPod, float], None],
-        reject: Callable[[QueuedPod, Status, float], None],
-        bound: Callable[[QueuedPod, float], None],
+        queue: SchedulingQueue,
+        effects: PendingEffects,
+        release: NodeRelease,
+        requeuer: PodRequeuer,
+        gangs: BoundListener,
     ) -> None:
         self._context = context
-        self._retry = retry
-        self._reject = reject
-        self._bound = bound
-        #: Effects that must be applied before a Binding, by identity.
-        self._pre_bind_writes: dict[int, QueuedPod] = {}
+        self._queue = queue
+        self._effects = effects
+        self._release = release
+        self._requeuer = requeuer
+        self._gangs = gangs
+        #: How many cluster events there had been when the waits were last looked at.
+        self._events_seen = 0
         #: Members whose writes are done and whom a plugin does not let go yet, by uid.
         self._pre_bind_waits: dict[str, _PreBindWait] = {}
 
@@ -75,42 +90,40 @@ class BindingCycle:
 
     def advance(self, now: float) -> None:
         """Ask again about those that are not let go, and break off what has waited too long."""
+        recheck = self.ready
+        self._events_seen = self._queue.event_count
         for uid, wait in list(self._pre_bind_waits.items()):
             if self._pre_bind_waits.get(uid) is not wait:
                 continue
             if wait.deadline <= now:
                 self.roll_back(wait.member, wait.timeout_message, now)
-            elif self._context.recheck_permits:
+            elif recheck:
                 self._continue(wait.member, now)
 
     @property
-    def has_waiting(self) -> bool:
-        """Whether plugins keep pods from binding, and are to be asked after the next event."""
-        return bool(self._pre_bind_waits)
+    def ready(self) -> bool:
+        """Whether plugins keep pods from binding, and are to be asked again after an event."""
+        return bool(self._pre_bind_waits) and self._events_seen != self._queue.event_count
 
     def next_timer(self) -> float | None:
-        """When :meth:`next_state` will have something to break off."""
+        """When :meth:`advance` will have something to break off."""
         return min((unready.deadline for unready in self._pre_bind_waits.values()), default=None)
 
-    def awaits(self, effect: Effect) -> bool:
-        """Whether something waits for the outcome of ``effect``."""
-        return isinstance(effect, Bind) or id(effect) in self._pre_bind_writes
-
-    def on_outcome(self, effect: Effect, outcome: Outcome, now: float) -> None:
-        """What became of an effect."""
+    def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
+        """What became of a write for the pod ``subject``."""
         if isinstance(effect, Bind):
-            member = self._context.pods.get(effect.pod.uid)
-            if member is not None and member.binding is effect:
-                self._on_binding_outcome(member, outcome, now)
-        elif id(effect) in self._pre_bind_writes:
-            self._on_pre_bind_outcome(effect, outcome, now)
+            if subject.binding is effect:  # else another Binding was sent in its place
+                self._on_binding_outcome(subject, outcome, now)
+        else:
+            self._on_pre_bind_outcome(subject, effect, outcome, now)
 
     def cancel(self, member: QueuedPod) -> None:
         """The pod is gone or given up; outcomes of its writes do not matter any more."""
         self._pre_bind_waits.pop(member.uid, None)
-        if member.pending_writes:
-            for n in member.pending_writes:
-                self._pre_bind_writes.pop(n, None)
+        for effect in member.pending_writes:
+            self._effects.cancel(effect)
+        if member.binding is not None:
+            self._effects.cancel(member.binding)
 
     def roll_back(
         self, member: QueuedPod, message: str, now: float, refused: Refused | None = None
@@ -120,55 +133,50 @@ class BindingCycle:
         self.cancel(member)
         if member.uid not in context.cluster.assumed:
             # The watch has shown the pod on the node: it is bound, whoever did it.
-            context.stop_tracking(member)
+            self._release.stop_tracking(member)
             return
         log.error("pod %s: %s", member.pod.key, message)
         context.record_attempt(member, "error")
-        if context.release_node(member, now):
+        if self._release.release_node(member, now):
             if refused is None or refused.reason not in SILENT_REFUSALS:
                 context.outbox += pod_events.scheduling_failed(
                     member, pod_events.SCHEDULER_ERROR, message
                 )
-            self._retry(member, now)
+            self._requeuer.requeue_with_backoff(member, now)
 
     def reject(self, member: QueuedPod, refusal: Status, now: float) -> None:
-        """A plugin refuses a pod its node: the pod rests until the plugin's events."""
-        if self._release_refused(member, refusal, now):
-            self._reject(member, refusal, now)
+        """A plugin took back what the cycle had granted: wait for the events it asks for."""
+        if self._give_up_node(member, refusal, now):
+            self._requeuer.requeue_unschedulable(member, refusal.plugin, now)
 
-    def preempt(self, member: QueuedPod, reason: str, now: float) -> None:
-        """An unbound pod loses its node to another pod, and is tried again after a back-off.
-
-        What it lacks now only a new attempt tells.
-        """
-        if self._release_refused(member, Status(Code.UNSCHEDULABLE, (reason,)), now):
-            self._retry(member, now)
-
-    def _release_refused(self, member: QueuedPod, refusal: Status, now: float) -> bool:
-        """Take the pod's node and say why; whether the pod is to be queued again."""
-        context = self._context
-        self.cancel(member)
-        context.record_attempt(member, "unschedulable")
-        if not context.release_node(member, now):
-            return False
-        context.outbox += pod_events.scheduling_failed(
-            member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
-        )
-        return True
+    def preempt(self, member: QueuedPod, refusal: Status, now: float) -> None:
+        """Others get the node: again after a back-off, for only an attempt tells what it lacks."""
+        if self._give_up_node(member, refusal, now):
+            self._requeuer.requeue_with_backoff(member, now)
 
     def check_consistent(self) -> None:
-        """Check the prerequisites against the pods.
+        """Check the pods whose PreBind is not over.
 
         Raises:
             AssertionError: one belongs to nobody.
         """
         ours = set(self._context.pods.values())
-        assert set(self._pre_bind_writes.values()) <= ours, "prerequisites"
         for wait in self._pre_bind_waits.values():
             assert wait.member in ours, f"{wait.member}: not let go"
             assert wait.member.phase is Phase.BINDING, f"{wait.member}: not let go"
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _give_up_node(self, member: QueuedPod, refusal: Status, now: float) -> bool:
+        """Free the pod's node and tell its owner; whether it is to be queued again."""
+        self.cancel(member)
+        self._context.record_attempt(member, "unschedulable")
+        if not self._release.release_node(member, now):
+            return False
+        self._context.outbox += pod_events.scheduling_failed(
+            member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
+        )
+        return True
 
     def _run_pre_bind(self, member: QueuedPod) -> Status | None:
         """Send off what PreBind wants done; returns its refusal if it refuses."""
@@ -180,9 +188,8 @@ class BindingCycle:
                         return Status(answer.code, answer.reasons, plugin.name)
                     continue
                 for effect in answer or ():
-                    member.pending_writes.add(id(effect))
-                    self._pre_bind_writes[id(effect)] = member
-                    self._context.outbox.append(effect)
+                    member.pending_writes.append(effect)
+                    self._effects.send(effect, self, member)
         return None
 
     def _continue(self, member: QueuedPod, now: float) -> None:
@@ -216,7 +223,7 @@ class BindingCycle:
         if (extender := self._binding_extender(member)) is not None:
             by_extender = Bind(pod_events.pod_key(member.pod.pod), member.node, extender=extender)
             member.binding = by_extender
-            self._context.outbox.append(by_extender)
+            self._effects.send(by_extender, self, member)
         else:
             self._run_bind_plugins(member, now)
 
@@ -233,7 +240,7 @@ class BindingCycle:
                 with plugin_errors(plugin.name, "Bind"):
                     member.binding = plugin.bind(member.cycle_state, member.pod, member.node)
                 if member.binding is not None:
-                    self._context.outbox.append(member.binding)
+                    self._effects.send(member.binding, self, member)
                     return
         except PluginFailureError as error:
             self.roll_back(member, str(error), now)
@@ -271,15 +278,15 @@ class BindingCycle:
         # From here on the API owns the pod. The assumption stays until the watch shows
         # it, and a pending state of this uid can only be an old one.
         del context.pods[member.uid]
-        context.publish_event(ClusterEvent(ActionType.POD_ADDED, pod=member.pod.pod), now)
-        self._bound(member, now)
+        self._queue.wake(ClusterEvent(ActionType.POD_ADDED, pod=member.pod.pod), now)
+        self._gangs.on_bound(member, now)
 
-    def _on_pre_bind_outcome(self, effect: Effect, outcome: Outcome, now: float) -> None:
-        member = self._pre_bind_writes[id(effect)]
+    def _on_pre_bind_outcome(
+        self, member: QueuedPod, effect: Effect, outcome: Outcome, now: float
+    ) -> None:
         if isinstance(outcome, Ambiguous):
             return
-        del self._pre_bind_writes[id(effect)]
-        member.pending_writes.discard(id(effect))
+        member.pending_writes = [each for each in member.pending_writes if each is not effect]
         if isinstance(outcome, Refused):
             self.roll_back(member, f"preparing to bind: {outcome.message}", now, outcome)
         elif not member.pending_writes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.entity import QueuedPod
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
@@ -64,6 +64,25 @@ class NodeReservation:
         """What pods that are kept out are told of these nodes."""
         reason = f"node(s) reserved for {self.title}"
         return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
+
+
+class NodeReservations:
+    """The reservation in force: one group at a time.
+
+    Attributes:
+        current: it; None where no group starves.
+    """
+
+    def __init__(self) -> None:
+        self.current: NodeReservation | None = None
+
+    def keep(self, reservation: NodeReservation | None) -> None:
+        """Nodes are kept from now on, in place of others."""
+        self.current = reservation
+
+    def drop(self) -> None:
+        """No nodes are kept any more."""
+        self.current = None
 
 
 def last_pod_end(cluster: Cluster, nodes: Iterable[str]) -> float | None:

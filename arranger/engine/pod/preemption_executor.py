@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
+from typing import Protocol
 
-from arranger.api.effects import Ambiguous, Applied, DeletePod, Outcome, PatchPodStatus
+from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.resource_fit import could_fit
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueueState
+from arranger.engine.entity import QueuedPod, QueueState
+from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import Phase
-from arranger.engine.queued_pod import QueuedPod
+from arranger.engine.pod.binding_cycle import BindingCycle
+from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.framework.preemption import EvictionPolicy
+from arranger.framework.status import Code, Status
+from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+
+
+class EvictionListener(Protocol):
+    """Follows evictions."""
+
+    def on_evicted(self, victim: PodInfo) -> None:
+        """A pod is being evicted."""
+        ...
+
+    def on_eviction_failed(self, uid: str) -> None:
+        """A pod could not be evicted."""
+        ...
 
 
 class PreemptionExecutor:
     """Evicts victims on behalf of pods.
 
     Args:
-        desk: the engine's state.
-        preempt: takes the node of a pod that a plugin makes wait, in Permit or in PreBind.
-        retry: queues a pod again whose victims could not be evicted, or that has lost its promise.
+        effects: sends the deletes, and brings their outcomes back to :meth:`on_outcome`.
+        binding_cycle: takes the node of a victim that waits in Permit or in PreBind.
+        requeuer: queues a pod again whose victims could not be evicted, or that has lost its
+            promise.
+        protection: remembers who was evicted when.
+        gangs: follows the evictions of members.
     """
 
     def __init__(
         self,
         context: EngineContext,
-        *,
-        preempt: Callable[[QueuedPod, str, float], None],
-        retry: Callable[[QueuedPod, float], None],
+        queue: SchedulingQueue,
+        nominator: Nominator,
+        policy: EvictionPolicy,
+        ledger: QuotaLedger,
+        effects: PendingEffects,
+        release: NodeRelease,
+        binding_cycle: BindingCycle,
+        requeuer: PodRequeuer,
+        protection: EvictionProtection,
+        gangs: EvictionListener,
     ) -> None:
         self._context = context
-        self._preempt = preempt
-        self._retry = retry
-        #: Deletes on their way, by identity, with whom they are for.
-        self._deletes: dict[int, tuple[DeletePod, QueuedPod]] = {}
+        self._queue = queue
+        self._nominator = nominator
+        self._policy = policy
+        self._ledger = ledger
+        self._effects = effects
+        self._release = release
+        self._binding_cycle = binding_cycle
+        self._requeuer = requeuer
+        self._protection = protection
+        self._gangs = gangs
 
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
     ) -> None:
         """Promise ``node`` to the pod and evict the victims there."""
-        nominator, can_preempt = self._context.cycle.nominator, self._context.cycle.can_preempt
+        nominator, can_preempt = self._nominator, self._policy.can_preempt
         for other in nominator.nominated_pods_on(node):
             if other.entity is not member.entity and can_preempt(member.pod, other.pod):
                 self.cancel_nomination(other, now)
@@ -56,7 +93,7 @@ class PreemptionExecutor:
     def cancel_nomination(self, member: QueuedPod, now: float) -> None:
         """Withdraw a promise; the pod looks for another node."""
         self.clear_nomination(member, now)
-        self._retry(member, now)
+        self._requeuer.requeue_with_backoff(member, now)
 
     def clear_nomination(self, member: QueuedPod, now: float) -> None:
         """Take a promise back, and the nomination with it."""
@@ -67,10 +104,10 @@ class PreemptionExecutor:
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
         """The pod needs no promised room any more, so that others may have it; whether it had."""
-        nominator = self._context.cycle.nominator
+        nominator = self._nominator
         node = nominator.node_of(member.uid)
         if nominator.clear(member.uid):
-            self._context.notify_pod_removed(member.pod, node, now)
+            self._release.notify_pod_removed(member.pod, node, now)
         return bool(node)
 
     def evict(
@@ -83,7 +120,7 @@ class PreemptionExecutor:
         context = self._context
         if victim.pod.metadata.deletion_timestamp is not None:
             return  # it is on its way already
-        if victim.uid in context.cycle.nominator.terminating_victims:
+        if victim.uid in self._nominator.terminating_victims:
             return
         own = context.pods.get(victim.uid)
         by, controller = member.pod.pod, _controller(member)
@@ -102,53 +139,46 @@ class PreemptionExecutor:
         context.outbox.append(event)
         if own is not None and not_bound_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
-            self._preempt(own, reason, now)
+            self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
             return
         delete = DeletePod(
             pod_events.pod_key(victim.pod),
             pod_events.disruption_condition(controller, group=bool(group)),
         )
-        context.cycle.nominator.terminating_victims.add(victim.uid)
-        context.on_evicted(victim)
-        self._deletes[id(delete)] = delete, member
-        context.outbox.append(delete)
+        self._nominator.terminating_victims.add(victim.uid)
+        self._protection.record_eviction(victim)
+        self._gangs.on_evicted(victim)
+        self._effects.send(delete, self, member)
 
     def _foreign_queue(self, victim: PodInfo, taker: QueuedPod) -> str:
         """The taker's queue where that is not the victim's, and queues count; else ""."""
-        ledger = self._context.cluster.quota
-        if not isinstance(ledger, QuotaLedger) or not ledger.active:
+        ledger = self._ledger
+        if not ledger.active:
             return ""
         queue = ledger.queue_name(taker.pod)
         return queue if queue != ledger.queue_name(victim) else ""
 
-    def awaits(self, effect: object) -> bool:
-        """Whether the outcome of an effect matters."""
-        return id(effect) in self._deletes
-
-    def on_outcome(self, effect: object, outcome: Outcome, now: float) -> None:
-        """What became of a delete: if the victim stays, so does the pod without its promise."""
-        if isinstance(outcome, Ambiguous):
+    def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
+        """What became of a delete for ``subject``: if the victim stays, its promise is void."""
+        assert isinstance(effect, DeletePod), f"{effect} is no eviction"
+        if isinstance(outcome, Ambiguous | Applied):
             return
-        delete, member = self._deletes.pop(id(effect))
-        if isinstance(outcome, Applied):
-            return
-        self._context.cycle.nominator.terminating_victims.discard(delete.pod.uid)
-        self._context.on_eviction_failed(delete.pod.uid)
-        if self._context.pods.get(member.uid) is member and member.phase is Phase.QUEUED:
-            self.cancel_nomination(member, now)
+        self._nominator.terminating_victims.discard(effect.pod.uid)
+        self._gangs.on_eviction_failed(effect.pod.uid)
+        if self._context.pods.get(subject.uid) is subject and subject.phase is Phase.QUEUED:
+            self.cancel_nomination(subject, now)
 
     def on_pod_deleted(self, uid: str) -> None:
         """A pod is gone: it leaves nowhere any more, and is promised nothing."""
-        self._context.cycle.nominator.terminating_victims.discard(uid)
-        self._context.cycle.nominator.clear(uid)
+        self._nominator.terminating_victims.discard(uid)
+        self._nominator.clear(uid)
 
     def on_victim_left(self, node: str) -> None:
         """A pod has left a node: those who are promised it try again as soon as they fit.
 
         There is no need to try before, and they have waited long enough to be spared a back-off.
         """
-        context = self._context
-        nominator = context.cycle.nominator
+        nominator = self._nominator
         for member in nominator.nominated_pods_on(node):
             entity = member.entity
             if entity is None or entity.state not in (QueueState.BACKOFF, QueueState.UNSCHEDULABLE):
@@ -157,16 +187,16 @@ class PreemptionExecutor:
                 enough = not entity.victims & nominator.terminating_victims
             else:
                 enough = could_fit(
-                    context.cluster, member.pod, node, partial(self._yields_to, member)
+                    self._context.cluster, member.pod, node, partial(self._yields_to, member)
                 )
             if enough:
-                context.queue.activate(entity)
+                self._queue.activate(entity)
 
     def _yields_to(self, member: QueuedPod, other: PodInfo) -> bool:
         """Whether another's promise counts for nothing against a pod's own."""
-        if other.uid not in self._context.cycle.nominator:
+        if other.uid not in self._nominator:
             return False
-        return other.uid == member.uid or self._context.cycle.can_preempt(member.pod, other)
+        return other.uid == member.uid or self._policy.can_preempt(member.pod, other)
 
 
 def _controller(member: QueuedPod) -> str:

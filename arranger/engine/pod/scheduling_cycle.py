@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedPod
 from arranger.engine.pod.extender_result import ExtenderResult
-from arranger.engine.pod.node_reservation import NodeReservation
+from arranger.engine.pod.node_reservation import NodeReservations
 from arranger.engine.pod.schedule_result import (
     CycleError,
     Infeasible,
@@ -26,21 +27,10 @@ from arranger.engine.pod.schedule_result import (
 )
 from arranger.engine.pod.second_filter_pass import filter_without_nominees
 from arranger.engine.queue.nominator import Nominator
-from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import Wait
-from arranger.framework.runtime.dry_run import (
-    Allows,
-    CanPreempt,
-    ExpandToGang,
-    Importance,
-    PreemptionContext,
-    Quota,
-    TimeProtection,
-    has_higher_priority,
-    never_in_gang,
-    priority,
-)
+from arranger.framework.preemption import EvictionPolicy
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.runtime.post_filter import run_post_filter
@@ -75,24 +65,19 @@ def _intersection(masks: list[RowMask]) -> BoolArray | None:
 class SchedulingCycle:
     """Runs pods through the extension points up to Permit."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.nominator = Nominator(cluster)
-        #: Who must leave together; the engine's gangs say so.
-        self.expand_to_gang: ExpandToGang = tuple
-        self.in_gang: Callable[[PodInfo], bool] = never_in_gang
-        #: Who may take whose place, and who goes first; the engine's queues say so.
-        self.can_preempt: CanPreempt = has_higher_priority
-        self.importance: Importance = priority
-        self.allows: Allows = bool
-        self.quota: Quota | None = None
-        self.time_protection: TimeProtection | None = None
-        #: The engine's clock at its present run.
-        self.now = 0.0
-        #: Nodes kept for a starving gang.
-        self.reservation: NodeReservation | None = None
-        #: Whether extenders choose among the options of preemption for a pod.
-        self.extenders_choose: Callable[[PodInfo], bool] = lambda pod: False  # noqa: ARG005
+    def __init__(
+        self,
+        context: EngineContext,
+        nominator: Nominator,
+        policy: EvictionPolicy,
+        reservations: NodeReservations,
+    ) -> None:
+        self._cluster = context.cluster
+        self._clock = context.clock
+        self._extenders = context.extenders
+        self._nominator = nominator
+        self._policy = policy
+        self._reservations = reservations
         self._extender_results: Mapping[Hashable, ExtenderResult] = {}
         self._is_dry_run = False
         self._evaluations: OrderedDict[tuple[str, Hashable], Evaluation] = OrderedDict()
@@ -148,7 +133,7 @@ class SchedulingCycle:
         When :class:`Scheduled` is returned the node is assumed in the cluster and every Reserve
         plugin has agreed; otherwise nothing is held.
         """
-        if not self.nominator:
+        if not self._nominator:
             return self._decide(member)
         # Also while victims are sought: a pod that only has a promise can be no victim, and the
         # room that the pod has been promised itself is not taken.
@@ -156,8 +141,7 @@ class SchedulingCycle:
             return self._decide(member)
 
     def _hide_lower_nominees(self, member: QueuedPod) -> AbstractContextManager[None]:
-        plain = self.quota is None or not self.quota.active
-        return self.nominator.hide_for(member, self.can_preempt, by_priority=plain)
+        return self._nominator.hide_for(member, self._policy)
 
     def _decide(self, member: QueuedPod) -> ScheduleResult:
         decision = self._find_and_reserve(member, None)
@@ -175,7 +159,7 @@ class SchedulingCycle:
 
         Makes no room: PostFilter is left to the caller, who may have more pods to place.
         """
-        if not self.nominator:
+        if not self._nominator:
             return self._find_and_reserve(member, within)
         with self._hide_lower_nominees(member):
             return self._find_and_reserve(member, within)
@@ -245,7 +229,7 @@ class SchedulingCycle:
         if extender_result is not None:
             agreed = ~extender_result.refused if self._is_dry_run else extender_result.allowed
             rows = agreed if rows is None else rows & agreed
-        nominated = self._cluster.table.index.get(self.nominator.node_of(member.uid))
+        nominated = self._cluster.table.index.get(self._nominator.node_of(member.uid))
         if nominated is not None and evaluation.pre_filter_status is None:
             allowed = rows is None or bool(rows[nominated])
             if allowed and evaluation.feasible[nominated]:
@@ -259,10 +243,10 @@ class SchedulingCycle:
     ) -> list[RowMask]:
         """What leaves only some rows to choose from."""
         masks = [] if within is None else [within]
-        second_pass = filter_without_nominees(self._cluster, self.nominator, member, evaluation)
+        second_pass = filter_without_nominees(self._cluster, self._nominator, member, evaluation)
         masks += [] if second_pass is None else [RowMask(*second_pass)]
-        reservation = self.reservation
-        if reservation is not None and reservation.excludes(member, self.now):
+        reservation = self._reservations.current
+        if reservation is not None and reservation.excludes(member, self._clock.now):
             masks.append(RowMask(reservation.allowed_rows(self._cluster), reservation.rejection))
         return masks
 
@@ -286,24 +270,19 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
+        # The answer is the same with promised pods and without.
         filters = infeasible.evaluation.pod_dependent_filters
         monotone = filters <= member.profile.monotone_filters
-        context = PreemptionContext(
+        context = DryRun(
             member.profile,
             self._cluster,
             member.pod,
             infeasible.evaluation,
-            nominated_node=self.nominator.node_of(member.uid),
-            terminating_victims=self.nominator.terminating_victims,
-            expand_to_gang=self.expand_to_gang,
-            in_gang=self.in_gang,
-            can_preempt=self.can_preempt,
-            importance=self.importance,
-            allows=self.allows,
-            quota=self.quota,
-            time_protection=self.time_protection,
-            extenders_choose=self.extenders_choose(member.pod),
-            nominated_pods=() if monotone else self.nominator.visible_pods(),
+            nominated_node=self._nominator.node_of(member.uid),
+            terminating_victims=self._nominator.terminating_victims,
+            policy=self._policy,
+            extenders_choose=any(e.chooses_victims(member.pod.pod) for e in self._extenders),
+            nominated_pods=() if monotone else self._nominator.visible_pods(),
         )
         answer = run_post_filter(context, diagnosis)
         diagnosis.post_filter_message = answer.message()

@@ -10,8 +10,8 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
+from arranger.engine.entity import QueuedPod
 from arranger.engine.queue.nominator import Nominator
-from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queued_pod import QueuedPod
-from arranger.framework.runtime.dry_run import CanPreempt
+from arranger.engine.entity import QueuedPod
+from arranger.framework.preemption import EvictionPolicy
 
 
 class Nominator:
@@ -75,15 +75,12 @@ class Nominator:
             self.nominate(member, node)
 
     @contextmanager
-    def hide_for(
-        self, member: QueuedPod, can_preempt: CanPreempt, *, by_priority: bool = False
-    ) -> Iterator[None]:
+    def hide_for(self, member: QueuedPod, policy: EvictionPolicy) -> Iterator[None]:
         """Leave out the promises that do not count for a pod: its own, and those it may break.
 
-        A pod that gets a node inside keeps it, and its promise is fulfilled. ``by_priority`` says
-        that ``can_preempt`` looks at nothing else.
+        A pod that gets a node inside keeps it, and its promise is fulfilled.
         """
-        hidden = self._hidden_for(member, can_preempt, by_priority=by_priority)
+        hidden = self._hidden_for(member, policy)
         for other in hidden:
             self._cluster.remove_pod(other.uid)
         try:
@@ -95,9 +92,8 @@ class Nominator:
                 else:
                     self._cluster.assume_pod(other.pod, self._nodes[other.uid])
 
-    def _hidden_for(
-        self, member: QueuedPod, can_preempt: CanPreempt, *, by_priority: bool
-    ) -> list[QueuedPod]:
+    def _hidden_for(self, member: QueuedPod, policy: EvictionPolicy) -> list[QueuedPod]:
+        can_preempt, by_priority = policy.can_preempt, policy.by_priority_alone
         hidden = [member] if member.uid in self._nodes else []
         for rank in self._of_priority.values():
             if by_priority and not can_preempt(member.pod, next(iter(rank.values())).pod):

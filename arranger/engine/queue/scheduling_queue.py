@@ -14,14 +14,13 @@ so that of those that end within one the most important goes first as well.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, QueuedEntity, QueueState
+from arranger.engine.entity import GANG, QueuedEntity, QueuedPod, QueueState
 from arranger.engine.queue.heap import FairSharePolicy, MultiQueueHeap
-from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
 from arranger.framework.status import Status
@@ -46,29 +45,44 @@ class SchedulingQueueConfig:
     flush_after: float = 300.0
 
 
-def _no_share(entity: QueuedEntity) -> float:
-    del entity
-    return 0.0
+class Gate(Protocol):
+    """Holds gang groups back that cannot be placed yet."""
+
+    def missing_requirement(self, entity: QueuedEntity) -> Status | None:
+        """What the entity's gang group still lacks to be tried; None if it may be."""
+        ...
+
+
+class DominantShares(Protocol):
+    """Works out dominant shares (DRF)."""
+
+    def share_of(self, entity: QueuedEntity) -> float:
+        """How large a part of the cluster an entity asks for in all."""
+        ...
 
 
 class SchedulingQueue:
-    """Entities that are not placed, by what they are waiting for."""
+    """Entities that are not placed, by what they are waiting for.
+
+    Attributes:
+        event_count: how many cluster events there have been, so that others see whether they
+            missed any.
+    """
 
     def __init__(
         self,
         config: SchedulingQueueConfig,
-        gang_gate: Callable[[QueuedEntity], Status | None],
-        fair_share: FairSharePolicy | None = None,
-        share_of: Callable[[QueuedEntity], float] = _no_share,
+        gate: Gate,
+        fair_share: FairSharePolicy,
+        shares: DominantShares,
     ) -> None:
-        """``gang_gate`` says what an entity's gang still lacks to be tried.
+        """``gate`` says what an entity's gang still lacks to be tried.
 
-        ``share_of`` says how much of the cluster an entity asks for.
+        ``shares`` work out how much of the cluster an entity asks for.
         """
-        self._share_of = share_of
-        fair_share = fair_share or FairSharePolicy()
+        self._share_of = shares.share_of
         self._config = config
-        self._gang_gate = gang_gate
+        self._gate = gate
         self._entities: dict[str, QueuedEntity] = {}
         self._active = MultiQueueHeap(QueueState.ACTIVE, fair_share)
         #: In back-off, woken by an event, and to be tried when nothing else is.
@@ -79,6 +93,7 @@ class SchedulingQueue:
         self._unschedulable: dict[tuple[frozenset[str], Hashable], dict[str, QueuedEntity]] = {}
         self._gated: dict[str, QueuedEntity] = {}
         self._last_version = 0
+        self.event_count = 0
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -185,7 +200,12 @@ class SchedulingQueue:
         )
 
     def wake(self, event: ClusterEvent, now: float, *, skip_backoff: bool = True) -> None:
-        """Wake the entities that ``event`` may help, cutting back-offs short if that is urgent."""
+        """Something has happened in the cluster: wake the entities that it may help.
+
+        Upstream: ``MoveAllToActiveOrBackoffQueue``. ``skip_backoff`` lets them be tried before
+        their back-offs end, if there is nothing else to try.
+        """
+        self.event_count += 1
         for group in [g for g in self._unschedulable if self._any_hint_matches(g, event)]:
             for entity in list(self._unschedulable[group].values()):
                 self._enqueue(entity, now, poppable=skip_backoff and not entity.backoff_skipped)
@@ -246,7 +266,7 @@ class SchedulingQueue:
         """``poppable`` says that its back-off may be cut short."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
-        refusals = self._gate(entity)
+        refusals = self._requirements(entity)
         if refusals:
             entity.state = QueueState.GATED
             entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
@@ -259,7 +279,7 @@ class SchedulingQueue:
         else:
             self._push_active(entity)
 
-    def _gate(self, entity: QueuedEntity) -> list[Status]:
+    def _requirements(self, entity: QueuedEntity) -> list[Status]:
         """Who holds the entity back: what its gang lacks comes first, then PreEnqueue plugins."""
         entity.plugin_error = ""
         refusals: list[Status] = []
@@ -275,7 +295,7 @@ class SchedulingQueue:
                 refusals.append(refusal)
         if entity.group is None:
             return refusals
-        lacking = self._gang_gate(entity)
+        lacking = self._gate.missing_requirement(entity)
         return [] if lacking is None else [lacking, *refusals]
 
     def _run_pre_enqueue(self, member: QueuedPod) -> Status | None:

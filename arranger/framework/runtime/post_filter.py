@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.interface import PostFilterResult, PreemptionCandidate
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.status import Code
 
@@ -37,7 +37,7 @@ class PostFilterOutcome:
         return "" if self.nominated_node else ", ".join(self.reasons)
 
 
-def run_post_filter(context: PreemptionContext, diagnosis: Diagnosis) -> PostFilterOutcome:
+def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
     """Ask the PostFilter plugins of the profile.
 
     Raises:

@@ -29,7 +29,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult, Rejection
 from arranger.framework.interface import DependsOn, Plugin
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
 from arranger.plugins.dynamicresources.allocation_result import build_allocation
@@ -103,31 +103,31 @@ class DynamicResources(Plugin):
             return self.reject(str(error), resolvable=False)
         if not claims:
             return SKIP
-        notes = _PreFilterState(cluster)
+        data = _PreFilterState(cluster)
         for claim in claims:
-            if why := _classify_claim(claim, pod, notes):
+            if why := _classify_claim(claim, pod, data):
                 return self.reject(why, resolvable=False)
-        if notes.to_allocate:
-            notes.query = self._allocation_cache.query(cluster, notes.to_allocate)
-        state[self.name] = notes
+        if data.to_allocate:
+            data.query = self._allocation_cache.query(cluster, data.to_allocate)
+        state[self.name] = data
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that can use the allocated claims and have devices for the others."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         here = nodes.full_mask()
-        for claim in notes.allocated:
-            here &= _usable_nodes(notes, claim, nodes)
+        for claim in data.allocated:
+            here &= _usable_nodes(data, claim, nodes)
         reasons: list[str] = []
         kind_of = np.full(nodes.length, -1, dtype=np.int64)
-        if notes.query is not None:
-            reasons, kind_of = notes.query.check(nodes)
+        if data.query is not None:
+            reasons, kind_of = data.query.check(nodes)
         kind_of[~here & (kind_of < 0)] = len(reasons)
         kinds = [Rejection((reason,), Code.UNRESOLVABLE) for reason in (*reasons, NOT_AVAILABLE)]
         return FilterResult(kind_of < 0, lambda: (kinds, kind_of))
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, what_if: PreemptionContext, diagnosis: Diagnosis
+        self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis
     ) -> Status | None:
         """Report what :meth:`pod_group_post_filter` has done."""
         if self.name not in state:
@@ -143,14 +143,14 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> Status | None:
         """Take back an allocation that keeps the pod from nodes, if nobody else uses it."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is None:
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None:
             return None
         for claim in _blocking_claims(
-            notes, NodeView(notes.cluster.table, self._rows_lacking_only_claims(diagnosis))
+            data, NodeView(data.cluster.table, self._rows_lacking_only_claims(diagnosis))
         ):
             if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
-                notes.cluster.devices.claim_tracker.plan_deallocation(claim, _pod_ref(pod))
+                data.cluster.devices.claim_tracker.plan_deallocation(claim, _pod_ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
         return None
 
@@ -169,8 +169,8 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Skip pods whose requests have no alternatives."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is None or not any(map(_has_alternatives, [*notes.to_allocate, *notes.allocated])):
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None or not any(map(_has_alternatives, [*data.to_allocate, *data.allocated])):
             return SKIP
         return None
 
@@ -178,17 +178,17 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """More points for alternatives that are named earlier."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         points = np.zeros(nodes.length, dtype=np.int64)
-        for claim in notes.allocated:
-            given = notes.cluster.devices.claim_tracker.allocation_of(claim)
+        for claim in data.allocated:
+            given = data.cluster.devices.claim_tracker.allocation_of(claim)
             results = [] if given is None else given.devices.results
             points += preference_score(claim, {result.request for result in results})
-        if notes.query is not None:
+        if data.query is not None:
             for place, info in nodes.nodes():
-                found = notes.query.devices_on(info.row)
+                found = data.query.devices_on(info.row)
                 if not isinstance(found, str):
-                    for claim, chosen in zip(notes.to_allocate, found, strict=True):
+                    for claim, chosen in zip(data.to_allocate, found, strict=True):
                         points[place] += preference_score(
                             claim, {wanted.name for wanted, _ in chosen}
                         )
@@ -202,26 +202,26 @@ class DynamicResources(Plugin):
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Reserve the claims, and the devices found for them."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is None:
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None:
             return None
-        table, claims = notes.cluster.table, notes.cluster.devices.claim_tracker
-        if notes.query is not None:
-            found = notes.query.devices_on(table.index[node])
+        table, claims = data.cluster.table, data.cluster.devices.claim_tracker
+        if data.query is not None:
+            found = data.query.devices_on(table.index[node])
             if isinstance(found, str):
                 return self.reject(found, resolvable=False)
-            for claim, chosen in zip(notes.to_allocate, found, strict=True):
+            for claim, chosen in zip(data.to_allocate, found, strict=True):
                 claims.reserve(claim, _pod_ref(pod), build_allocation(claim, chosen, node))
-        for claim in notes.allocated:
+        for claim in data.allocated:
             claims.reserve(claim, _pod_ref(pod), None)
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Give the reservations up, and undo what is written; not for a bound pod."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is None:
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None:
             return
-        cluster = notes.cluster
+        cluster = data.cluster
         if pod.uid in cluster and pod.uid not in cluster.assumed:
             cluster.devices.claim_tracker.on_pod_bound(pod.uid)
         else:
@@ -231,16 +231,14 @@ class DynamicResources(Plugin):
         self, state: CycleState, pod: PodInfo, node: str
     ) -> Sequence[Effect] | Status | None:
         """Write the allocations and the reservations."""
-        notes: _PreFilterState | None = state.get(self.name)
-        return (
-            None if notes is None else notes.cluster.devices.claim_tracker.prepare_writes(pod.uid)
-        )
+        data: _PreFilterState | None = state.get(self.name)
+        return None if data is None else data.cluster.devices.claim_tracker.prepare_writes(pod.uid)
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """The pod is bound: its reservations are released by others."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is not None:
-            notes.cluster.devices.claim_tracker.on_pod_bound(pod.uid)
+        data: _PreFilterState | None = state.get(self.name)
+        if data is not None:
+            data.cluster.devices.claim_tracker.on_pod_bound(pod.uid)
 
 
 def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
@@ -256,20 +254,20 @@ def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
     return ""
 
 
-def _classify_claim(claim: ResourceClaim, pod: PodInfo, notes: _PreFilterState) -> str:
+def _classify_claim(claim: ResourceClaim, pod: PodInfo, data: _PreFilterState) -> str:
     """Add a claim to the state; returns why the pod cannot use it, "" if it can."""
-    cluster = notes.cluster
+    cluster = data.cluster
     if cluster.devices.claim_tracker.is_being_released(claim):
         return f"resource claim {claim.key} is in the process of being deallocated"
     given = cluster.devices.claim_tracker.allocation_of(claim)
     if given is None:
-        notes.to_allocate.append(claim)
+        data.to_allocate.append(claim)
         return unallocatable_reason(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
     if any(result.binding_conditions for result in given.devices.results):
         return f"resource claim {claim.key}: binding conditions are not supported yet"
     if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not claim.is_reserved_for(pod.uid):
         return "resourceclaim in use"
-    notes.allocated.append(claim)
+    data.allocated.append(claim)
     return ""
 
 
@@ -277,17 +275,17 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
     return any(request.first_available for request in claim.spec.devices.requests)
 
 
-def _usable_nodes(notes: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
+def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
     """The nodes from which a claim's allocated devices can be used."""
-    given = notes.cluster.devices.claim_tracker.allocation_of(claim)
+    given = data.cluster.devices.claim_tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()
     return matches_any(compile_terms(given.node_selector.node_selector_terms), nodes)
 
 
-def _blocking_claims(notes: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
+def _blocking_claims(data: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
     """The claims that cannot be used from all of these nodes."""
-    return (claim for claim in notes.allocated if not _usable_nodes(notes, claim, nodes).all())
+    return (claim for claim in data.allocated if not _usable_nodes(data, claim, nodes).all())
 
 
 def _pod_ref(pod: PodInfo) -> ObjectKey:

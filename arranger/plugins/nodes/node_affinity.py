@@ -162,10 +162,9 @@ class NodeAffinity(SpecOnlyPlugin):
         return default_normalize_score(scores, feasible)
 
     def _required(self, state: CycleState, pod: PodInfo) -> RequiredNodeAffinity:
-        required = state.get("NodeAffinity/required")
+        required: RequiredNodeAffinity | None = state.get("NodeAffinity/required")
         if required is None:
             required = state["NodeAffinity/required"] = RequiredNodeAffinity(pod.pod)
-        assert isinstance(required, RequiredNodeAffinity)
         return required
 
     def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:

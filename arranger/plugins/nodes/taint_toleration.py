@@ -83,9 +83,8 @@ class TaintToleration(SpecOnlyPlugin):
         return default_normalize_score(scores, feasible, reverse=True)
 
     def _results(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _TaintListResults:
-        judged = state.get(self.name)
+        judged: _TaintListResults | None = state.get(self.name)
         if judged is None:
             judged = state[self.name] = _TaintListResults(pod.pod.spec.tolerations)
-        assert isinstance(judged, _TaintListResults)
         judged.extend(nodes.table)
         return judged

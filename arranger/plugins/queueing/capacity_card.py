@@ -59,16 +59,24 @@ class CapacityCard(Plugin):
         ),
     )
 
+    def __init__(self, ledger: QuotaLedger | None = None) -> None:
+        """Without a ``ledger`` there are no queues, and the plugin skips every pod."""
+        self._ledger = ledger
+
+    def with_quota(self, ledger: QuotaLedger) -> CapacityCard:
+        """The plugin for an engine's ledger."""
+        return CapacityCard(ledger)
+
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """The queue, the cards and the service type; a PodGroup's by the PodGroup's name."""
         meta = pod.pod.metadata
-        notes, owners = meta.annotations, meta.owner_references
-        group = notes.get(VOLCANO_GROUP) or notes.get(VOLCANO_GROUP_LONG, "")
+        annotations, owners = meta.annotations, meta.owner_references
+        group = annotations.get(VOLCANO_GROUP) or annotations.get(VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
             requested_cards(pod.pod),
             f"{meta.namespace}/{group}" if group else "",
-            notes.get(SERVICE_TYPE, ""),
+            annotations.get(SERVICE_TYPE, ""),
             owners[0].kind if owners else "",
         )
 
@@ -76,8 +84,8 @@ class CapacityCard(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
-        ledger = cluster.quota
-        if not isinstance(ledger, QuotaLedger) or not ledger.active:
+        ledger = self._ledger
+        if ledger is None or not ledger.active:
             return SKIP
         name = ledger.queue_name(pod)
         if ledger.queue_of_pod(pod) is None:
@@ -102,20 +110,19 @@ class CapacityCard(Plugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes of the queue's groups with an accepted card that its queue has left."""
-        asked = state[self.name]
-        assert isinstance(asked, _PreFilterState)
-        kinds = asked.ledger.card_column.card_set_ids()[nodes.rows]
+        data: _PreFilterState = state[self.name]
+        kinds = data.ledger.card_column.card_set_ids()[nodes.rows]
         passes = nodes.full_mask()
         found = np.unique(kinds)
         place_of = np.full(int(found.max(initial=0)) + 1, -1, dtype=np.int64)
         rejections: list[Rejection] = []
         for kind in found.tolist():
-            rejection = _check_limits(asked, pod, asked.ledger.card_column.card_set(kind))
+            rejection = _check_limits(data, pod, data.ledger.card_column.card_set(kind))
             if rejection is not None:
                 place_of[kind] = len(rejections)
                 rejections.append(rejection)
                 passes &= kinds != kind
-        if (outside := _outside_node_groups(asked.ledger, pod, nodes)) is None:
+        if (outside := _outside_node_groups(data.ledger, pod, nodes)) is None:
             return FilterResult(passes, lambda: (rejections, place_of[kinds]))
 
         def explain() -> tuple[list[Rejection], IntArray]:
@@ -130,29 +137,28 @@ class CapacityCard(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Skip pods that do not accept several cards."""
-        asked = state.get(self.name)
-        return None if isinstance(asked, _PreFilterState) and len(asked.wanted) > 1 else SKIP
+        data = state.get(self.name)
+        return None if isinstance(data, _PreFilterState) and len(data.wanted) > 1 else SKIP
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """100 for the card named first, half as much for each one further."""
-        asked = state[self.name]
-        assert isinstance(asked, _PreFilterState)
-        kinds = asked.ledger.card_column.card_set_ids()[nodes.rows]
+        data: _PreFilterState = state[self.name]
+        kinds = data.ledger.card_column.card_set_ids()[nodes.rows]
         scores = np.zeros(nodes.length, dtype=np.int64)
         for kind in np.unique(kinds).tolist():
-            got = _granted_cards(asked, asked.ledger.card_column.card_set(kind))
+            got = _granted_cards(data, data.ledger.card_column.card_set(kind))
             if got:
-                place = min(asked.wanted.index(card) for card in got)
+                place = min(data.wanted.index(card) for card in got)
                 scores[kinds == kind] = int(100 * 0.5**place)
         return scores
 
 
-def _granted_cards(asked: _PreFilterState, cards: Cards) -> list[str]:
+def _granted_cards(data: _PreFilterState, cards: Cards) -> list[str]:
     """The accepted cards that the pod would get on a node with these cards."""
-    got = [cards[resource] for resource in asked.resources if resource in cards]
-    return [card for card in got if card in asked.wanted]
+    got = [cards[resource] for resource in data.resources if resource in cards]
+    return [card for card in got if card in data.wanted]
 
 
 def _outside_node_groups(ledger: QuotaLedger, pod: PodInfo, nodes: NodeView) -> BoolArray | None:
@@ -170,10 +176,10 @@ def _outside_node_groups(ledger: QuotaLedger, pod: PodInfo, nodes: NodeView) -> 
     return outside
 
 
-def _check_limits(asked: _PreFilterState, pod: PodInfo, cards: Cards) -> Rejection | None:
-    if asked.wanted and not _granted_cards(asked, cards):
+def _check_limits(data: _PreFilterState, pod: PodInfo, cards: Cards) -> Rejection | None:
+    if data.wanted and not _granted_cards(data, cards):
         return NO_CARD
-    ledger = asked.ledger
+    ledger = data.ledger
     demand = ledger.charges_for(pod, cards)
     if not demand and (text := _exceeded_limit(ledger, pod)):
         return Rejection((text,), Code.UNSCHEDULABLE, event_reasons.EMPTY_QUEUE_CAPABILITY)

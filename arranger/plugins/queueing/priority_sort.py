@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
+from arranger.plugins.helpers.args import ArgsSection
 
 
-class PrioritySortArgs(BaseModel):
+class PrioritySortArgs(ArgsSection):
     """``jobQueuePolicy``: the order of jobs of equal pod priority, unless a job states its own."""
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     job_queue_policy: Literal["Priority", "DRF"] = "Priority"
 

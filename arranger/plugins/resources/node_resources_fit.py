@@ -59,8 +59,8 @@ def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.pod is None or event.pod_before is None:
         return True
     before, after = pod_requests(event.pod_before), pod_requests(event.pod)
-    asked = before if event.pod.metadata.uid == pod.uid else pod.requests
-    return any(before.get(name, 0) > after.get(name, 0) for name, n in asked.items() if n)
+    requested = before if event.pod.metadata.uid == pod.uid else pod.requests
+    return any(before.get(name, 0) > after.get(name, 0) for name, n in requested.items() if n)
 
 
 def _could_fit(pod: PodInfo, event: ClusterEvent) -> bool:
@@ -126,19 +126,19 @@ class NodeResourcesFit(SpecOnlyPlugin):
     def _pre_filter_state(
         self, state: CycleState, pod: PodInfo, table: NodeTable
     ) -> _PreFilterState:
-        asked = state.get(self.name)
-        if asked is None:
+        data = state.get(self.name)
+        if data is None:
             columns, wanted = table.request_vector(pod)
             names = table.resources.values
-            asked = state[self.name] = _PreFilterState(
+            data = state[self.name] = _PreFilterState(
                 [
                     (column, amount)
                     for column, amount in sorted(zip(columns, wanted, strict=True), key=_pods_first)
                     if not self._is_ignored(names[column])
                 ]
             )
-        assert isinstance(asked, _PreFilterState)
-        return asked
+        assert isinstance(data, _PreFilterState)
+        return data
 
     def _is_ignored(self, resource: str) -> bool:
         if resource not in self._ignored and not self._ignored_groups:
@@ -158,9 +158,9 @@ class NodeResourcesFit(SpecOnlyPlugin):
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
-        asked = self._pre_filter_state(state, pod, nodes.table)
+        data = self._pre_filter_state(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
-        asked.extra = np.array(extra, dtype=np.int64)
+        data.extra = np.array(extra, dtype=np.int64)
         return None
 
     def score(

@@ -96,47 +96,46 @@ class InterPodAffinity(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count matching pods by domain; skip where no required term matters."""
-        notes = state.get(self.name)
-        if notes is None:
-            notes = state[self.name] = _PreFilterState(
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None:
+            data = state[self.name] = _PreFilterState(
                 cluster, _resolve_namespaces(pod.affinity_terms, cluster)
             )
-        assert isinstance(notes, _PreFilterState)
-        table, own = cluster.table, notes.own
+        table, own = cluster.table, data.own
         forbidden: Domains = {}
         for term, rows in _matching_existing_terms(table.affinity.required_anti, pod.pod, cluster):
-            _add_counts(forbidden, term.topology_key, notes.sums("anti", term, rows))
+            _add_counts(forbidden, term.topology_key, data.sums("anti", term, rows))
         if not (forbidden or own.required or own.required_anti):
             return SKIP
         avoided: Domains = {}
         for term in own.required_anti:
-            there = notes.sums("own anti", term, _matching_pod_counts(cluster, [term]))
+            there = data.sums("own anti", term, _matching_pod_counts(cluster, [term]))
             _add_counts(avoided, term.topology_key, there, always=True)
         wanted: Domains = {}
         if own.required:
             near = _matching_pod_counts(cluster, own.required)
-            wanted = {t.topology_key: notes.sums("own required", t, near) for t in own.required}
-        notes.existing_anti_affinity_counts, notes.anti_affinity_counts, notes.affinity_counts = (
+            wanted = {t.topology_key: data.sums("own required", t, near) for t in own.required}
+        data.existing_anti_affinity_counts, data.anti_affinity_counts, data.affinity_counts = (
             forbidden,
             avoided,
             wanted,
         )
-        notes.is_first_of_series = not any(
-            domains.any() for domains in notes.affinity_counts.values()
+        data.is_first_of_series = not any(
+            domains.any() for domains in data.affinity_counts.values()
         ) and _matches_all(own.required, pod.pod)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes that satisfy the pod's terms and those of the pods that are there."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         alone = nodes.empty_mask()
-        for key, domains in notes.affinity_counts.items():
+        for key, domains in data.affinity_counts.items():
             ids = nodes.label(key)
             alone |= ids == ABSENT
-            if not notes.is_first_of_series:
+            if not data.is_first_of_series:
                 alone |= domains.take(ids) <= 0
-        too_near = _in_counted_domain(notes.anti_affinity_counts, nodes)
-        unwelcome = _in_counted_domain(notes.existing_anti_affinity_counts, nodes)
+        too_near = _in_counted_domain(data.anti_affinity_counts, nodes)
+        unwelcome = _in_counted_domain(data.existing_anti_affinity_counts, nodes)
 
         def explain() -> GroupedRejections:
             kinds = np.where(alone, 0, np.where(too_near, 1, np.where(unwelcome, 2, -1)))
@@ -150,15 +149,15 @@ class InterPodAffinity(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Add up preferences by domain; skip where none applies."""
-        notes: _PreFilterState = state[self.name]
-        own, cluster = notes.own, notes.cluster
+        data: _PreFilterState = state[self.name]
+        own, cluster = data.own, data.cluster
         index = cluster.table.affinity
         if not (own.preferred or own.preferred_anti) and (self._ignore_others or not index):
             return SKIP
         liked: Domains = {}
         for sign, preferences in ((1, own.preferred), (-1, own.preferred_anti)):
             for weight, term in preferences:
-                there = notes.sums("own preferred", term, _matching_pod_counts(cluster, [term]))
+                there = data.sums("own preferred", term, _matching_pod_counts(cluster, [term]))
                 _add_counts(liked, term.topology_key, there, sign * weight)
         for name, weight, terms in (
             ("required", self._hard_weight, index.required),
@@ -166,17 +165,17 @@ class InterPodAffinity(Plugin):
             ("preferred anti", -1, index.preferred_anti),
         ):
             for term, rows in _matching_existing_terms(terms, pod.pod, cluster) if weight else ():
-                _add_counts(liked, term.topology_key, notes.sums(name, term, rows), weight)
-        notes.topology_score = liked
+                _add_counts(liked, term.topology_key, data.sums(name, term, rows), weight)
+        data.topology_score = liked
         return None if liked else SKIP
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """Add up the preferences for the node's domains."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         scores = np.zeros(nodes.length, dtype=np.int64)
-        for key, domains in notes.topology_score.items():
+        for key, domains in data.topology_score.items():
             scores += domains.take(nodes.label(key))
         return scores
 

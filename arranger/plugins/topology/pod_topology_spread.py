@@ -116,37 +116,36 @@ class PodTopologySpread(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
-        notes = state.get(self.name)
-        if notes is None:
-            notes = state[self.name] = self._new_state(pod.pod, cluster)
-        assert isinstance(notes, _PreFilterState)
-        if not notes.hard:
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None:
+            data = state[self.name] = self._new_state(pod.pod, cluster)
+        if not data.hard:
             return SKIP
-        if not all(sums.is_current for sums in notes.sums) or not notes.sums:
+        if not all(sums.is_current for sums in data.sums) or not data.sums:
             nodes = NodeView(cluster.table)
-            complete = has_all_keys(notes.hard, nodes)
-            notes.sums = [
+            complete = has_all_keys(data.hard, nodes)
+            data.sums = [
                 TopologyCounts(
                     cluster.table, c.key, complete & c.match_node_inclusion_policies(pod.pod, nodes)
                 )
-                for c in notes.hard
+                for c in data.hard
             ]
-        notes.remaining_skew = [
+        data.remaining_skew = [
             _remaining_skew(constraint, pod.pod, cluster, sums)
-            for constraint, sums in zip(notes.hard, notes.sums, strict=True)
+            for constraint, sums in zip(data.hard, data.sums, strict=True)
         ]
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes whose domains can all take one more."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         passes = nodes.full_mask()
-        for constraint, room in zip(notes.hard, notes.remaining_skew, strict=True):
+        for constraint, room in zip(data.hard, data.remaining_skew, strict=True):
             passes &= (room >= 0).take(nodes.label(constraint.key))
 
         def explain() -> GroupedRejections:
             kinds = np.full(nodes.length, -1, dtype=np.int64)
-            for constraint, room in zip(notes.hard, notes.remaining_skew, strict=True):
+            for constraint, room in zip(data.hard, data.remaining_skew, strict=True):
                 ids = nodes.label(constraint.key)
                 kind = np.where(ids == ABSENT, 1, np.where(room.take(ids) < 0, 0, -1))
                 kinds = np.where(kinds < 0, kind, kinds)
@@ -160,16 +159,16 @@ class PodTopologySpread(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
         """Count the pods of the domains that feasible nodes are in; skip without soft ones."""
-        notes: _PreFilterState = state[self.name]
-        if not notes.soft or not nodes.length:
+        data: _PreFilterState = state[self.name]
+        if not data.soft or not nodes.length:
             return SKIP
         complete = nodes.alive
-        if notes.require_all_topologies:
-            complete = has_all_keys(notes.soft, nodes)
-        notes.ignored_nodes = ~complete
+        if data.require_all_topologies:
+            complete = has_all_keys(data.soft, nodes)
+        data.ignored_nodes = ~complete
         candidates = feasible & complete
-        notes.soft_counts = [
-            _soft_counts(c, pod.pod, nodes, notes.cluster, complete, candidates) for c in notes.soft
+        data.soft_counts = [
+            _soft_counts(c, pod.pod, nodes, data.cluster, complete, candidates) for c in data.soft
         ]
         return None
 
@@ -177,14 +176,14 @@ class PodTopologySpread(Plugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """The weighted number of pods in the node's domains; -1 for nodes not to be scored."""
-        notes: _PreFilterState = state[self.name]
+        data: _PreFilterState = state[self.name]
         crowd = np.zeros(nodes.length)
-        for constraint, (pods, weight) in zip(notes.soft, notes.soft_counts, strict=True):
+        for constraint, (pods, weight) in zip(data.soft, data.soft_counts, strict=True):
             ids = nodes.label(constraint.key)
             here = pods[nodes.rows] if constraint.key == HOSTNAME else pods.take(ids)
             crowd += np.where(ids == ABSENT, 0.0, here * weight + (constraint.max_skew - 1))
         scores = np.floor(crowd + 0.5).astype(np.int64)
-        scores[notes.ignored_nodes[nodes.rows]] = -1
+        scores[data.ignored_nodes[nodes.rows]] = -1
         return scores
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:

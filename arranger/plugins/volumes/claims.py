@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
-from arranger.cluster.object_store import StorageObject
+from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework.interface import Plugin
 
 
 class PvcReference(NamedTuple):
@@ -56,37 +57,40 @@ def not_found_message(kind: str, name: str) -> str:
     return f'{kind} "{name}" not found'
 
 
-def volume_signature(pod: PodInfo) -> Hashable:
-    """What beyond the spec decides which claims a pod uses."""
-    if not pod.volumes:
-        return ()
-    metadata = pod.pod.metadata
-    if any(use.ephemeral for use in pvc_references(pod)):
-        return metadata.namespace, metadata.name, metadata.uid
-    return metadata.namespace
+class VolumePlugin(Plugin):
+    """A plugin whose results depend on the spec and on the claims that the pod uses."""
+
+    def sign_pod(self, pod: PodInfo) -> Hashable:
+        """Claims are named within a namespace, and ephemeral ones after the pod."""
+        if not pod.volumes:
+            return ()
+        metadata = pod.pod.metadata
+        if any(use.ephemeral for use in pvc_references(pod)):
+            return metadata.namespace, metadata.name, metadata.uid
+        return metadata.namespace
 
 
-# --- waking ------------------------------------------------------------------------------------
-
-#: (pod, object, the object before) → whether the change may help the pod.
-StorageHint = Callable[[PodInfo, StorageObject, StorageObject | None], bool]
+# --- queueing hints ----------------------------------------------------------------------------
 
 
-def storage_hint(**helps: StorageHint) -> QueueingHint:
-    """Wake when an object of one of these kinds is added or changed, and the kind's hint agrees."""
+def storage_hint(kind: type[T], helps: Callable[[PodInfo, T, T | None], bool]) -> QueueingHint:
+    """Retry when an object of this kind is added or changed and ``helps`` agrees.
+
+    ``helps`` gets the pod, the object, and the object before the change.
+    """
 
     def hint(pod: PodInfo, event: ClusterEvent) -> bool:
-        helpful, after, before = helps.get(event.resource), event.stored, event.stored_before
-        if helpful is None or after is None:
+        after, before = event.stored, event.stored_before
+        if not isinstance(after, kind):
             return False
-        assert isinstance(after, StorageObject), f"{event.resource} is not storage"
-        assert before is None or isinstance(before, StorageObject)
-        return helpful(pod, after, before)
+        return helps(pod, after, before if isinstance(before, kind) else None)
 
     return QueueingHint(ActionType.OTHER, hint)
 
 
-def is_used_by_pod(pod: PodInfo, after: StorageObject, _before: StorageObject | None) -> bool:
+def is_used_by_pod(
+    pod: PodInfo, after: PersistentVolumeClaim, _before: PersistentVolumeClaim | None
+) -> bool:
     """The pod uses the claim."""
     metadata = after.metadata
     return metadata.namespace == pod.pod.metadata.namespace and any(
@@ -95,7 +99,7 @@ def is_used_by_pod(pod: PodInfo, after: StorageObject, _before: StorageObject | 
 
 
 def is_new_and_used_by_pod(
-    pod: PodInfo, after: StorageObject, before: StorageObject | None
+    pod: PodInfo, after: PersistentVolumeClaim, before: PersistentVolumeClaim | None
 ) -> bool:
     """The pod uses the claim, which has just been created."""
     return before is None and is_used_by_pod(pod, after, before)

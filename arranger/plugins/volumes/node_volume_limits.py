@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -12,11 +11,10 @@ import numpy as np
 from arranger.api.types.storage import CSINode, PersistentVolumeClaim
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import StorageObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.volumes.attachments import (
     AttachmentIndex,
@@ -24,18 +22,18 @@ from arranger.plugins.volumes.attachments import (
     attached_volumes_of,
 )
 from arranger.plugins.volumes.claims import (
+    VolumePlugin,
     is_new_and_used_by_pod,
     not_found_message,
     pvc_references,
     storage_hint,
-    volume_signature,
 )
 from arranger.plugins.volumes.csi_migration import migration_of
 
 TOO_MANY: Final = Rejection(("node(s) exceed max volume count",))
 
 
-class NodeVolumeLimits(Plugin):
+class NodeVolumeLimits(VolumePlugin):
     """Reject nodes that could not attach the pod's volumes as well."""
 
     depends_on = DependsOn.USAGE
@@ -43,10 +41,6 @@ class NodeVolumeLimits(Plugin):
 
     def __init__(self) -> None:
         self._indexes: WeakKeyDictionary[Cluster, AttachmentIndex] = WeakKeyDictionary()
-
-    def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Claims are named within a namespace, and ephemeral ones after the pod."""
-        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods without volumes that drivers attach."""
@@ -97,10 +91,8 @@ class NodeVolumeLimits(Plugin):
         )
 
     @staticmethod
-    def _raised(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
+    def _raised(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
         """A CSINode was created, or a driver can attach more volumes."""
-        assert isinstance(after, CSINode)
-        assert before is None or isinstance(before, CSINode)
         return before is None or any(
             limit > before.volume_limits.get(driver, 0)
             for driver, limit in after.volume_limits.items()
@@ -113,6 +105,7 @@ class NodeVolumeLimits(Plugin):
 
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _freed),
-        storage_hint(CSINode=_raised, PersistentVolumeClaim=is_new_and_used_by_pod),
+        storage_hint(CSINode, _raised),
+        storage_hint(PersistentVolumeClaim, is_new_and_used_by_pod),
         QueueingHint(ActionType.OTHER, _detached),
     )

@@ -7,7 +7,7 @@ waits until the volume controller and the provisioner have done their part.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -32,17 +32,17 @@ from arranger.cluster.object_store import ObjectStore, StorageObject
 from arranger.cluster.pod_info import PodInfo, restricts_nodes
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult
-from arranger.framework.interface import DependsOn, Plugin, Wait
+from arranger.framework.interface import DependsOn, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (
+    VolumePlugin,
     is_for_pod,
     is_used_by_pod,
     not_for_pod_message,
     not_found_message,
     pvc_references,
     storage_hint,
-    volume_signature,
 )
 from arranger.plugins.volumes.matching import PodVolumeClaims
 from arranger.plugins.volumes.topology import NodeTopologyIndex
@@ -81,7 +81,7 @@ class _BindingPlan:
     writes: list[PatchObject] = field(default_factory=list)
 
 
-class VolumeBinding(Plugin):
+class VolumeBinding(VolumePlugin):
     """Reject nodes where a pod's volumes cannot be used, found or provisioned; bind them."""
 
     depends_on = DependsOn.NODE
@@ -89,10 +89,6 @@ class VolumeBinding(Plugin):
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self._timeout = float((args or VolumeBindingArgs()).bind_timeout_seconds)
-
-    def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Claims are named within a namespace, and ephemeral ones after the pod."""
-        return volume_signature(pod)
 
     # --- filtering -------------------------------------------------------------------------
 
@@ -133,21 +129,21 @@ class VolumeBinding(Plugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes where bound volumes can be used and the others found or provisioned."""
-        notes: _PreFilterState = state[self.name]
-        found = notes.claims.match(nodes)
+        data: _PreFilterState = state[self.name]
+        found = data.claims.match(nodes)
         return FilterResult(found.conflicts == 0, found.grouped_rejections)
 
     # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Choose volumes for the unbound claims, and assume the choice."""
-        notes: _PreFilterState | None = state.get(self.name)
-        if notes is None or not notes.claims.unbound:
+        data: _PreFilterState | None = state.get(self.name)
+        if data is None or not data.claims.unbound:
             return None
-        row = notes.cluster.table.index[node]
-        found = notes.claims.match(NodeView(notes.cluster.table, slice(row, row + 1)))
+        row = data.cluster.table.index[node]
+        found = data.claims.match(NodeView(data.cluster.table, slice(row, row + 1)))
         state[_plan_key(self)] = plan = _BindingPlan()
-        objects = notes.cluster.objects
+        objects = data.cluster.objects
         for wanted, chosen in found.chosen:
             if chosen[0] >= 0:
                 _bind(plan, wanted.claim, wanted.volumes[chosen[0]], objects)
@@ -160,9 +156,9 @@ class VolumeBinding(Plugin):
         """End the assumptions that have not come true."""
         plan: _BindingPlan | None = state.pop(_plan_key(self), None)
         if plan is not None:
-            notes: _PreFilterState = state[self.name]
+            data: _PreFilterState = state[self.name]
             for assumed in reversed(plan.assumed):
-                notes.cluster.objects.restore(assumed)
+                data.cluster.objects.restore(assumed)
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node: str
@@ -176,8 +172,8 @@ class VolumeBinding(Plugin):
         plan: _BindingPlan | None = state.get(_plan_key(self))
         if plan is None:
             return None
-        notes: _PreFilterState = state[self.name]
-        cluster = notes.cluster
+        data: _PreFilterState = state[self.name]
+        cluster = data.cluster
         row = cluster.table.index.get(node)
         if row is None:
             return None  # the Binding will be refused for it
@@ -192,10 +188,8 @@ class VolumeBinding(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _allows_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
+    def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
         """A class was created, or allows other topologies."""
-        assert isinstance(after, StorageClass)
-        assert before is None or isinstance(before, StorageClass)
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
@@ -209,10 +203,8 @@ class VolumeBinding(Plugin):
         return ref.namespace == pod.pod.metadata.namespace and ref.name in names
 
     @staticmethod
-    def _serves_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
+    def _serves_more(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
         """A CSINode was created, or its drivers have taken over other in-tree plugins."""
-        assert isinstance(after, CSINode)
-        assert before is None or isinstance(before, CSINode)
         return before is None or before.migrated_plugins != after.migrated_plugins
 
     @staticmethod
@@ -225,10 +217,10 @@ class VolumeBinding(Plugin):
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod
-    def _has_more(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
+    def _has_more(
+        _pod: PodInfo, after: CSIStorageCapacity, before: CSIStorageCapacity | None
+    ) -> bool:
         """There is more capacity."""
-        assert isinstance(after, CSIStorageCapacity)
-        assert before is None or isinstance(before, CSIStorageCapacity)
         return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
 
     @staticmethod
@@ -239,14 +231,12 @@ class VolumeBinding(Plugin):
     queueing_hints = (
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS),
         QueueingHint(ActionType.POD_REMOVED, _had_volumes),
-        storage_hint(
-            StorageClass=_allows_more,
-            PersistentVolumeClaim=is_used_by_pod,
-            PersistentVolume=_may_serve,
-            CSINode=_serves_more,
-            CSIDriver=_stopped_counting,
-            CSIStorageCapacity=_has_more,
-        ),
+        storage_hint(StorageClass, _allows_more),
+        storage_hint(PersistentVolumeClaim, is_used_by_pod),
+        storage_hint(PersistentVolume, _may_serve),
+        storage_hint(CSINode, _serves_more),
+        storage_hint(CSIDriver, _stopped_counting),
+        storage_hint(CSIStorageCapacity, _has_more),
     )
 
 

@@ -6,7 +6,7 @@ claim is its namespace and its name.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,13 +18,13 @@ from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo, PvcKey
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.volumes.claims import (
+    VolumePlugin,
     is_new_and_used_by_pod,
     not_found_message,
     storage_hint,
-    volume_signature,
 )
 
 DISK: Final = Rejection(("node(s) had no available disk",))
@@ -38,16 +38,12 @@ ONE_POD: Final = Rejection(
 Source = Mapping[str, Any]
 
 
-class VolumeRestrictions(Plugin):
+class VolumeRestrictions(VolumePlugin):
     """Keep pods off disks that another pod on the node writes to, and off claims for one pod."""
 
     # Evaluation also follows which of a pod's claims are in use on any node.
     depends_on = DependsOn.USAGE
     monotone = True
-
-    def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Claims are named within a namespace."""
-        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods that cannot conflict with others; refuse those whose claim is missing."""
@@ -103,7 +99,7 @@ class VolumeRestrictions(Plugin):
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _lets_go),
         QueueingHint(ActionType.NODE_ADDED),
-        storage_hint(PersistentVolumeClaim=is_new_and_used_by_pod),
+        storage_hint(PersistentVolumeClaim, is_new_and_used_by_pod),
     )
 
 

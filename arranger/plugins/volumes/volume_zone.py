@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Final
 
 from arranger.api.types.core import Requirement
@@ -19,14 +18,14 @@ from arranger.cluster.object_store import StorageObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.node_selectors import NodeTerm
 from arranger.plugins.volumes.claims import (
+    VolumePlugin,
     is_used_by_pod,
     not_found_message,
     storage_hint,
-    volume_signature,
 )
 from arranger.plugins.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
 
@@ -39,14 +38,10 @@ _KEYS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION
 Topology = tuple[str, list[str]]
 
 
-class VolumeZone(Plugin):
+class VolumeZone(VolumePlugin):
     """Reject nodes outside the zones of the pod's bound volumes."""
 
     depends_on = DependsOn.NODE
-
-    def sign_pod(self, pod: PodInfo) -> Hashable:
-        """Claims are named within a namespace."""
-        return volume_signature(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Find the volumes' zones; skip pods whose volumes have none."""
@@ -105,9 +100,8 @@ class VolumeZone(Plugin):
     # --- waking ----------------------------------------------------------------------------
 
     @staticmethod
-    def _waits(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
+    def _waits(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
         """A class with WaitForFirstConsumer was created."""
-        assert isinstance(after, StorageClass)
         return before is None and after.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     @staticmethod
@@ -121,11 +115,9 @@ class VolumeZone(Plugin):
 
     queueing_hints = (
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS),
-        storage_hint(
-            StorageClass=_waits,
-            PersistentVolumeClaim=is_used_by_pod,
-            PersistentVolume=_moved,
-        ),
+        storage_hint(StorageClass, _waits),
+        storage_hint(PersistentVolumeClaim, is_used_by_pod),
+        storage_hint(PersistentVolume, _moved),
     )
 
 

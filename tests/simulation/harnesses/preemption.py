@@ -144,7 +144,7 @@ class PreemptionHarness(GangHarness):
         if not found or leader is None or not leader.synced:
             return
         node = _nomination(found[0])
-        mind = leader.engine._context.cycle.nominator.node_of(uid)
+        mind = leader.engine._nominator.node_of(uid)
         if node and node != mind and not doubted:
             # A patch that takes it back may be lost and tried again, for half a minute.
             asyncio.get_running_loop().call_later(35.0, self._check_nomination, uid, node)

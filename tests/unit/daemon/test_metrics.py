@@ -27,9 +27,9 @@ def run(*pods: PodBuilder, ticks: Iterable[float]) -> tuple[Metrics, float | Non
     """The metrics after one run over all pods, with a clock that shows ``ticks``."""
     left = iter(ticks)
     engine = Engine([default_profile()], perf_counter=lambda: next(left))
-    engine.on_node_updated(a_node("n1").build(), 0.0)
+    engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
     for pod in pods:
-        engine.on_pod_updated(pod.build(), 0.0)
+        engine.handlers.on_pod_updated(pod.build(), 0.0)
     engine.run(0.0)
     metrics = Metrics()
     metrics.collect(engine)
@@ -52,8 +52,8 @@ def test_a_gang_is_one_attempt_and_one_observation() -> None:
 
 def test_what_was_told_is_not_told_again() -> None:
     engine, metrics = Engine([default_profile()], perf_counter=iter((1.0, 1.5)).__next__), Metrics()
-    engine.on_node_updated(a_node("n1").build(), 0.0)
-    engine.on_pod_updated(a_pod("p").build(), 0.0)
+    engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
+    engine.handlers.on_pod_updated(a_pod("p").build(), 0.0)
     engine.run(0.0)
     for _ in range(2):
         metrics.collect(engine)
@@ -63,8 +63,8 @@ def test_what_was_told_is_not_told_again() -> None:
 
 def test_nothing_is_told_where_nothing_was_measured() -> None:
     engine, metrics = Engine([default_profile()]), Metrics()
-    engine.on_node_updated(a_node("n1").build(), 0.0)
-    engine.on_pod_updated(a_pod("p").build(), 0.0)
+    engine.handlers.on_node_updated(a_node("n1").build(), 0.0)
+    engine.handlers.on_pod_updated(a_pod("p").build(), 0.0)
     assert engine.run(0.0)
     metrics.collect(engine)
     assert durations_of(metrics) == ([], 0)

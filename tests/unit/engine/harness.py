@@ -20,10 +20,9 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.holds import GangPolicy
 from arranger.engine.phases import Phase
-from arranger.engine.queued_pod import QueuedPod
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin
 from arranger.framework.runtime.profile import PluginWeight, Profile
@@ -92,13 +91,13 @@ class EngineHarness:
         """The watch shows objects, new or edited."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
-                self.engine.on_node_updated(obj.build(), self.now)
+                self.engine.handlers.on_node_updated(obj.build(), self.now)
             elif isinstance(obj, Queue):
-                self.engine.on_queue_updated(obj, self.now)
+                self.engine.handlers.on_queue_updated(obj, self.now)
             elif isinstance(obj, PodGroupBuilder):
-                self.engine.on_pod_group_updated(obj.build(), self.now)
+                self.engine.handlers.on_pod_group_updated(obj.build(), self.now)
             else:
-                self.engine.on_pod_updated(obj.build(), self.now)
+                self.engine.handlers.on_pod_updated(obj.build(), self.now)
             self.engine.check_consistent()
 
     def observe_deleted(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder) -> None:
@@ -106,11 +105,11 @@ class EngineHarness:
         for obj in objects:
             meta = obj.manifest()["metadata"]
             if isinstance(obj, PodGroupBuilder):
-                self.engine.on_pod_group_deleted(obj.build(), self.now)
+                self.engine.handlers.on_pod_group_deleted(obj.build(), self.now)
             elif isinstance(obj, NodeBuilder):
-                self.engine.on_node_deleted(meta["name"], self.now)
+                self.engine.handlers.on_node_deleted(meta["name"], self.now)
             else:
-                self.engine.on_pod_deleted(f"{meta['namespace']}/{meta['name']}", self.now)
+                self.engine.handlers.on_pod_deleted(f"{meta['namespace']}/{meta['name']}", self.now)
             self.engine.check_consistent()
 
     def advance_to(self, now: float) -> list[Effect]:

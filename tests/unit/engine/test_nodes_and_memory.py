@@ -123,9 +123,9 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
     engine = harness.engine
     maps = {
         "entities": engine.pods(),
-        "uids": engine._uid_of,
+        "uids": engine.handlers._uid_of,
         "waiting": engine._context.waiting_pods,
-        "prerequisites": engine._binding_cycle._pre_bind_writes,
+        "pending effects": engine._effects,
         "gangs": engine.registry.gangs,
         "gang entities": engine._gangs._entities,
         "holds": engine._gangs._holds,

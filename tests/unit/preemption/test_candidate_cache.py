@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.preemption import PriorityPolicy
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
@@ -35,6 +37,29 @@ def victim(rng: random.Random, number: int) -> PodBuilder:
     return pod.labelled(app=rng.choice(APPS)).in_namespace(rng.choice(["default", "other"]))
 
 
+class PartnersLeaveTogether(PriorityPolicy):
+    """Evicts partners together, and nobody otherwise than by priority."""
+
+    def __init__(self, world: RandomCluster) -> None:
+        self._world = world
+
+    def in_gang(self, pod: PodInfo) -> bool:
+        return pod.uid in self._world.partners
+
+    def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        return self._world.company(victims)
+
+
+class Keeps(PriorityPolicy):
+    """Allows no eviction of pods of these names."""
+
+    def __init__(self, kept: set[str]) -> None:
+        self._kept = kept
+
+    def allows(self, victims: Sequence[PodInfo]) -> bool:
+        return not any(pod.pod.metadata.name in self._kept for pod in victims)
+
+
 class RandomCluster:
     """A cluster to which things happen, and a survey that is kept."""
 
@@ -48,8 +73,8 @@ class RandomCluster:
         #: Pods that, as members of a gang, take another with them.
         self.partners: dict[str, PodInfo] = {}
 
-    def company(self, pods: object) -> list[PodInfo]:
-        leaving = {pod.uid: pod for pod in pods}  # type: ignore[attr-defined]
+    def company(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        leaving = {pod.uid: pod for pod in pods}
         for uid in list(leaving):
             other = self.partners.get(uid)
             if other is not None and other.uid in self.cluster:
@@ -83,13 +108,8 @@ class RandomCluster:
 
     def look(self, survey: CandidateCache) -> tuple[object, ...]:
         self.evaluation.refresh()
-        what_if = PreemptionContext(
-            PROFILE,
-            self.cluster,
-            self.pod,
-            self.evaluation,
-            expand_to_gang=self.company,
-            in_gang=lambda pod: pod.uid in self.partners,
+        what_if = DryRun(
+            PROFILE, self.cluster, self.pod, self.evaluation, policy=PartnersLeaveTogether(self)
         )
         rows = self.evaluation.diagnosis().resolvable_rows()
         assert not np.isin(rows, np.flatnonzero(self.evaluation.feasible)).any()
@@ -141,7 +161,7 @@ def test_where_plugins_must_be_asked_enough_candidates_are_enough() -> None:
         pod = a_pod(f"v{n}").needs(cpu=2).labelled(app="b").in_namespace("other")
         world.cluster.assume_pod(pod.info(), f"n{n}")
     world.evaluation.refresh()
-    what_if = PreemptionContext(PROFILE, world.cluster, world.pod, world.evaluation)
+    what_if = DryRun(PROFILE, world.cluster, world.pod, world.evaluation)
     survey = CandidateCache()
     survey.update(what_if, np.arange(20), lambda _: True, 5)
     assert len(list(survey.candidates())) == 5
@@ -164,12 +184,12 @@ def test_where_the_victims_may_not_leave_together_others_may(
         world.cluster.set_node(a_node(node).offers(cpu=2 if node == "n0" else 1).build())
         world.cluster.assume_pod(a_pod(name).needs(cpu=1).with_priority(priority).info(), node)
     world.evaluation.refresh()
-    what_if = PreemptionContext(
+    what_if = DryRun(
         PROFILE,
         world.cluster,
         world.pod,
         world.evaluation,
-        allows=lambda pods: not any(pod.pod.metadata.name in kept for pod in pods),
+        policy=Keeps(kept),
     )
     survey = CandidateCache()
     survey.update(what_if, np.arange(2), lambda _: True, 10)

@@ -12,13 +12,14 @@ import numpy as np
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.plugins import default_profile
 from arranger.preemption.candidate_cache import CandidateCache
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
+from arranger.quota.quota_plugin import with_quota
 from tests.builders import PodBuilder, a_queue
 from tests.queueing import CARD, gpu_node, inference, training
 
@@ -39,7 +40,7 @@ class Everywhere(QueuePreemptionPolicy):
         self._times = itertools.count()
         self._size = 0
 
-    def tight(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
         _, rows = super().exceeded_rows(pod)
         return next(self._times), np.ones_like(rows)
 
@@ -51,6 +52,7 @@ class RandomClusterWithQueues:
         self.rng = random.Random(seed)
         self.cluster = Cluster()
         self.ledger = QuotaLedger(self.cluster)
+        self.profile = with_quota(PROFILE, self.ledger)
         self.leaving: set[str] = set()
         self.now = 0.0
         self.sparing = EvictionProtection(
@@ -63,7 +65,7 @@ class RandomClusterWithQueues:
         self.policy = QueuePreemptionPolicy(self.ledger, QuotaConfig(), self.leaving, self.sparing)
         self.everywhere = Everywhere(self.ledger, QuotaConfig(), self.leaving, self.sparing)
         self.takers = [inference("low", 2, 40000).info(), inference("high", 2, 80000).info()]
-        self.evaluations = [Evaluation(PROFILE, self.cluster, pod) for pod in self.takers]
+        self.evaluations = [Evaluation(self.profile, self.cluster, pod) for pod in self.takers]
         self.placed: list[PodInfo] = []
         self.edit_queues()
 
@@ -108,16 +110,12 @@ class RandomClusterWithQueues:
     ) -> tuple[object, ...]:
         evaluation = self.evaluations[number]
         evaluation.refresh()
-        what_if = PreemptionContext(
-            PROFILE,
+        what_if = DryRun(
+            self.profile,
             self.cluster,
             self.takers[number],
             evaluation,
-            can_preempt=policy.can_preempt,
-            importance=policy.importance,
-            allows=policy.allows,
-            quota=policy,
-            time_protection=policy,
+            policy=policy,
         )
         rows = evaluation.diagnosis().resolvable_rows()
         survey.update(what_if, rows, lambda _: True, 10**6)

@@ -164,7 +164,7 @@ def member(gang: str, cards: int = 4) -> PodBuilder:
 
 def arrive(harness: EngineHarness, *gangs: str, cards: int = 4) -> None:
     for gang in gangs:
-        harness.engine.on_pod_group_updated(a_group(gang, {CARD: cards}), harness.now)
+        harness.engine.handlers.on_pod_group_updated(a_group(gang, {CARD: cards}), harness.now)
         harness.observe(member(gang, cards))
 
 
@@ -209,7 +209,7 @@ def test_or_when_the_others_pods_have_not_been_there_for_long(harness: EngineHar
     pods = [training(f"a-{n}", 8).annotated(IN_A) for n in range(2)]
     pair = a_group("a", {CARD: 16})
     pair.spec.min_member = 2
-    harness.engine.on_pod_group_updated(pair, harness.now)
+    harness.engine.handlers.on_pod_group_updated(pair, harness.now)
     harness.observe(*pods)
     arrive(harness, "b")
     assert bound(harness.run()) == set()

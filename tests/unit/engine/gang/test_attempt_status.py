@@ -29,7 +29,7 @@ def an_object(harness: EngineHarness, cycle: int = 0, *, uid: str = "uid-g") -> 
         "metadata": {"name": "g", "namespace": "default", "uid": uid},
         "status": {"schedulingCycle": cycle},
     }
-    harness.engine.on_gang_updated(msgspec.convert(body, GangObject), harness.now)
+    harness.engine.handlers.on_gang_updated(msgspec.convert(body, GangObject), harness.now)
 
 
 def told(harness: EngineHarness) -> list[int]:

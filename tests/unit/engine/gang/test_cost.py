@@ -54,12 +54,12 @@ def sum_of_claims(work: GangManager, names: set[str]) -> int:
 
 def arrive(harness: EngineHarness, pods: list[PodBuilder]) -> None:
     for pod in pods:
-        harness.engine.on_pod_updated(pod.build(), harness.now)
+        harness.engine.handlers.on_pod_updated(pod.build(), harness.now)
 
 
 def room(harness: EngineHarness, cpus: int) -> None:
     for n in range(50):
-        harness.engine.on_node_updated(
+        harness.engine.handlers.on_node_updated(
             a_node(f"n{n}").offers(cpu=cpus // 50, pods=cpus).build(), harness.now
         )
 
@@ -127,7 +127,7 @@ def test_a_large_gang_is_deleted(harness: EngineHarness, calls: Counter[str]) ->
     arrive(harness, members(SIZE))
     calls.clear()
     for n in range(SIZE):
-        harness.engine.on_pod_deleted(f"default/g-{n}", 0.0)
+        harness.engine.handlers.on_pod_deleted(f"default/g-{n}", 0.0)
     assert max(calls.values()) <= 3 * SIZE
     assert not harness.engine.registry.gangs
 

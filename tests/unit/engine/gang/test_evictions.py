@@ -146,7 +146,9 @@ def test_members_that_have_succeeded_count_to_the_minimum_of_the_new_round() -> 
 
 def test_a_scheduler_that_finds_all_members_terminating_places_their_successors_together() -> None:
     harness = EngineHarness(default_profile())
-    harness.engine.on_gang_updated(gang_object("default/g", {}, satisfied=True), harness.now)
+    harness.engine.handlers.on_gang_updated(
+        gang_object("default/g", {}, satisfied=True), harness.now
+    )
     harness.observe(a_node().offers(cpu=6), *leaving(*OLD), *everyone(NEW))
     harness.observe(a_node("m").offers(cpu=4))
     harness.advance_to(30)

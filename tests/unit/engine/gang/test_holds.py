@@ -132,11 +132,13 @@ def test_a_bundle_whose_only_pod_has_gone_is_waited_for(harness: EngineHarness) 
 
 def test_after_a_restart_its_gang_object_tells_of_it(harness: EngineHarness) -> None:
     server, workers = bundles()
-    harness.engine.on_gang_updated(gang_object("default/job", {"ps": 1, "worker": 2}), harness.now)
+    harness.engine.handlers.on_gang_updated(
+        gang_object("default/job", {"ps": 1, "worker": 2}), harness.now
+    )
     harness.observe(*nodes(3), *workers)
     harness.run()
     assert bound(harness) == set()
-    harness.engine.on_gang_updated(gang_object("default/job", {"master": 1}), harness.now)
+    harness.engine.handlers.on_gang_updated(gang_object("default/job", {"master": 1}), harness.now)
     harness.observe(server)
     harness.run()
     assert bound(harness) == {"ps", "w-0", "w-1"}, "later the object is only an echo"

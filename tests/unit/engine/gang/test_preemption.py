@@ -45,7 +45,7 @@ class RandomCluster:
         self.harness = EngineHarness(default_profile())
         self.free = [rng.randint(2, 8) for _ in range(rng.randint(1, 4))]
         self.harness.observe(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(self.free)))
-        self.harness.engine.on_disruption_budget_updated(BUDGET, 0.0)
+        self.harness.engine.handlers.on_disruption_budget_updated(BUDGET, 0.0)
         self.running: list[Running] = []
         for node, cpu in enumerate(self.free):
             for size in _parts(rng, cpu):

@@ -185,7 +185,7 @@ def test_the_field_of_kubernetes_asks_for_one_domain(harness: EngineHarness) -> 
     }
     meta = {"name": "g", "namespace": "default"}
     group = PodGroupBuilder({"metadata": meta, "spec": spec}).build(NativePodGroup)
-    harness.engine.on_pod_group_updated(group, 0.0)
+    harness.engine.handlers.on_pod_group_updated(group, 0.0)
     pods = [a_pod(f"g-{n}").needs(cpu=1) for n in range(3)]
     harness.observe(*zone("one", 2), *zone("two", 3))
     harness.observe(*(pod.with_spec(schedulingGroup={"podGroupName": "g"}) for pod in pods))

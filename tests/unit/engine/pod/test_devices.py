@@ -55,7 +55,7 @@ class Devices:
         for each in objects:
             self._versions += 1
             shown = each.at_version(str(self._versions)).build()
-            self.harness.engine.on_object_updated(shown, self.harness.now)
+            self.harness.engine.handlers.on_object_updated(shown, self.harness.now)
             self.harness.engine.check_consistent()
 
     def pods(self, *names: str) -> list[Effect]:
@@ -284,7 +284,7 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness, devices
     harness.observe_deleted(pod("p"))
     gone: list[StoredObject] = [claim("p").build(), a_slice("n1").build(), a_device_class().build()]
     for each in gone:
-        harness.engine.on_object_deleted(each, harness.now)
+        harness.engine.handlers.on_object_deleted(each, harness.now)
     held = vars(harness.engine.cluster.devices.claim_tracker)
     kept = {name: value for name, value in held.items() if value and not callable(value)}
     assert kept == {}

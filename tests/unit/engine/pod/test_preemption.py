@@ -348,9 +348,9 @@ def test_evicts(case: tuple[list[object], set[str]], harness: EngineHarness) -> 
     objects, expected = case
     for obj in objects:
         if isinstance(obj, PodDisruptionBudget):
-            harness.engine.on_disruption_budget_updated(obj, 0.0)
+            harness.engine.handlers.on_disruption_budget_updated(obj, 0.0)
         elif isinstance(obj, NativePodGroup):
-            harness.engine.on_pod_group_updated(obj, 0.0)
+            harness.engine.handlers.on_pod_group_updated(obj, 0.0)
         else:
             harness.observe(obj)  # type: ignore[arg-type]
     harness.observe(a_pod("high").needs(cpu=2).with_priority(10))
@@ -417,7 +417,7 @@ def test_a_gang_evicts_by_the_priority_of_its_pod_group(
     member = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
     harness.observe(member)  # pods may come before their PodGroup
     harness.run()
-    harness.engine.on_pod_group_updated(pod_group(1, **spec), harness.now)
+    harness.engine.handlers.on_pod_group_updated(pod_group(1, **spec), harness.now)
     assert evicted(harness.run()) == expected
 
 
@@ -426,10 +426,10 @@ def test_when_the_pod_group_of_running_pods_changes_their_priority_does(
 ) -> None:
     harness.observe(a_node("n").offers(cpu=1))
     harness.observe(running("g-0", "n").with_spec(schedulingGroup={"podGroupName": "g"}))
-    harness.engine.on_pod_group_updated(pod_group(1, priority=50), harness.now)
+    harness.engine.handlers.on_pod_group_updated(pod_group(1, priority=50), harness.now)
     harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(harness.run()) == set()
-    harness.engine.on_pod_group_deleted(pod_group(1, priority=50), harness.now)
+    harness.engine.handlers.on_pod_group_deleted(pod_group(1, priority=50), harness.now)
     harness.advance_to(400)
     assert evicted(harness.effects) == {"g-0"}
 
@@ -439,12 +439,12 @@ def test_a_priority_that_changes_while_the_pod_is_bound_leaves_it_where_it_is(
 ) -> None:
     pod = a_pod("g-0").needs(cpu=1).with_spec(schedulingGroup={"podGroupName": "g"})
     harness.observe(a_node("n").offers(cpu=1))
-    harness.engine.on_pod_group_updated(pod_group(1, priority=1), harness.now)
+    harness.engine.handlers.on_pod_group_updated(pod_group(1, priority=1), harness.now)
     harness.observe(pod)
     (bind,) = of_kind(Bind, harness.run())
-    harness.engine.on_pod_group_updated(pod_group(1, priority=2), harness.now)
+    harness.engine.handlers.on_pod_group_updated(pod_group(1, priority=2), harness.now)
     harness.observe(pod.on("n"))  # the watch is ahead of the answer
-    harness.engine.on_pod_group_updated(pod_group(1, priority=50), harness.now)
+    harness.engine.handlers.on_pod_group_updated(pod_group(1, priority=50), harness.now)
     harness.settle(bind)
     harness.observe(a_pod("high").needs(cpu=1).with_priority(10))
     assert evicted(harness.run()) == set()
@@ -490,7 +490,7 @@ def test_nothing_is_left_of_promises(harness: EngineHarness) -> None:
     harness.run()
     harness.observe_deleted(*pods, running("low", "n", 2))
     harness.advance_to(5000)
-    nominations = harness.engine._context.cycle.nominator
+    nominations = harness.engine._nominator
     assert not nominations
     assert not nominations.terminating_victims
     assert len(harness.engine.cluster) == 0

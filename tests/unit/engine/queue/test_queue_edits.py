@@ -48,9 +48,9 @@ def test_running_pods_move_with_their_pod_group(key: str, harness: EngineHarness
     harness.observe(a_node(), a_queue("a"), a_queue("b"), a_queue("default"), pod.on("n"))
     assert used(harness, "default") == 1000
     for queue in ("a", "b"):
-        harness.engine.on_pod_group_updated(a_group(queue), 0.0)
+        harness.engine.handlers.on_pod_group_updated(a_group(queue), 0.0)
         assert used(harness, queue) == 1000
-    harness.engine.on_pod_group_deleted(a_group("b"), 0.0)
+    harness.engine.handlers.on_pod_group_deleted(a_group("b"), 0.0)
     assert (used(harness, "b"), used(harness, "default")) == (0, 1000)
 
 
@@ -69,7 +69,9 @@ def test_writes_of_a_queue_s_status_wake_nobody_and_void_no_verdict(harness: Eng
     version = harness.engine.cluster.objects.version
     (entity,) = harness.engine.queue.entities()
     for state in ("Open", "Unknown"):
-        harness.engine.on_queue_updated(a_queue("q", capability={"cpu": 1}, state=state), 20.0)
+        harness.engine.handlers.on_queue_updated(
+            a_queue("q", capability={"cpu": 1}, state=state), 20.0
+        )
         harness.advance_to(20)
         assert entity.attempts == 1
     assert harness.engine.cluster.objects.version == version
@@ -77,12 +79,12 @@ def test_writes_of_a_queue_s_status_wake_nobody_and_void_no_verdict(harness: Eng
 
 def test_nor_do_those_of_a_pod_group(harness: EngineHarness) -> None:
     harness.observe(a_node(), a_queue("a"), a_pod().needs(cpu=1).on("n"))
-    harness.engine.on_pod_group_updated(a_group("a"), 0.0)
+    harness.engine.handlers.on_pod_group_updated(a_group("a"), 0.0)
     harness.run()
     version = harness.engine.cluster.objects.version
     group = a_group("a")
     group = msgspec.structs.replace(group, status=type(group.status)("Running"))
-    harness.engine.on_pod_group_updated(group, 0.0)
+    harness.engine.handlers.on_pod_group_updated(group, 0.0)
     harness.run()
     assert harness.engine.cluster.objects.version == version
 

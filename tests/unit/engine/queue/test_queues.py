@@ -289,7 +289,7 @@ def test_of_a_queue_that_is_deleted_the_pods_run_on_and_no_more_come(
     harness.observe(a_node("n").offers(cpu=4), queue, a_queue("other"), running.on("n"))
     harness.observe(a_pod("b").needs(cpu=1).in_queue("q"))
     assert bound(harness.run()) == set()
-    harness.engine.on_queue_deleted(queue, harness.now)
+    harness.engine.handlers.on_queue_deleted(queue, harness.now)
     assert bound(harness.advance_to(20)) == evicted(harness.effects) == set()
     told = [
         e.note for e in of_kind(PublishEvent, harness.effects) if e.reason == "FailedScheduling"

@@ -101,10 +101,10 @@ class Life(RuleBasedStateMachine):
     def node_is_set_or_goes(self, name: str, cpu: int) -> None:
         if cpu:
             node = a_node(name).offers(cpu=cpu).labelled(zone="z0" if name == "n0" else "z1")
-            self.engine.on_node_updated(node.build(), self.now)
+            self.engine.handlers.on_node_updated(node.build(), self.now)
             self.nodes[name] = cpu
         elif name in self.nodes:
-            self.engine.on_node_deleted(name, self.now)
+            self.engine.handlers.on_node_deleted(name, self.now)
             del self.nodes[name]
 
     @rule(
@@ -119,7 +119,7 @@ class Life(RuleBasedStateMachine):
             self.groups[claim.gang, kind] = group
             self.define(claim.gang, kind)
         elif known is not None:
-            self.engine.on_pod_group_deleted(group.build(kind), self.now)
+            self.engine.handlers.on_pod_group_deleted(group.build(kind), self.now)
 
     @rule(
         claim=GANG_SETTINGS,
@@ -248,7 +248,7 @@ class Life(RuleBasedStateMachine):
         """Who can be placed is placed, and nothing is left when all is gone."""
         self.moody.moods.clear()
         self.nodes["n9"] = 1000
-        self.engine.on_node_updated(a_node("n9").offers(cpu=1000).build(), self.now)
+        self.engine.handlers.on_node_updated(a_node("n9").offers(cpu=1000).build(), self.now)
         for _ in range(3):
             self.catch_up()
             for served in self.pods.values():
@@ -268,13 +268,13 @@ class Life(RuleBasedStateMachine):
         for name in list(self.pods):
             self.delete(name)
         for (_, kind), group in self.groups.items():
-            self.engine.on_pod_group_deleted(group.build(kind), self.now)
+            self.engine.handlers.on_pod_group_deleted(group.build(kind), self.now)
         registry = self.engine.registry
-        for name in list(self.engine._gangs.attempt_status._observed):
-            self.engine.on_gang_deleted(gang_object(name, {}), self.now)
+        for name in list(self.engine._gang_scheduler._attempt_status._observed):
+            self.engine.handlers.on_gang_deleted(gang_object(name, {}), self.now)
         self.catch_up()
         for node in self.nodes:
-            self.engine.on_node_deleted(node, self.now)
+            self.engine.handlers.on_node_deleted(node, self.now)
         self.now += 1000.0
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
@@ -287,7 +287,7 @@ class Life(RuleBasedStateMachine):
                 work._holds,
                 work._timed_out,
                 work._notices,
-                work.attempt_status,
+                self.engine._gang_scheduler._attempt_status,
             ),
             *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),
             *(
@@ -331,15 +331,15 @@ class Life(RuleBasedStateMachine):
         if served is not None and served.phase == "Succeeded":
             self.succeeded[name] = served.uid
         if served is None:
-            self.engine.on_pod_deleted(f"default/{name}", self.now)
+            self.engine.handlers.on_pod_deleted(f"default/{name}", self.now)
         else:
-            self.engine.on_pod_updated(served.build(), self.now)
+            self.engine.handlers.on_pod_updated(served.build(), self.now)
 
     def define(self, gang: str, kind: type[AnyPodGroup]) -> None:
-        self.engine.on_pod_group_updated(self.groups[gang, kind].build(kind), self.now)
+        self.engine.handlers.on_pod_group_updated(self.groups[gang, kind].build(kind), self.now)
 
     def recall(self, gang: GangObject) -> None:
-        self.engine.on_gang_updated(gang, self.now)
+        self.engine.handlers.on_gang_updated(gang, self.now)
 
     def take(self, write: PendingBinding) -> None:
         if write.done:

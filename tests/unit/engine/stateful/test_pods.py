@@ -62,14 +62,16 @@ class Life(RuleBasedStateMachine):
     @rule(name=NODE_NAMES, cpu=CPUS, cordoned=st.booleans())
     def node_is_set(self, name: str, cpu: int, cordoned: bool) -> None:
         node = a_node(name).offers(cpu=cpu)
-        self.engine.on_node_updated((node.cordoned() if cordoned else node).build(), self.now)
+        self.engine.handlers.on_node_updated(
+            (node.cordoned() if cordoned else node).build(), self.now
+        )
         self.nodes[name] = (cpu, cordoned)
 
     @precondition(lambda self: self.nodes)
     @rule(pick=PICK)
     def node_goes(self, pick: int) -> None:
         name = sorted(self.nodes)[pick % len(self.nodes)]
-        self.engine.on_node_deleted(name, self.now)
+        self.engine.handlers.on_node_deleted(name, self.now)
         del self.nodes[name]
 
     # --- pods, on the server -----------------------------------------------------------------
@@ -163,7 +165,7 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Nobody is forgotten, and nothing is left when all is gone."""
         self.catch_up()
-        self.engine.on_node_updated(a_node("big").offers(cpu=100).build(), self.now)
+        self.engine.handlers.on_node_updated(a_node("big").offers(cpu=100).build(), self.now)
         for _ in range(2):
             self.now += AGES
             self.run_engine()
@@ -175,7 +177,7 @@ class Life(RuleBasedStateMachine):
             self.deleted.append(name)
         self.catch_up()
         for node in [*self.nodes, "big"]:
-            self.engine.on_node_deleted(node, self.now)
+            self.engine.handlers.on_node_deleted(node, self.now)
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
         assert self.engine.pods() == []
@@ -183,9 +185,9 @@ class Life(RuleBasedStateMachine):
         assert self.engine.next_timer() is None
         engine, cluster = self.engine, self.engine.cluster
         maps = (
-            engine._uid_of,
+            engine.handlers._uid_of,
             engine._context.waiting_pods,
-            engine._binding_cycle._pre_bind_writes,
+            [p for p in engine._effects._pending.values() if p.handler is engine._binding_cycle],
             engine.queue._unschedulable,
         )
         assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._unknown_node_pods)), (
@@ -199,17 +201,17 @@ class Life(RuleBasedStateMachine):
 
     def show(self, name: str) -> None:
         """Deliver a pod's present state, which may fold its deletion and rebirth into one."""
-        before = self.engine._uid_of.get(f"default/{name}")
+        before = self.engine.handlers._uid_of.get(f"default/{name}")
         served = self.pods.get(name)
         self.deleted = [deleted for deleted in self.deleted if deleted != name]
         if before is not None and (served is None or served.uid != before):
             self.held.pop(before, None)
         if served is None:
-            self.engine.on_pod_deleted(f"default/{name}", self.now)
+            self.engine.handlers.on_pod_deleted(f"default/{name}", self.now)
             return
         if served.node:
             self.held[served.uid] = (served.node, served.cpu)
-        self.engine.on_pod_updated(served.builder().build(), self.now)
+        self.engine.handlers.on_pod_updated(served.builder().build(), self.now)
 
     def take(self, write: Write) -> None:
         if write.done:

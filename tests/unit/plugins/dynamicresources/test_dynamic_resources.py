@@ -8,7 +8,7 @@ import pytest
 
 from arranger.cluster.object_store import StoredObject
 from arranger.framework.cluster_event import ActionType, ClusterEvent
-from arranger.framework.runtime.dry_run import PreemptionContext
+from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import PluginWeight, Profile
 from arranger.plugins.default_binder import DefaultBinder
@@ -233,7 +233,7 @@ def test_what_is_in_the_way_goes_back(case: tuple[PodBuilder, list[Member], str]
     plugin = DynamicResources()
     profile = Profile("test", [*map(PluginWeight, (NodeUnschedulable(), plugin, *NEEDED))])
     evaluation = Evaluation(profile, cluster, info)
-    what_if = PreemptionContext(profile, cluster, info, evaluation)
+    what_if = DryRun(profile, cluster, info, evaluation)
     status = plugin.post_filter(evaluation.state, info, what_if, evaluation.diagnosis())
     assert status is not None
     assert status.message() == said

@@ -1,0 +1,79 @@
+"""Gives nodes back that were reserved or promised, and wakes the pods that may fit there now."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.resource_fit import could_fit
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedPod
+from arranger.engine.phases import HOLDS_NODE, Phase
+from arranger.engine.pod.scheduling_cycle import SchedulingCycle, run_unreserve_plugins
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.framework.preemption import EvictionPolicy
+
+
+class PartiallyBound(Protocol):
+    """Knows the gangs that are bound in part."""
+
+    def is_partially_bound(self, uid: str) -> bool:
+        """Whether others of a pod's gang are bound, and may want its node before all others."""
+        ...
+
+
+class NodeRelease:
+    """Ends reservations of pods that are not bound."""
+
+    def __init__(
+        self,
+        context: EngineContext,
+        queue: SchedulingQueue,
+        cycle: SchedulingCycle,
+        policy: EvictionPolicy,
+        gangs: PartiallyBound,
+    ) -> None:
+        self._context = context
+        self._queue = queue
+        self._cycle = cycle
+        self._policy = policy
+        self._gangs = gangs
+
+    def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
+        """A pod has left a node, or the promise of it: wake those who might fit there now."""
+        cluster, can_preempt = self._context.cluster, self._policy.can_preempt
+
+        def could_fit_waiting(waiting: PodInfo) -> bool:
+            return could_fit(cluster, waiting, node, lambda other: can_preempt(waiting, other))
+
+        event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
+        self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))
+
+    def release_node(self, member: QueuedPod, now: float) -> bool:
+        """Take a reservation back; False if the pod is being deleted and is gone with it.
+
+        The caller queues the pod again: its own leaving must not wake it.
+        """
+        context, removed = self._context, member.pod.pod
+        context.waiting_pods.pop(member.uid, None)
+        self._cycle.unreserve(member)
+        event = ClusterEvent(ActionType.POD_REMOVED, pod=removed)
+        self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(member.uid))
+        update = member.pending_update
+        if update is not None and update.pod.metadata.deletion_timestamp is not None:
+            member.transition(Phase.GONE)
+            del context.pods[member.uid]
+            return False
+        member.transition(Phase.QUEUED)
+        if update is not None:
+            member.update(update)
+        return True
+
+    def stop_tracking(self, member: QueuedPod) -> None:
+        """A pod is not ours to place any more; its reservation stays counted."""
+        self._context.waiting_pods.pop(member.uid, None)
+        if member.phase in HOLDS_NODE:
+            run_unreserve_plugins(member)
+        member.transition(Phase.GONE)
+        del self._context.pods[member.uid]

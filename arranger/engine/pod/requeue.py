@@ -1,0 +1,75 @@
+"""Queues pods again that have lost their node or the promise of one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.gangs.registry import GangRegistry
+
+
+class GangEntities(Protocol):
+    """Knows which pods are placed together."""
+
+    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
+        """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
+        ...
+
+    def enqueue(self, entity: QueuedEntity, now: float) -> None:
+        """Queue an entity."""
+        ...
+
+    def on_node_lost(self, member: QueuedPod, now: float) -> None:
+        """A member of a gang has lost its node."""
+        ...
+
+
+class PodRequeuer:
+    """Finds the entity of a pod that has no node, and queues it.
+
+    A lone pod is its own entity; only pods that are or were in a gang concern the gangs.
+    """
+
+    def __init__(self, queue: SchedulingQueue, registry: GangRegistry, gangs: GangEntities) -> None:
+        self._queue = queue
+        self._registry = registry
+        self._gangs = gangs
+
+    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
+        """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
+        if self._is_lone(member):
+            return member.entity or QueuedEntity.from_pod(member)
+        return self._gangs.entity_for(member, now)
+
+    def enqueue(self, entity: QueuedEntity, now: float) -> None:
+        """Queue an entity that is new, or whose gates may have changed."""
+        if entity.group is None:
+            self._queue.add(entity, now)
+        else:
+            self._gangs.enqueue(entity, now)
+
+    def requeue_with_backoff(self, member: QueuedPod, now: float) -> None:
+        """A pod has lost its node, or the promise of one: again after a back-off."""
+        entity = self._entity_after_loss(member, now)
+        entity.attempts = max(entity.attempts, 1)
+        entity.last_attempt = now
+        self.enqueue(entity, now)
+
+    def requeue_unschedulable(self, member: QueuedPod, plugin: str, now: float) -> None:
+        """A pod has lost its node to a plugin: again when the plugin's hints say so."""
+        entity = self._entity_after_loss(member, now)
+        entity.blockers = (member.pod,)
+        self._queue.add_unschedulable(entity, frozenset({plugin}), now)
+
+    def _entity_after_loss(self, member: QueuedPod, now: float) -> QueuedEntity:
+        if not self._is_lone(member):
+            self._gangs.on_node_lost(member, now)
+        return self.entity_for(member, now)
+
+    def _is_lone(self, member: QueuedPod) -> bool:
+        """Whether a pod is in no gang, and waits with none that it was in."""
+        entity = member.entity
+        return self._registry.gang_of(member.uid) is None and (
+            entity is None or entity.group is None
+        )

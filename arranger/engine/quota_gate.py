@@ -1,0 +1,48 @@
+"""Asks the queues' quotas whether gangs may be tried, and tells the owners of PodGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.gangs.group import GangGroup
+from arranger.quota.admission import Admission
+
+
+class QuotaGate:
+    """Admission of gang groups to their queues, with the events that it calls for."""
+
+    def __init__(self, context: EngineContext, admission: Admission) -> None:
+        self._context = context
+        self._admission = admission
+
+    def admit(self, group: GangGroup) -> str:
+        """Why a complete group is not admitted yet; "" if it is."""
+        # A gang that has had its minimum has its cards: they count by its pods.
+        asking = [g.pod_group for g in group.gangs if g.pod_group and not g.satisfied]
+        refusal = self._admission.admit(asking, self._context.clock.now)
+        self._publish_pending()
+        return refusal
+
+    def release(self, gang: str) -> bool:
+        """A gang has its cards, or is gone; whether any were kept for it."""
+        return self._admission.release(gang)
+
+    def expire(self, now: float, has_minimum: Callable[[str], bool]) -> bool:
+        """Give back what is kept for gangs whose pods have not come in time; whether any was.
+
+        ``has_minimum`` says of a PodGroup whether its pods are there.
+        """
+        expired = self._admission.expire(now, has_minimum)
+        if expired:
+            self._publish_pending()
+        return expired
+
+    def next_expiry(self) -> float | None:
+        """When :meth:`expire` will have something to look at."""
+        return self._admission.next_expiry()
+
+    def _publish_pending(self) -> None:
+        for word in self._admission.take_events():
+            self._context.outbox += pod_events.pod_group_event(word.group, word.reason, word.text)
