@@ -121,8 +121,8 @@ class GangScheduler:
         text = f"{decision.error} ({title}, pod {decision.blocker.pod.key})"
         self._context.record_attempt(decision.blocker, "error")
         for member in entity.members.values():
-            self._context.outbox += pod_events.scheduling_failed(
-                member, pod_events.SCHEDULER_ERROR, text
+            self._context.outbox.extend(
+                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text)
             )
         self._queue.requeue_with_backoff(entity, now)
 
@@ -132,7 +132,7 @@ class GangScheduler:
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable")
         if decision.blocker is not None and not decision.complete:
-            self._context.outbox += pod_events.plugin_events(decision.blocker, decision.events)
+            self._context.outbox.extend(pod_events.plugin_events(decision.blocker, decision.events))
             if decision.infeasible is not None:
                 self._cycle.run_post_filter(decision.blocker, decision.infeasible)
         entity.blockers = decision.blockers
