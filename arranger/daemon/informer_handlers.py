@@ -1,8 +1,7 @@
 """What the informers of the scheduler call: each hands an object on to the engine, with the time.
 
-A pod takes this way: ``Reflector._handle_line`` → :meth:`Informer.applied
-<arranger.kube.watch.informer.Informer.applied>` → :meth:`PodHandler.on_updated` →
-``Engine.on_pod_updated``.
+The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
+:meth:`PodHandler.on_updated` → ``EventHandlers.on_pod_updated``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
-from arranger.engine.engine import Engine
+from arranger.cluster.cluster import Cluster
+from arranger.engine.event_handlers import EventHandlers
 
 T = TypeVar("T")
 
@@ -20,41 +20,32 @@ _NO_SPEC: Final = PodSpec()
 _NO_STATUS: Final = PodStatus()
 
 
-class NodeHandler:
-    """Hands nodes on."""
-
-    def __init__(self, engine: Engine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
-
-    def on_updated(self, node: Node) -> None:
-        """A node was added or modified."""
-        self._engine.handlers.on_node_updated(node, self._now())
-
-    def on_deleted(self, node: Node) -> None:
-        """A node is gone."""
-        self._engine.handlers.on_node_deleted(node.metadata.name, self._now())
-
-
 class PodHandler:
-    """Hands pods on."""
+    """Hands pods on.
 
-    def __init__(self, engine: Engine, now: Callable[[], float]) -> None:
-        self._engine = engine
+    Args:
+        handlers: the engine's.
+        cluster: the engine's, to recognize pods that are bound no more.
+        now: the engine's clock, seconds.
+    """
+
+    def __init__(self, handlers: EventHandlers, cluster: Cluster, now: Callable[[], float]) -> None:
+        self._handlers = handlers
+        self._cluster = cluster
         self._now = now
 
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
-        uid, cluster = pod.metadata.uid, self._engine.cluster
+        uid, cluster = pod.metadata.uid, self._cluster
         if not pod.spec.node_name and uid in cluster and uid not in cluster.assumed:
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
             # shows is not an old state but the present one.
-            self._engine.handlers.on_pod_deleted(pod.key, self._now())
-        self._engine.handlers.on_pod_updated(pod, self._now())
+            self._handlers.on_pod_deleted(pod.key, self._now())
+        self._handlers.on_pod_updated(pod, self._now())
 
     def on_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
-        self._engine.handlers.on_pod_deleted(pod.key, self._now())
+        self._handlers.on_pod_deleted(pod.key, self._now())
 
 
 class TimedHandler(Generic[T]):

@@ -29,7 +29,6 @@ from arranger.api.types.storage import (
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
-    NodeHandler,
     PodHandler,
     TimedHandler,
     creation_time,
@@ -89,34 +88,41 @@ class Informers:
     """
 
     def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
+        handlers = engine.handlers
+
         def informer(
-            on_updated: Callable[[Any, float], None], on_deleted: Callable[[Any, float], None]
+            on_updated: Callable[[Any, float], None],
+            on_deleted: Callable[[Any, float], None],
+            sort_by: Callable[[Any], Any] | None = None,
         ) -> Informer[Any]:
-            return Informer(TimedHandler(on_updated, on_deleted, now), notify=wake)
+            handler = TimedHandler(on_updated, on_deleted, now)
+            return Informer(handler, sort_by=sort_by, notify=wake)
 
         self._informers: dict[type[Any], Informer[Any]] = {
-            Node: Informer(NodeHandler(engine, now), sort_by=creation_time, notify=wake),
+            Node: informer(
+                handlers.on_node_updated,
+                lambda node, now: handlers.on_node_deleted(node.metadata.name, now),
+                creation_time,
+            ),
             Pod: Informer(
-                PodHandler(engine, now),
+                PodHandler(handlers, engine.cluster, now),
                 sort_by=creation_time,
                 transform=without_ended_pods,
                 notify=wake,
             ),
             PodDisruptionBudget: informer(
-                engine.handlers.on_disruption_budget_updated,
-                engine.handlers.on_disruption_budget_deleted,
+                handlers.on_disruption_budget_updated,
+                handlers.on_disruption_budget_deleted,
             ),
-            Queue: informer(engine.handlers.on_queue_updated, engine.handlers.on_queue_deleted),
-            GangObject: informer(engine.handlers.on_gang_updated, engine.handlers.on_gang_deleted),
+            Queue: informer(handlers.on_queue_updated, handlers.on_queue_deleted),
+            GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
         }
         for kind in _POD_GROUPS:
             self._informers[kind] = informer(
-                engine.handlers.on_pod_group_updated, engine.handlers.on_pod_group_deleted
+                handlers.on_pod_group_updated, handlers.on_pod_group_deleted
             )
         for kind in STORED_KINDS.values():
-            self._informers[kind] = informer(
-                engine.handlers.on_object_updated, engine.handlers.on_object_deleted
-            )
+            self._informers[kind] = informer(handlers.on_object_updated, handlers.on_object_deleted)
 
     @property
     def synced(self) -> bool:

@@ -22,7 +22,7 @@ from arranger.daemon.config.schema import Config
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.transport import RequestTransport, Transport
 from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
@@ -68,7 +68,7 @@ class Scheduler:
         config: Config,
         *,
         identity: str,
-        write_transport: Transport | None = None,
+        write_transport: RequestTransport | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         extender_transport: ExtenderTransport | None = None,

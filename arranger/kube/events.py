@@ -21,7 +21,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -44,45 +44,6 @@ NOTE_LIMIT: Final = 1024
 _ELLIPSIS: Final = " ..."
 #: An object name has at most 253 characters, and ours ends in a dot and 16 hexadecimal digits.
 _NAME_LIMIT: Final = 253 - 17
-
-
-class _Ref(msgspec.Struct, rename="camel", omit_defaults=True):
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-
-class _EventSeries(msgspec.Struct, rename="camel"):
-    count: int
-    last_observed_time: str
-
-
-class _Meta(msgspec.Struct):
-    name: str
-    namespace: str
-
-
-class _Event(msgspec.Struct, rename="camel", omit_defaults=True):
-    metadata: _Meta
-    event_time: str
-    reporting_controller: str
-    reporting_instance: str
-    action: str
-    reason: str
-    type: str
-    note: str
-    regarding: _Ref
-    related: _Ref | None = None
-    series: _EventSeries | None = None
-    # Fields equal to their default are left out, so these two are set by hand.
-    kind: str = ""
-    api_version: str = ""
-
-
-class _SeriesPatch(msgspec.Struct):
-    series: _EventSeries
 
 
 _encode = msgspec.json.Encoder().encode
@@ -227,29 +188,30 @@ class EventRecorder:
         event = series.event
         namespace = event.regarding.namespace or "default"
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        tail = _EventSeries(series.count, series.last_time) if series.count > 1 else None
-        if series.reported_count and tail is not None:
-            body = _encode(_SeriesPatch(tail))
+        tail = {"count": series.count, "lastObservedTime": series.last_time}
+        if series.reported_count and series.count > 1:
+            body = _encode({"series": tail})
             content_type = "application/strategic-merge-patch+json"
             path = f"{path}/{series.name}"
             return EventWrite("PATCH", path, body, content_type, series, series.count)
-        body = _encode(
-            _Event(
-                metadata=_Meta(series.name, namespace),
-                event_time=series.first_time,
-                reporting_controller=event.controller,
-                reporting_instance=f"{event.controller}-{self._host}"[:128],
-                action=event.action,
-                reason=event.reason,
-                type=event.type,
-                note=truncate_note(event.note),
-                regarding=_ref(event.regarding),
-                related=_ref(event.related) if event.related else None,
-                series=tail,
-                kind="Event",
-                api_version="events.k8s.io/v1",
-            )
-        )
+        created: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": namespace},
+            "eventTime": series.first_time,
+            "reportingController": event.controller,
+            "reportingInstance": f"{event.controller}-{self._host}"[:128],
+            "action": event.action,
+            "reason": event.reason,
+            "type": event.type,
+            "note": truncate_note(event.note),
+            "regarding": _reference(event.regarding),
+        }
+        if event.related:
+            created["related"] = _reference(event.related)
+        if series.count > 1:
+            created["series"] = tail
+        body = _encode(created)
         return EventWrite("POST", path, body, "application/json", series, series.count)
 
     def on_answer(self, write: EventWrite, status: int, now: float) -> None:
@@ -358,5 +320,12 @@ def truncate_note(note: str) -> str:
     return encoded[: NOTE_LIMIT - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
 
 
-def _ref(ref: ObjectReference) -> _Ref:
-    return _Ref(ref.api_version, ref.kind, ref.name, ref.namespace, ref.uid)
+def _reference(ref: ObjectReference) -> dict[str, str]:
+    fields = {
+        "apiVersion": ref.api_version,
+        "kind": ref.kind,
+        "name": ref.name,
+        "namespace": ref.namespace,
+        "uid": ref.uid,
+    }
+    return {name: value for name, value in fields.items() if value}

@@ -27,7 +27,7 @@ import structlog
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
-from arranger.kube.client.transport import Request, Response, Transport, TransportError
+from arranger.kube.client.transport import Request, RequestTransport, Response, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class LeaderElection:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: RequestTransport,
         config: LeaseConfig,
         *,
         rng: random.Random,

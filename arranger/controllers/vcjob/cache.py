@@ -28,7 +28,7 @@ class _Record:
 
     name: str
     job: VolcanoJob | None = None
-    written: Object = field(default_factory=dict)
+    raw_status: Object = field(default_factory=dict)
     pods: dict[TaskIndex, JobPod] = field(default_factory=dict)
     confirmed_empty: set[TaskIndex] = field(default_factory=set)
     pod_groups: dict[str, ObservedPodGroup] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class JobCache:
         if record.job is not None and is_stale(job.metadata, record.job.metadata):
             return set()
         self._uids[job.name] = uid
-        record.job, record.written = job, dict(body.get("status") or {})
+        record.job, record.raw_status = job, dict(body.get("status") or {})
         return {job.name}
 
     def on_job_deleted(self, name: str) -> set[str]:
@@ -90,13 +90,13 @@ class JobCache:
         found = _owner_and_index(pod)
         if found is None:
             return set()
-        uid, place, name = found
+        uid, index, name = found
         record = self._record(uid, name)
-        known = record.pods.get(place)
+        known = record.pods.get(index)
         if known is not None and is_stale(pod.metadata, known.metadata):
             return set()
-        record.pods[place] = pod
-        record.confirmed_empty.discard(place)
+        record.pods[index] = pod
+        record.confirmed_empty.discard(index)
         return self._affected(record)
 
     def on_pod_deleted(self, pod: JobPod) -> set[str]:
@@ -106,11 +106,11 @@ class JobCache:
             return set()
         known = self._records[found[0]].pods.get(found[1])
         if known is None or known.metadata.uid != pod.metadata.uid:
-            return set()  # another one has its place already
+            return set()  # another one has its index already
         return self._remove_pod(found[0], found[1])
 
     def confirm_empty(self, name: str, index: TaskIndex) -> None:
-        """The server has said that there is no pod of this job in this place."""
+        """The server has answered that this pod of the job does not exist."""
         self._records[self._uids[name]].confirmed_empty.add(index)
 
     def _remove_pod(self, uid: str, index: TaskIndex) -> set[str]:
@@ -169,7 +169,7 @@ class JobCache:
         self._records[self._uids[name]].created[what] = digest
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:
-        """All that a job needs was made, or this is why not."""
+        """All that a job needs was created (""), or this is what the server had against it."""
         if record := self._records.get(job.metadata.uid):
             record.refusal = refusal
 
@@ -186,7 +186,7 @@ class JobCache:
             pod_groups=dict(record.pod_groups),
             created=dict(record.created),
             refusal=record.refusal,
-            written=record.written,
+            raw_status=record.raw_status,
             now=now,
         )
 
@@ -202,13 +202,13 @@ class JobCache:
 
 
 def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:
-    """(uid of its job, its place, ``namespace/name`` of the job); None for others' pods."""
+    """(uid of its job, its index, ``namespace/name`` of the job); None for others' pods."""
     meta = pod.metadata
     owner = _owning_job(meta.owner_references)
-    place = task_index(meta.labels, meta.annotations)
-    if owner is None or place is None:
+    index = task_index(meta.labels, meta.annotations)
+    if owner is None or index is None:
         return None
-    return owner.uid, place, f"{meta.namespace}/{owner.name}"
+    return owner.uid, index, f"{meta.namespace}/{owner.name}"
 
 
 def _owning_job(owners: Iterable[OwnerReference]) -> OwnerReference | None:

@@ -28,84 +28,96 @@ _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ControlledResources:
-    """One job's memory.
+    """What one job's status remembers.
 
     Attributes:
-        since: the version that began with all pods anew: those of earlier ones are to go.
-        tasks: the same for single tasks.
-        pods: the same for single pods.
+        restart_version: the version that began with all pods anew; pods of earlier ones must go.
+        task_versions: the same for single tasks.
+        pod_versions: the same for single pods.
         seen: pods of the current version that have existed; one that is missing was lost.
-        done: pods that have succeeded; they are not made again when somebody tidies them up.
-        made: object made for the job → digest of what it was made from.
-        asked: the last value of the annotation with an owner's action, as it was done.
+        succeeded: pods that have succeeded; they are not made again when somebody removes them.
+        created: object created for the job → digest of the manifest it was created from.
+        last_action: the last value of the annotation with an owner's action that was acted on.
     """
 
-    since: int = 0
-    tasks: Mapping[str, int] = field(default_factory=dict)
-    pods: Mapping[TaskIndex, int] = field(default_factory=dict)
+    restart_version: int = 0
+    task_versions: Mapping[str, int] = field(default_factory=dict)
+    pod_versions: Mapping[TaskIndex, int] = field(default_factory=dict)
     seen: IndexSets = field(default_factory=dict)
-    done: IndexSets = field(default_factory=dict)
-    made: Mapping[str, str] = field(default_factory=dict)
-    asked: str = ""
+    succeeded: IndexSets = field(default_factory=dict)
+    created: Mapping[str, str] = field(default_factory=dict)
+    last_action: str = ""
 
     # --- versions --------------------------------------------------------------------------
 
-    def version_of(self, place: TaskIndex) -> int:
-        """The version that the pod in a place must have at least."""
-        return max(self.since, self.tasks.get(place[0], 0), self.pods.get(place, 0))
+    def version_of(self, index: TaskIndex) -> int:
+        """The version that the pod of an index must have at least."""
+        return max(
+            self.restart_version,
+            self.task_versions.get(index[0], 0),
+            self.pod_versions.get(index, 0),
+        )
 
     def with_job_restart(self, version: int) -> ControlledResources:
         """All pods are to go, and new ones to come."""
-        return replace(self, since=version, tasks={}, pods={}, seen={}, done={})
+        return replace(
+            self, restart_version=version, task_versions={}, pod_versions={}, seen={}, succeeded={}
+        )
 
     def with_task_restart(self, version: int, task: str) -> ControlledResources:
         """The same for the pods of a task."""
         return replace(
             self,
-            tasks={**self.tasks, task: version},
-            pods={place: n for place, n in self.pods.items() if place[0] != task},
+            task_versions={**self.task_versions, task: version},
+            pod_versions={index: n for index, n in self.pod_versions.items() if index[0] != task},
             seen={name: found for name, found in self.seen.items() if name != task},
-            done={name: found for name, found in self.done.items() if name != task},
+            succeeded={name: found for name, found in self.succeeded.items() if name != task},
         )
 
-    def with_pod_restart(self, version: int, place: TaskIndex) -> ControlledResources:
+    def with_pod_restart(self, version: int, index: TaskIndex) -> ControlledResources:
         """The same for one pod."""
         return replace(
             self,
-            pods={**self.pods, place: version},
-            seen=_remove(self.seen, [place]),
-            done=_remove(self.done, [place]),
+            pod_versions={**self.pod_versions, index: version},
+            seen=_remove(self.seen, [index]),
+            succeeded=_remove(self.succeeded, [index]),
         )
 
     # --- pods ------------------------------------------------------------------------------
 
-    def has_seen(self, place: TaskIndex) -> bool:
+    def has_seen(self, index: TaskIndex) -> bool:
         """Whether the pod has existed."""
-        return place[1] in self.seen.get(place[0], ())
+        return index[1] in self.seen.get(index[0], ())
 
-    def has_succeeded(self, place: TaskIndex) -> bool:
+    def has_succeeded(self, index: TaskIndex) -> bool:
         """Whether the pod has succeeded."""
-        return place[1] in self.done.get(place[0], ())
+        return index[1] in self.succeeded.get(index[0], ())
 
     def with_observed(
-        self, seen: Iterable[TaskIndex], done: Iterable[TaskIndex]
+        self, seen: Iterable[TaskIndex], succeeded: Iterable[TaskIndex]
     ) -> ControlledResources:
         """These exist, and these have succeeded."""
-        done = list(done)
-        return replace(self, seen=_add(_add(self.seen, seen), done), done=_add(self.done, done))
+        succeeded = list(succeeded)
+        return replace(
+            self,
+            seen=_add(_add(self.seen, seen), succeeded),
+            succeeded=_add(self.succeeded, succeeded),
+        )
 
-    def without_lost(self, places: Iterable[TaskIndex]) -> ControlledResources:
+    def without_lost(self, indices: Iterable[TaskIndex]) -> ControlledResources:
         """These were lost, and are to be made again."""
-        return replace(self, seen=_remove(self.seen, places))
+        return replace(self, seen=_remove(self.seen, indices))
 
     def limited_to(self, replicas: Mapping[str, int]) -> ControlledResources:
         """Only of pods that the job still has, by task and number."""
         return replace(
             self,
-            tasks={name: n for name, n in self.tasks.items() if name in replicas},
-            pods={p: n for p, n in self.pods.items() if p[1] < replicas.get(p[0], 0)},
+            task_versions={name: n for name, n in self.task_versions.items() if name in replicas},
+            pod_versions={
+                p: n for p, n in self.pod_versions.items() if p[1] < replicas.get(p[0], 0)
+            },
             seen=_truncate(self.seen, replicas),
-            done=_truncate(self.done, replicas),
+            succeeded=_truncate(self.succeeded, replicas),
         )
 
     # --- as it is written ------------------------------------------------------------------
@@ -116,8 +128,8 @@ class ControlledResources:
         tasks: dict[str, int] = {}
         pods: dict[TaskIndex, int] = {}
         seen: dict[str, frozenset[int]] = {}
-        done: dict[str, frozenset[int]] = {}
-        made: dict[str, str] = {}
+        succeeded: dict[str, frozenset[int]] = {}
+        created: dict[str, str] = {}
         for key, text in written.items():
             kind, _, rest = key.partition("/")
             task, _, index = rest.partition("/")
@@ -128,21 +140,24 @@ class ControlledResources:
             elif kind == _SEEN:
                 seen[task] = _parse_ranges(text)
             elif kind == _SUCCEEDED:
-                done[task] = _parse_ranges(text)
+                succeeded[task] = _parse_ranges(text)
             elif kind == _CREATED:
-                made[rest] = text
-        since = _parse_int(written.get(_RESTART_VERSION, ""))
-        return cls(since, tasks, pods, seen, done, made, written.get(_LAST_ACTION, ""))
+                created[rest] = text
+        version = _parse_int(written.get(_RESTART_VERSION, ""))
+        action = written.get(_LAST_ACTION, "")
+        return cls(version, tasks, pods, seen, succeeded, created, action)
 
     def to_dict(self) -> dict[str, str]:
-        """As :meth:`decode_object` reads it."""
-        written = {_RESTART_VERSION: str(self.since)}
-        written |= {f"{_RESTART_VERSION}/{task}": str(n) for task, n in self.tasks.items()}
-        written |= {f"{_RESTART_VERSION}/{task}/{i}": str(n) for (task, i), n in self.pods.items()}
-        for kind, found in ((_SEEN, self.seen), (_SUCCEEDED, self.done)):
+        """As :meth:`parse` reads it."""
+        written = {_RESTART_VERSION: str(self.restart_version)}
+        written |= {f"{_RESTART_VERSION}/{task}": str(n) for task, n in self.task_versions.items()}
+        written |= {
+            f"{_RESTART_VERSION}/{task}/{i}": str(n) for (task, i), n in self.pod_versions.items()
+        }
+        for kind, found in ((_SEEN, self.seen), (_SUCCEEDED, self.succeeded)):
             written |= {f"{kind}/{task}": _format_ranges(n) for task, n in found.items() if n}
-        written |= {f"{_CREATED}/{name}": digest for name, digest in self.made.items()}
-        return written | ({_LAST_ACTION: self.asked} if self.asked else {})
+        written |= {f"{_CREATED}/{name}": digest for name, digest in self.created.items()}
+        return written | ({_LAST_ACTION: self.last_action} if self.last_action else {})
 
 
 def _parse_int(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What is made for a Job: its pods, its PodGroup, and what its plugins and volumes need.
+"""What is created for a Job: its pods, its PodGroup, and what its plugins and volumes need.
 
 Names, labels and annotations are Volcano's (``pkg/controllers/job``), so that what finds the pods
 of a Job there finds them here.
@@ -45,7 +45,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class OwnedManifest:
-    """An object that is made once and changed when what it is made from changes.
+    """An object that is created once, and changed when its manifest changes.
 
     Attributes:
         collection: where it is created.
@@ -60,7 +60,7 @@ class OwnedManifest:
 
     @property
     def digest(self) -> str:
-        """Tells whether it was made from the same."""
+        """Equal for equal manifests."""
         encoded = msgspec.json.encode(self.body, order="sorted")
         return hashlib.sha256(encoded).hexdigest()[:12]
 
@@ -68,9 +68,9 @@ class OwnedManifest:
 # --- pods ----------------------------------------------------------------------------------------
 
 
-def pod_of(view: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
-    """The pod of a place, for the version of now; ``scheduler`` where nobody names one."""
-    job, spec = view.job, view.spec
+def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
+    """The pod of a index, for the version of now; ``scheduler`` where nobody names one."""
+    job, spec = snapshot.job, snapshot.spec
     task = next(task for task in spec.tasks if task.name == index[0])
     template = deepcopy(task.template)
     meta, pod_spec = (
@@ -87,10 +87,10 @@ def pod_of(view: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
     }
     annotations = {
         **labels,
-        JOB_VERSION_KEY: str(max(view.controlled_resources.version_of(index), 0)),
+        JOB_VERSION_KEY: str(max(snapshot.controlled_resources.version_of(index), 0)),
         JOB_RETRIES: str(job.status.retry_count),
         TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
-        VOLCANO_GROUP: pod_group_name(job.metadata.name, view.controlled_resources),
+        VOLCANO_GROUP: pod_group_name(job.metadata.name, snapshot.controlled_resources),
     }
     del annotations[JOB_NAMESPACE]
     inherited = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED_ANNOTATIONS}
@@ -162,14 +162,14 @@ def _mount_volumes(job: VolcanoJob, pod_spec: Object, containers: list[Object]) 
 # --- the PodGroup --------------------------------------------------------------------------------
 
 
-def pod_group_of(view: JobSnapshot) -> Object:
+def pod_group_of(snapshot: JobSnapshot) -> Object:
     """The PodGroup, which makes a gang of the pods.
 
     Tasks that start later cannot be waited for, so only those that start at once count. What a
     single task asks for is passed on only where the job as a whole asks for at least that much
     (upstream ignores it otherwise), because a gang's minimum is the larger of the two.
     """
-    job, spec = view.job, view.spec
+    job, spec = snapshot.job, snapshot.spec
     firsts = [task for task in spec.tasks if not (task.depends_on and task.depends_on.name)]
     least = min(spec.minimum, sum(task.replicas for task in firsts))
     minima = {t.name: t.min_available for t in firsts if t.min_available is not None}
@@ -187,7 +187,7 @@ def pod_group_of(view: JobSnapshot) -> Object:
         "apiVersion": VolcanoPodGroup.api_version,
         "kind": "PodGroup",
         "metadata": {
-            "name": pod_group_name(job.metadata.name, view.controlled_resources),
+            "name": pod_group_name(job.metadata.name, snapshot.controlled_resources),
             "namespace": job.metadata.namespace,
             "labels": {JOB_NAME: job.metadata.name},
             "annotations": {k: v for k, v in annotations if k not in (_LAST_APPLIED, JOB_ACTION)},
@@ -206,10 +206,10 @@ def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> 
         more = min(left, task.replicas - own)
         left -= more
         try:
-            asked = pod_requests(_as_pod(task))
+            requests = pod_requests(_as_pod(task))
         except (QuantityError, msgspec.ValidationError):
             return None  # the API server will say so of the pod
-        for resource, amount in asked.items():
+        for resource, amount in requests.items():
             total[resource] = total.get(resource, 0) + amount * (own + more)
     texts = {r: f"{n}m" if r == "cpu" else str(n) for r, n in sorted(total.items()) if n}
     return texts or None
@@ -231,19 +231,23 @@ def _as_pod(task: Task) -> Pod:
 def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
     """What must be there before the first pod."""
     root = f"/api/v1/namespaces/{job.metadata.namespace}"
-    made = []
+    manifests = []
     for index, volume in enumerate(job.spec.volumes):
         if volume.volume_claim is not None:
             name = _claim_name(job, index, volume)
             body = _object(job, "PersistentVolumeClaim", name) | {"spec": volume.volume_claim}
             plural = "persistentvolumeclaims"
-            made.append(OwnedManifest(f"{root}/{plural}", f"{plural}/{name}", body, immutable=True))
+            manifests.append(
+                OwnedManifest(f"{root}/{plural}", f"{plural}/{name}", body, immutable=True)
+            )
     if "svc" in job.spec.plugins:
         config = _object(job, "ConfigMap", _hosts_name(job)) | {"data": _hosts(job)}
-        made.append(OwnedManifest(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config))
+        manifests.append(
+            OwnedManifest(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config)
+        )
         name = job.metadata.name
-        made.append(OwnedManifest(f"{root}/services", f"services/{name}", _service(job)))
-    return made
+        manifests.append(OwnedManifest(f"{root}/services", f"services/{name}", _service(job)))
+    return manifests
 
 
 def _service(job: VolcanoJob) -> Object:

@@ -1,4 +1,4 @@
-"""What is to be written next for a Job: its status first, and then what follows from it.
+"""What is to be written next for a Job: its status first, and then what follows from it. Pure.
 
 Nothing is made or deleted but on the strength of a status that the server has. So a kill between
 two writes loses no decision: whoever comes next draws the same conclusions from the same status.
@@ -36,11 +36,11 @@ class JobPlan:
         status: a merge patch.
         events: (reason, message) for Events once the status is written.
         delete_pods: pods to delete.
-        create_objects: objects to make or to change.
-        create_pods: places to make a pod for.
+        create_objects: objects to create or to change.
+        create_pods: indices to create a pod for.
         pod_group: the PodGroup to create, or the change of the one that is there.
         delete_pod_groups: PodGroups to delete.
-        delete_job: whether the job itself is to be deleted.
+        delete_job: whether the job itself is to be deleted, because it has expired.
         requeue_at: when to look again if nothing changes.
     """
 
@@ -68,77 +68,82 @@ class JobPlan:
         return not (any(wants) or self.delete_job)
 
 
-def plan(view: JobSnapshot) -> JobPlan:
+def plan(snapshot: JobSnapshot) -> JobPlan:
     """What to write next; once all of it is written, ask again."""
-    if view.job.metadata.deletion_timestamp is not None:
+    if snapshot.job.metadata.deletion_timestamp is not None:
         return JobPlan()  # what belongs to the job goes with it
-    standing = next_state(view)
-    if not _is_over(view):
-        status = merge_patch(view.written, build_status(view, standing))
+    state = next_state(snapshot)
+    if not _is_over(snapshot):
+        status = merge_patch(snapshot.raw_status, build_status(snapshot, state))
         if status:
-            return JobPlan(status=status, events=tuple(_events(view, standing)))
-    if standing.reason == "Invalid":
+            return JobPlan(status=status, events=tuple(_events(snapshot, state)))
+    if state.reason == "Invalid":
         return JobPlan()
-    again = standing.again
-    match standing.phase:
+    requeue_at = state.requeue_at
+    match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
-            return _plan_working(view, again)
+            return _plan_working(snapshot, requeue_at)
         case JobPhase.RESTARTING:
             return JobPlan(
-                delete_pods=_not_yet_deleted(view.outdated),
-                delete_pod_groups=_stale_pod_groups(view),
+                delete_pods=_not_yet_deleted(snapshot.outdated),
+                delete_pod_groups=_stale_pod_groups(snapshot),
             )
-    drop = tuple(view.pod_groups.values())
-    expired = again is not None and standing.phase in FINISHED and again <= view.now
+    drop = tuple(snapshot.pod_groups.values())
+    expired = requeue_at is not None and state.phase in FINISHED and requeue_at <= snapshot.now
     return JobPlan(
-        delete_pods=_not_yet_deleted(view.active),
+        delete_pods=_not_yet_deleted(snapshot.active),
         delete_pod_groups=drop,
         delete_job=expired,
-        requeue_at=again,
+        requeue_at=requeue_at,
     )
 
 
-def _plan_working(view: JobSnapshot, again: datetime | None) -> JobPlan:
+def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan:
     make = [
-        m for m in objects_of(view.job) if view.controlled_resources.made.get(m.name) != m.digest
+        m
+        for m in objects_of(snapshot.job)
+        if snapshot.controlled_resources.created.get(m.name) != m.digest
     ]
-    delete = _not_yet_deleted(view.surplus)
-    drop = _stale_pod_groups(view)
+    delete = _not_yet_deleted(snapshot.surplus)
+    drop = _stale_pod_groups(snapshot)
     if make:
         return JobPlan(
-            delete_pods=delete, delete_pod_groups=drop, create_objects=tuple(make), requeue_at=again
+            delete_pods=delete,
+            delete_pod_groups=drop,
+            create_objects=tuple(make),
+            requeue_at=requeue_at,
         )
-    memory, open_tasks = (
-        view.controlled_resources,
-        {t.name for t in view.spec.tasks if view.dependencies_met(t)},
+    known, open_tasks = (
+        snapshot.controlled_resources,
+        {t.name for t in snapshot.spec.tasks if snapshot.dependencies_met(t)},
     )
     create = tuple(
-        place
-        for place in view.indices()
-        if place not in view.pods
-        and place[0] in open_tasks
+        index
+        for index in snapshot.indices()
+        if index not in snapshot.pods
+        and index[0] in open_tasks
         # One that has been seen was lost, or is not seen yet: the status will say which.
-        and not memory.has_seen(place)
+        and not known.has_seen(index)
     )
     return JobPlan(
         delete_pods=delete,
         create_pods=create,
-        pod_group=_pod_group_change(view),
+        pod_group=_pod_group_change(snapshot),
         delete_pod_groups=drop,
-        requeue_at=again,
+        requeue_at=requeue_at,
     )
 
 
-def _pod_group_change(view: JobSnapshot) -> Object | None:
+def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
     """The PodGroup goes last: no pod starts before it is known which pods there are."""
-    wanted = pod_group_of(view)
-    seen = view.pod_group
+    wanted = pod_group_of(snapshot)
+    seen = snapshot.pod_group
     if seen is None:
-        have = {task: len(indices) for task, indices in view.controlled_resources.seen.items()}
+        have = {task: len(indices) for task, indices in snapshot.controlled_resources.seen.items()}
         minima = wanted["spec"].get("minTaskMember", {})
         enough = all(have.get(task, 0) >= least for task, least in minima.items())
         ready = enough and sum(have.values()) >= wanted["spec"]["minMember"]
-        return wanted if ready and view.spec.replicas else None
+        return wanted if ready and snapshot.spec.replicas else None
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}
     spec = {name: wanted["spec"].get(name) for name in fields}
@@ -149,30 +154,30 @@ def _pod_group_change(view: JobSnapshot) -> Object | None:
     return change or None
 
 
-def _stale_pod_groups(view: JobSnapshot) -> tuple[ObservedPodGroup, ...]:
-    return tuple(group for group in view.pod_groups.values() if group is not view.pod_group)
+def _stale_pod_groups(snapshot: JobSnapshot) -> tuple[ObservedPodGroup, ...]:
+    return tuple(group for group in snapshot.pod_groups.values() if group is not snapshot.pod_group)
 
 
 def _not_yet_deleted(pods: Mapping[TaskIndex, JobPod]) -> tuple[JobPod, ...]:
     return tuple(pod for pod in pods.values() if not pod.deleting)
 
 
-def _is_over(view: JobSnapshot) -> bool:
+def _is_over(snapshot: JobSnapshot) -> bool:
     """Whether the job is finished and what was counted in the end stays."""
     counted = ("pending", "running", "terminating", "unknown")
-    finished = view.job.status.state.phase in FINISHED
-    return finished and not view.active and not any(map(view.written.get, counted))
+    finished = snapshot.job.status.state.phase in FINISHED
+    return finished and not snapshot.active and not any(map(snapshot.raw_status.get, counted))
 
 
-def _events(view: JobSnapshot, standing: JobState) -> Iterator[tuple[str, str]]:
-    """What is worth an Event: a new phase, that the job is invalid now, an order that is none."""
-    if standing.memory.asked != view.controlled_resources.asked and (
-        wrong := invalid_action(standing.memory.asked)
+def _events(snapshot: JobSnapshot, state: JobState) -> Iterator[tuple[str, str]]:
+    """What is worth an Event: a new phase, that the job is invalid, an action that there is not."""
+    if state.controlled_resources.last_action != snapshot.controlled_resources.last_action and (
+        wrong := invalid_action(state.controlled_resources.last_action)
     ):
         yield event_reasons.INVALID_ACTION, wrong
-    state, invalid = view.job.status.state, standing.reason == "Invalid"
-    if invalid and (state.reason, state.message) != (standing.reason, standing.message):
-        yield standing.reason, standing.message
-    if standing.phase != state.phase and not invalid:
-        running = f"{view.count('Running')} of {view.spec.replicas} pods run"
-        yield str(standing.phase), standing.message or running
+    before, invalid = snapshot.job.status.state, state.reason == "Invalid"
+    if invalid and (before.reason, before.message) != (state.reason, state.message):
+        yield state.reason, state.message
+    if state.phase != before.phase and not invalid:
+        running = f"{snapshot.count('Running')} of {snapshot.spec.replicas} pods run"
+        yield str(state.phase), state.message or running

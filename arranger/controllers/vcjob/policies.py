@@ -50,7 +50,7 @@ class Decision:
     """What is to be done.
 
     Attributes:
-        places, tasks: what is to be restarted, by RestartPod and RestartTask.
+        indices, tasks: what is to be restarted, by RestartPod and RestartTask.
         reason, message: why.
         costs_no_retry: whether it costs none of the job's retries.
     """
@@ -63,7 +63,7 @@ class Decision:
     tasks: tuple[str, ...] = ()
 
 
-def decide(view: JobSnapshot) -> tuple[Decision | None, datetime | None]:
+def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     """What the policies say now, and when they will have more to say if nothing changes.
 
     Of several causes the one that is listed first in :func:`causes` goes before, but what is done
@@ -71,12 +71,12 @@ def decide(view: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     """
     found: list[tuple[Cause, JobAction]] = []
     requeue_at: datetime | None = None
-    for cause in causes(view):
-        policy = _policy(view, cause)
+    for cause in causes(snapshot):
+        policy = _policy(snapshot, cause)
         if policy is None or policy.action in _NO_ACTION:
             continue
         due = _due_at(policy, cause)
-        if due is not None and due > view.now:
+        if due is not None and due > snapshot.now:
             requeue_at = due if requeue_at is None else min(requeue_at, due)
             continue
         found.append((cause, policy.action))
@@ -87,7 +87,7 @@ def decide(view: JobSnapshot) -> tuple[Decision | None, datetime | None]:
         return None, requeue_at
     parts = [_decision(cause, action) for cause, action in found]
     tasks = dict.fromkeys(task for part in parts for task in part.tasks)
-    places = dict.fromkeys(p for part in parts for p in part.indices if p[0] not in tasks)
+    indices = dict.fromkeys(p for part in parts for p in part.indices if p[0] not in tasks)
     first = parts[0]
     return (
         Decision(
@@ -95,64 +95,64 @@ def decide(view: JobSnapshot) -> tuple[Decision | None, datetime | None]:
             reason=first.reason,
             message=first.message,
             costs_no_retry=all(part.costs_no_retry for part in parts),
-            indices=tuple(places),
+            indices=tuple(indices),
             tasks=tuple(tasks),
         ),
         requeue_at,
     )
 
 
-def causes(view: JobSnapshot) -> Iterator[Cause]:
+def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
     """All there are, evictions first: whatever else fails may have failed for their sake."""
-    pods = view.current
-    evicted = [place for place, pod in pods.items() if _is_evicted(pod)]
-    for place in evicted:
-        pod = pods[place]
+    pods = snapshot.current
+    evicted = [index for index, pod in pods.items() if _is_evicted(pod)]
+    for index in evicted:
+        pod = pods[index]
         failed = (LifecycleEvent.POD_FAILED,) if pod.status.phase == "Failed" else ()
         yield Cause(
             (LifecycleEvent.POD_EVICTED, *failed),
-            f"pod {_pod_name(view, place)} was evicted",
-            *_task_and_index(place),
+            f"pod {_pod_name(snapshot, index)} was evicted",
+            *_task_and_index(index),
             exit_codes=pod.exit_codes if failed else frozenset(),
             since=pod.metadata.deletion_timestamp or pod.ended_at,
             evicted=True,
         )
-    for place in view.lost():
-        text = f"pod {_pod_name(view, place)} was removed"
-        yield Cause((LifecycleEvent.POD_EVICTED,), text, *_task_and_index(place), evicted=True)
-    yield from _failure_causes(view, set(evicted))
-    if view.pod_group is not None and view.pod_group.phase == "Unknown":
-        why = view.pod_group.message or "some of its pods run and the others cannot be placed"
+    for index in snapshot.lost():
+        text = f"pod {_pod_name(snapshot, index)} was removed"
+        yield Cause((LifecycleEvent.POD_EVICTED,), text, *_task_and_index(index), evicted=True)
+    yield from _failure_causes(snapshot, set(evicted))
+    if snapshot.pod_group is not None and snapshot.pod_group.phase == "Unknown":
+        why = snapshot.pod_group.message or "some of its pods run and the others cannot be placed"
         yield Cause((LifecycleEvent.UNKNOWN,), why)
-    for task in view.spec.tasks:
-        yield from _task_causes(view, task)
-    for place, pod in pods.items():
-        yield from _duration_causes(view, place, pod)
+    for task in snapshot.spec.tasks:
+        yield from _task_causes(snapshot, task)
+    for index, pod in pods.items():
+        yield from _duration_causes(snapshot, index, pod)
 
 
-def _failure_causes(view: JobSnapshot, evicted: set[TaskIndex]) -> Iterator[Cause]:
-    for place, pod in view.current.items():
-        if pod.status.phase == "Failed" and place not in evicted:
+def _failure_causes(snapshot: JobSnapshot, evicted: set[TaskIndex]) -> Iterator[Cause]:
+    for index, pod in snapshot.current.items():
+        if pod.status.phase == "Failed" and index not in evicted:
             codes = ", ".join(str(code) for code in sorted(pod.exit_codes - {0}))
-            text = f"pod {_pod_name(view, place)} failed" + (
+            text = f"pod {_pod_name(snapshot, index)} failed" + (
                 f" (exit code {codes})" if codes else ""
             )
             yield Cause(
                 (LifecycleEvent.POD_FAILED,),
                 text,
-                *_task_and_index(place),
+                *_task_and_index(index),
                 exit_codes=pod.exit_codes,
                 since=pod.ended_at,
             )
 
 
-def _task_causes(view: JobSnapshot, task: Task) -> Iterator[Cause]:
-    pods = [view.current[p] for p in _indices(task) if p in view.current]
+def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
+    pods = [snapshot.current[p] for p in _indices(task) if p in snapshot.current]
     restarts = sum(pod.restart_count for pod in pods if not pod.terminal)
     if 0 < task.max_retry <= restarts:
         text = f"the containers of task {task.name} were restarted {restarts} times"
         yield Cause((LifecycleEvent.TASK_FAILED,), text, task.name)
-    if task.replicas and view.task_count(task, "Succeeded") >= task.replicas:
+    if task.replicas and snapshot.task_count(task, "Succeeded") >= task.replicas:
         since = max((pod.ended_at for pod in pods if pod.ended_at), default=None)
         yield Cause(
             (LifecycleEvent.TASK_COMPLETED,),
@@ -162,17 +162,17 @@ def _task_causes(view: JobSnapshot, task: Task) -> Iterator[Cause]:
         )
 
 
-def _duration_causes(view: JobSnapshot, place: TaskIndex, pod: JobPod) -> Iterator[Cause]:
+def _duration_causes(snapshot: JobSnapshot, index: TaskIndex, pod: JobPod) -> Iterator[Cause]:
     """What a pod does for a while, which policies may find too long."""
     if pod.deleting:
         return
     if pod.status.phase in ("", "Pending"):
         since = pod.metadata.creation_timestamp
-        text = f"pod {_pod_name(view, place)} is pending"
-        yield Cause((LifecycleEvent.POD_PENDING,), text, *_task_and_index(place), since=since)
+        text = f"pod {_pod_name(snapshot, index)} is pending"
+        yield Cause((LifecycleEvent.POD_PENDING,), text, *_task_and_index(index), since=since)
     elif pod.status.phase == "Running":
-        text = f"pod {_pod_name(view, place)} is running"
-        yield Cause((LifecycleEvent.POD_RUNNING,), text, *_task_and_index(place))
+        text = f"pod {_pod_name(snapshot, index)} is running"
+        yield Cause((LifecycleEvent.POD_RUNNING,), text, *_task_and_index(index))
 
 
 def _is_evicted(pod: JobPod) -> bool:
@@ -182,10 +182,13 @@ def _is_evicted(pod: JobPod) -> bool:
     return pod.deleting or (pod.status.phase == "Failed" and pod.disrupted)
 
 
-def _policy(view: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
+def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
     """The first that fits, a task's own before the job's."""
-    task = view.spec.task(cause.task)
-    policies: Iterable[LifecyclePolicy] = (*(task.policies if task else ()), *view.spec.policies)
+    task = snapshot.spec.task(cause.task)
+    policies: Iterable[LifecyclePolicy] = (
+        *(task.policies if task else ()),
+        *snapshot.spec.policies,
+    )
     return next((policy for policy in policies if _matches(policy, cause)), None)
 
 
@@ -222,16 +225,16 @@ def _decision(cause: Cause, action: JobAction) -> Decision:
     )
 
 
-def _task_and_index(place: TaskIndex) -> tuple[str, TaskIndex]:
-    return place[0], place
+def _task_and_index(index: TaskIndex) -> tuple[str, TaskIndex]:
+    return index[0], index
 
 
 def _indices(task: Task) -> Iterator[TaskIndex]:
     return ((task.name, index) for index in range(task.replicas))
 
 
-def _pod_name(view: JobSnapshot, place: TaskIndex) -> str:
-    return pod_name(view.job.metadata.name, place)
+def _pod_name(snapshot: JobSnapshot, index: TaskIndex) -> str:
+    return pod_name(snapshot.job.metadata.name, index)
 
 
 def pod_name(job: str, index: TaskIndex) -> str:

@@ -63,24 +63,26 @@ class JobReconciler:
 
     async def reconcile(self, name: str) -> Result | float:
         """One pass: what is seen of a job, and what is to be written now."""
-        view = self._cache.snapshot(name, self._now())
-        if view is None:
+        snapshot = self._cache.snapshot(name, self._now())
+        if snapshot is None:
             return Result.DONE
-        if doubtful := [index for index in view.missing() if index not in view.confirmed_empty]:
-            await self._confirm(view, doubtful)
-            view = self._cache.snapshot(name, self._now())
-            if view is None:
+        if doubtful := [
+            index for index in snapshot.missing() if index not in snapshot.confirmed_empty
+        ]:
+            await self._confirm(snapshot, doubtful)
+            snapshot = self._cache.snapshot(name, self._now())
+            if snapshot is None:
                 return Result.DONE
-        planned = plan(view)
+        planned = plan(snapshot)
         if planned.is_empty:
-            return self._all_created(view, _wait(view, planned))
+            return self._all_created(snapshot, _wait(snapshot, planned))
         if planned.status:
-            return await self._write_status(view, planned)
-        return await self._execute(view, planned)
+            return await self._write_status(snapshot, planned)
+        return await self._execute(snapshot, planned)
 
-    async def _execute(self, view: JobSnapshot, planned: JobPlan) -> Result | float:
+    async def _execute(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
         """Everything but the status; what fails does not keep the rest from being tried."""
-        job, went_well = view.job, True
+        job, went_well = snapshot.job, True
         uid = job.metadata.uid
         self._refusals.pop(uid, None)
         for pod in planned.delete_pods:
@@ -89,12 +91,12 @@ class JobReconciler:
         for group in planned.delete_pod_groups:
             went_well &= await self._delete(f"{_pod_groups_path(job)}/{group.name}", group.uid)
         for manifest in planned.create_objects:
-            went_well &= await self._create_object(view, manifest)
+            went_well &= await self._create_object(snapshot, manifest)
         went_well &= await slow_start(
-            lambda index: self._create_pod(view, index), planned.create_pods
+            lambda index: self._create_pod(snapshot, index), planned.create_pods
         )
         if planned.pod_group is not None:
-            went_well &= await self._write_pod_group(view, planned.pod_group)
+            went_well &= await self._write_pod_group(snapshot, planned.pod_group)
         if planned.delete_job:
             went_well &= await self._delete(_job_path(job), uid)
         if refusal := self._refusals.pop(uid, ""):
@@ -103,18 +105,18 @@ class JobReconciler:
             return Result.BACKOFF
         # What was created is known by the answers; of what was deleted the watch will tell.
         known = planned.create_objects or planned.create_pods or planned.pod_group is not None
-        return self._all_created(view, _AT_ONCE if known else _wait(view, planned))
+        return self._all_created(snapshot, _AT_ONCE if known else _wait(snapshot, planned))
 
-    def _all_created(self, view: JobSnapshot, result: Result | float) -> Result | float:
+    def _all_created(self, snapshot: JobSnapshot, result: Result | float) -> Result | float:
         """Nothing is refused any more, which the status has to say where it said otherwise."""
-        self._cache.record_refusal(view.job, "")
-        cleared = view.refusal != "" and view.job.status.state.reason == REFUSED
+        self._cache.record_refusal(snapshot.job, "")
+        cleared = snapshot.refusal != "" and snapshot.job.status.state.reason == REFUSED
         return _AT_ONCE if cleared else result
 
     # --- the status ------------------------------------------------------------------------
 
-    async def _write_status(self, view: JobSnapshot, planned: JobPlan) -> Result | float:
-        job, path = view.job, f"{_job_path(view.job)}/status"
+    async def _write_status(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
+        job, path = snapshot.job, f"{_job_path(snapshot.job)}/status"
         # Only upon what we have seen: whoever else has written it has decided something.
         version = job.metadata.resource_version
         try:
@@ -146,10 +148,10 @@ class JobReconciler:
 
     # --- pods ------------------------------------------------------------------------------
 
-    async def _confirm(self, view: JobSnapshot, indices: Iterable[TaskIndex]) -> None:
-        """Ask for pods that should be there: is our view behind, or are they gone?"""
+    async def _confirm(self, snapshot: JobSnapshot, indices: Iterable[TaskIndex]) -> None:
+        """Ask for pods that should be there: is our snapshot behind, or are they gone?"""
         for index in indices:
-            path = f"{_pods_path(view.job)}/{pod_name(view.job.metadata.name, index)}"
+            path = f"{_pods_path(snapshot.job)}/{pod_name(snapshot.job.metadata.name, index)}"
             try:
                 pod = msgspec.json.decode(await self._writer.get(path), type=JobPod)
             except ApiError as error:
@@ -157,21 +159,21 @@ class JobReconciler:
                     continue
             else:
                 self._observe_pod(pod)
-                if _is_ours(pod, view.job):
+                if _is_ours(pod, snapshot.job):
                     continue
-            self._cache.confirm_empty(view.job.name, index)
+            self._cache.confirm_empty(snapshot.job.name, index)
 
-    async def _create_pod(self, view: JobSnapshot, index: TaskIndex) -> bool:
-        manifest = pod_of(view, index, scheduler=self._cache.schedulers[0])
+    async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
+        manifest = pod_of(snapshot, index, scheduler=self._cache.schedulers[0])
         try:
-            body = await self._writer.create_or_get(_pods_path(view.job), manifest)
+            body = await self._writer.create_or_get(_pods_path(snapshot.job), manifest)
         except ApiError as error:
             if error.not_found or error.conflict:
                 return False
-            return self._refuse(view.job, manifest["metadata"]["name"], error)
+            return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
         pod = msgspec.json.decode(body, type=JobPod)
-        if not _is_ours(pod, view.job):
-            return self._refuse_foreign(view.job, f"pod {pod.metadata.name}")
+        if not _is_ours(pod, snapshot.job):
+            return self._refuse_foreign(snapshot.job, f"pod {pod.metadata.name}")
         self._observe_pod(pod)
         return True
 
@@ -181,8 +183,8 @@ class JobReconciler:
 
     # --- other objects ---------------------------------------------------------------------
 
-    async def _write_pod_group(self, view: JobSnapshot, group: Object) -> bool:
-        job, observed, path = view.job, view.pod_group, _pod_groups_path(view.job)
+    async def _write_pod_group(self, snapshot: JobSnapshot, group: Object) -> bool:
+        job, observed, path = snapshot.job, snapshot.pod_group, _pod_groups_path(snapshot.job)
         try:
             if observed is None:
                 body = await self._writer.create_or_get(path, group)
@@ -201,9 +203,9 @@ class JobReconciler:
             return self._refuse_foreign(job, f"PodGroup {written['metadata']['name']}")
         return True
 
-    async def _create_object(self, view: JobSnapshot, manifest: OwnedManifest) -> bool:
+    async def _create_object(self, snapshot: JobSnapshot, manifest: OwnedManifest) -> bool:
         """Create an object, or make it what it should be if it is there and of this job."""
-        job, collection = view.job, manifest.collection
+        job, collection = snapshot.job, manifest.collection
         path = f"{collection}/{manifest.body['metadata']['name']}"
         try:
             try:
@@ -246,11 +248,11 @@ class JobReconciler:
         return False
 
 
-def _wait(view: JobSnapshot, planned: JobPlan) -> Result | float:
+def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
     """Nothing is to be done until something changes, or until the plan says."""
-    if planned.requeue_at is None or planned.requeue_at <= view.now:
+    if planned.requeue_at is None or planned.requeue_at <= snapshot.now:
         return Result.DONE
-    return (planned.requeue_at - view.now).total_seconds()
+    return (planned.requeue_at - snapshot.now).total_seconds()
 
 
 def _refusal_text(job: VolcanoJob, what: str, error: ApiError) -> str:

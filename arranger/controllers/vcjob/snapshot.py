@@ -33,12 +33,12 @@ class JobSnapshot:
     """See the module.
 
     Attributes:
-        pods: those it owns; a place holds one pod at a time, because it names it.
-        confirmed_empty: places that are known to be empty, and not only not seen yet.
-        created: object → digest, of what has been made since the status was written.
+        pods: those it owns; there is one for an index at a time, because the index names it.
+        confirmed_empty: indices that certainly have no pod, and not only none that was seen yet.
+        created: object → digest, of what has been created since the status was written.
         refusal: what the server had against the last thing to be made; "" where it made all there
             was to make, None where nothing was tried yet.
-        written: ``status`` as it is.
+        raw_status: ``status`` as the server has it.
         now: the calendar clock.
     """
 
@@ -48,7 +48,7 @@ class JobSnapshot:
     pod_groups: Mapping[str, ObservedPodGroup] = field(default_factory=dict)
     created: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
-    written: Mapping[str, Any] = field(default_factory=dict)
+    raw_status: Mapping[str, Any] = field(default_factory=dict)
     now: datetime = datetime.min
 
     @property
@@ -76,20 +76,20 @@ class JobSnapshot:
     # --- its pods --------------------------------------------------------------------------
 
     def indices(self) -> Iterable[TaskIndex]:
-        """Where a pod is wanted, in the order of the tasks."""
+        """Of all pods that are wanted, in the order of the tasks."""
         return ((task.name, i) for task in self.spec.tasks for i in range(task.replicas))
 
     def has_index(self, index: TaskIndex) -> bool:
-        """Whether the job has such a place."""
+        """Whether the job has such a pod."""
         return index[1] < self.replicas.get(index[0], 0)
 
     @cached_property
     def current(self) -> dict[TaskIndex, JobPod]:
         """The pods that count: wanted, and not of before a restart."""
         return {
-            place: self.pods[place]
-            for place in self.indices()
-            if place in self.pods and not self._outdated(place, self.pods[place])
+            index: self.pods[index]
+            for index in self.indices()
+            if index in self.pods and not self._outdated(index, self.pods[index])
         }
 
     @cached_property
@@ -99,29 +99,29 @@ class JobSnapshot:
 
     @cached_property
     def surplus(self) -> dict[TaskIndex, JobPod]:
-        """Pods that the job has no place for any more."""
-        return {place: pod for place, pod in self.pods.items() if not self.has_index(place)}
+        """Pods that the job does not have any more."""
+        return {index: pod for index, pod in self.pods.items() if not self.has_index(index)}
 
     @cached_property
     def active(self) -> dict[TaskIndex, JobPod]:
         """Pods that have not ended."""
-        return {place: pod for place, pod in self.pods.items() if not pod.terminal}
+        return {index: pod for index, pod in self.pods.items() if not pod.terminal}
 
     def missing(self) -> list[TaskIndex]:
-        """Pods that have existed and are not to be seen, unless they had succeeded."""
-        memory = self.controlled_resources
+        """Indices whose pod has existed and is not seen now, unless it had succeeded."""
+        known = self.controlled_resources
         return [
-            place
-            for place in self.indices()
-            if memory.has_seen(place) and not memory.has_succeeded(place) and place not in self.pods
+            index
+            for index in self.indices()
+            if known.has_seen(index) and not known.has_succeeded(index) and index not in self.pods
         ]
 
     def lost(self) -> list[TaskIndex]:
         """Those that are gone for certain: somebody has removed them, and it was not us."""
-        return [place for place in self.missing() if place in self.confirmed_empty]
+        return [index for index in self.missing() if index in self.confirmed_empty]
 
     def phase_of(self, index: TaskIndex) -> str:
-        """The phase of a place: its pod's; Succeeded stays when the pod has been tidied up."""
+        """The phase of the pod of an index; Succeeded stays when the pod has been removed."""
         pod = self.pods.get(index)
         if pod is None:
             return "Succeeded" if self.controlled_resources.has_succeeded(index) else ""
@@ -131,22 +131,22 @@ class JobSnapshot:
 
     @cached_property
     def phase_counts(self) -> dict[str, Counter[str]]:
-        """Task → fate → how many; of what is no longer wanted too, while it is there."""
+        """Task → phase → pods; pods that are no longer wanted count while they are there."""
         counts: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        for place in {*self.indices(), *self.pods}:
-            if fate := self.phase_of(place):
-                counts.setdefault(place[0], Counter())[fate] += 1
+        for index in {*self.indices(), *self.pods}:
+            if phase := self.phase_of(index):
+                counts.setdefault(index[0], Counter())[phase] += 1
         return counts
 
     def count(self, *phases: str) -> int:
-        """Current pods of these fates."""
-        counted = (place for place in self.indices() if self._is_counted(place))
-        return sum(self.phase_of(place) in phases for place in counted)
+        """Current pods in these phases."""
+        counted = (index for index in self.indices() if self._is_counted(index))
+        return sum(self.phase_of(index) in phases for index in counted)
 
     def task_count(self, task: Task, *phases: str) -> int:
         """The same within a task."""
-        places = ((task.name, index) for index in range(task.replicas))
-        return sum(self.phase_of(place) in phases for place in places if self._is_counted(place))
+        indices = ((task.name, index) for index in range(task.replicas))
+        return sum(self.phase_of(index) in phases for index in indices if self._is_counted(index))
 
     def dependencies_met(self, task: Task) -> bool:
         """Whether the tasks that it depends on are under way (upstream's ``dependsOn``)."""
@@ -157,19 +157,19 @@ class JobSnapshot:
         return any(met) if task.depends_on.iteration == "any" else all(met)
 
     def _has_min_ready(self, task: Task) -> bool:
-        places = [(task.name, index) for index in range(task.replicas)]
+        indices = [(task.name, index) for index in range(task.replicas)]
         ready = sum(
-            (place in self.current and self.current[place].ready)
-            or self.controlled_resources.has_succeeded(place)
-            for place in places
+            (index in self.current and self.current[index].ready)
+            or self.controlled_resources.has_succeeded(index)
+            for index in indices
         )
         return ready >= task.minimum
 
-    def _is_counted(self, place: TaskIndex) -> bool:
-        return place in self.current or self.controlled_resources.has_succeeded(place)
+    def _is_counted(self, index: TaskIndex) -> bool:
+        return index in self.current or self.controlled_resources.has_succeeded(index)
 
-    def _outdated(self, place: TaskIndex, pod: JobPod) -> bool:
-        return pod_version(pod) < self.controlled_resources.version_of(place)
+    def _outdated(self, index: TaskIndex, pod: JobPod) -> bool:
+        return pod_version(pod) < self.controlled_resources.version_of(index)
 
 
 def pod_version(pod: JobPod) -> int:
@@ -178,10 +178,10 @@ def pod_version(pod: JobPod) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def pod_group_name(job: str, memory: ControlledResources) -> str:
-    """The PodGroup of a job: another one after each restart of the whole.
+def pod_group_name(job: str, resources: ControlledResources) -> str:
+    """The name of a job's PodGroup: another one after each restart of the whole job.
 
-    So nothing that was found about the old pods, such as that their gang was once complete, can be
-    taken for a finding about the new ones.
+    So nothing that was found of the old pods, such as that their gang was once complete, is taken
+    for a finding of the new ones.
     """
-    return f"{job}-{memory.since}"
+    return f"{job}-{resources.restart_version}"

@@ -25,13 +25,13 @@ Object = dict[str, Any]
 
 #: Phases in which pods are made.
 WORKING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
-#: Phase on the way → where it leads once no pod lives any more.
+#: Phase that ends a job → the phase that it leads to once all pods have ended.
 ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
     JobPhase.ABORTING: JobPhase.ABORTED,
     JobPhase.TERMINATING: JobPhase.TERMINATED,
     JobPhase.COMPLETING: JobPhase.COMPLETED,
 }
-#: The ends that a job does not come back from.
+#: Phases that a job does not leave again.
 FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
 #: Reason of a job for which the server does not make what it needs.
 REFUSED: Final = "Refused"
@@ -41,13 +41,13 @@ _ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
     JobAction.TERMINATE_JOB: JobPhase.TERMINATING,
     JobAction.COMPLETE_JOB: JobPhase.COMPLETING,
 }
-#: What policies do to parts of a job, of which an owner's word for all of it would not say which.
+#: Actions on a part of a job. An owner cannot request them, for the annotation names no part.
 _PARTIAL_ACTIONS: Final = (
     JobAction.RESTART_TASK,
     JobAction.RESTART_POD,
     JobAction.RESTART_PARTITION,
 )
-#: What an owner may ask for.
+#: Actions that an owner may request by annotation.
 _REQUESTABLE_ACTIONS: Final = frozenset(
     action.value for action in JobAction if action not in _PARTIAL_ACTIONS
 )
@@ -65,117 +65,118 @@ _COUNT_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """Where a job stands.
+    """The part of a job's status that decides what is to be done.
 
     Attributes:
-        again: when to look again if nothing changes; None for never.
+        requeue_at: when to look again if nothing changes; None for never.
     """
 
     phase: JobPhase | None
     version: int = 0
     retries: int = 0
-    memory: ControlledResources = field(default_factory=ControlledResources)
+    controlled_resources: ControlledResources = field(default_factory=ControlledResources)
     reason: str = ""
     message: str = ""
-    again: datetime | None = None
+    requeue_at: datetime | None = None
 
 
-def next_state(view: JobSnapshot) -> JobState:
-    """Where the job stands now.
+def next_state(snapshot: JobSnapshot) -> JobState:
+    """The state of the job, given what is seen of it.
 
     An invalid job stays as it is: nothing is made for it, and nothing is taken from it.
     """
-    status = view.job.status
-    standing = JobState(
+    status = snapshot.job.status
+    state = JobState(
         phase=status.state.phase,
         version=status.version,
         retries=status.retry_count,
-        memory=view.controlled_resources,
+        controlled_resources=snapshot.controlled_resources,
         reason=status.state.reason,
         message=status.state.message,
     )
-    if standing.phase in FINISHED:
-        return replace(standing, again=_expiry(view))
-    if problem := first_problem(view.job):
-        phase = standing.phase or JobPhase.PENDING
-        return replace(standing, phase=phase, reason="Invalid", message=problem)
-    if standing.phase is None:
-        return replace(standing, phase=JobPhase.PENDING, reason="", message="")
-    if standing.reason == "Invalid":
-        standing = replace(standing, reason="", message="")
-    standing = replace(standing, memory=_with_observations(view))
-    asked = view.job.metadata.annotations.get(JOB_ACTION, "")
-    if asked != standing.memory.asked:
-        standing = replace(standing, memory=replace(standing.memory, asked=asked))
-        if asked in _REQUESTABLE_ACTIONS:
-            because = f"its owner asked for it: {asked}"
-            decision = Decision(JobAction(asked), "Asked", because, costs_no_retry=True)
-            return _request(view, standing, decision)
-    match standing.phase:
+    if state.phase in FINISHED:
+        return replace(state, requeue_at=_expiry(snapshot))
+    if problem := first_problem(snapshot.job):
+        phase = state.phase or JobPhase.PENDING
+        return replace(state, phase=phase, reason="Invalid", message=problem)
+    if state.phase is None:
+        return replace(state, phase=JobPhase.PENDING, reason="", message="")
+    if state.reason == "Invalid":
+        state = replace(state, reason="", message="")
+    state = replace(state, controlled_resources=_with_observations(snapshot))
+    action = snapshot.job.metadata.annotations.get(JOB_ACTION, "")
+    if action != state.controlled_resources.last_action:
+        resources = replace(state.controlled_resources, last_action=action)
+        state = replace(state, controlled_resources=resources)
+        if action in _REQUESTABLE_ACTIONS:
+            because = f"its owner asked for it: {action}"
+            decision = Decision(JobAction(action), "Asked", because, costs_no_retry=True)
+            return _request(snapshot, state, decision)
+    match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
-            return _with_refusal(view, _next_working_state(view, standing))
-        case JobPhase.RESTARTING if not view.outdated:
-            return replace(standing, phase=JobPhase.PENDING)
-        case JobPhase.ABORTING | JobPhase.TERMINATING | JobPhase.COMPLETING if not view.active:
-            return replace(standing, phase=ENDING_PHASES[standing.phase])
-    return standing
+            return _with_refusal(snapshot, _next_working_state(snapshot, state))
+        case JobPhase.RESTARTING if not snapshot.outdated:
+            return replace(state, phase=JobPhase.PENDING)
+        case JobPhase.ABORTING | JobPhase.TERMINATING | JobPhase.COMPLETING if not snapshot.active:
+            return replace(state, phase=ENDING_PHASES[state.phase])
+    return state
 
 
-def _with_observations(view: JobSnapshot) -> ControlledResources:
-    """The memory, with what is there now added to it."""
-    succeeded = (p for p, pod in view.current.items() if pod.status.phase == "Succeeded")
-    memory = view.controlled_resources.limited_to(view.replicas).with_observed(
-        view.current, succeeded
-    )
-    return replace(memory, made={**memory.made, **view.created})
+def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
+    """What the status remembers, with what is there now added to it."""
+    succeeded = (p for p, pod in snapshot.current.items() if pod.status.phase == "Succeeded")
+    resources = snapshot.controlled_resources.limited_to(snapshot.replicas)
+    resources = resources.with_observed(snapshot.current, succeeded)
+    return replace(resources, created={**resources.created, **snapshot.created})
 
 
-def _next_working_state(view: JobSnapshot, standing: JobState) -> JobState:
-    spec = view.spec
-    succeeded = view.count("Succeeded")
+def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
+    spec = snapshot.spec
+    succeeded = snapshot.count("Succeeded")
     if spec.min_success is not None and succeeded >= spec.min_success:
         message = f"{succeeded} pods have succeeded, {spec.min_success} were asked for"
         decision = Decision(JobAction.COMPLETE_JOB, "MinSuccess", message)
-        return _apply(view, standing, decision)
-    decided, again = decide(view)
+        return _apply(snapshot, state, decision)
+    decided, requeue_at = decide(snapshot)
     if decided is not None:
-        return replace(_apply(view, standing, decided), again=again)
+        return replace(_apply(snapshot, state, decided), requeue_at=requeue_at)
     # Nobody minds that these are gone.
-    standing = replace(standing, memory=standing.memory.without_lost(view.lost()), again=again)
-    if spec.replicas and succeeded + view.count("Failed") == spec.replicas:
-        return _final_state(view, standing)
-    if view.count("Running", "Succeeded", "Failed") >= spec.minimum:
+    resources = state.controlled_resources.without_lost(snapshot.lost())
+    state = replace(state, controlled_resources=resources, requeue_at=requeue_at)
+    if spec.replicas and succeeded + snapshot.count("Failed") == spec.replicas:
+        return _final_state(snapshot, state)
+    if snapshot.count("Running", "Succeeded", "Failed") >= spec.minimum:
         # While all are scaled down to nothing, a job stays what it was.
-        phase = JobPhase.RUNNING if spec.replicas else standing.phase
-        return replace(standing, phase=phase, reason="", message="")
-    if (group := view.pod_group) is not None and group.message:
-        standing = replace(standing, reason="Unschedulable", message=group.message)
-    elif standing.reason == "Unschedulable":
-        standing = replace(standing, reason="", message="")
-    return replace(standing, phase=JobPhase.PENDING)
+        phase = JobPhase.RUNNING if spec.replicas else state.phase
+        return replace(state, phase=phase, reason="", message="")
+    if (group := snapshot.pod_group) is not None and group.message:
+        state = replace(state, reason="Unschedulable", message=group.message)
+    elif state.reason == "Unschedulable":
+        state = replace(state, reason="", message="")
+    return replace(state, phase=JobPhase.PENDING)
 
 
-def _with_refusal(view: JobSnapshot, standing: JobState) -> JobState:
+def _with_refusal(snapshot: JobSnapshot, state: JobState) -> JobState:
     """With what the server refuses to make, which goes before what is said of the pods there are.
 
     Whoever has just started does not know, and leaves what was said before.
     """
-    if standing.phase not in WORKING_PHASES:
-        return standing
-    if view.refusal:
-        return replace(standing, reason=REFUSED, message=view.refusal)
-    if view.refusal == "" and standing.reason == REFUSED:
-        return replace(standing, reason="", message="")
-    return standing
+    if state.phase not in WORKING_PHASES:
+        return state
+    if snapshot.refusal:
+        return replace(state, reason=REFUSED, message=snapshot.refusal)
+    if snapshot.refusal == "" and state.reason == REFUSED:
+        return replace(state, reason="", message="")
+    return state
 
 
-def _final_state(view: JobSnapshot, standing: JobState) -> JobState:
+def _final_state(snapshot: JobSnapshot, state: JobState) -> JobState:
     """All pods have ended: well, or not."""
-    spec, short = view.spec, ""
-    succeeded = view.count("Succeeded")
+    spec, short = snapshot.spec, ""
+    succeeded = snapshot.count("Succeeded")
     if spec.minimum >= sum(task.minimum for task in spec.tasks):
         for task in spec.tasks:
-            well = view.task_count(task, "Succeeded")
+            well = snapshot.task_count(task, "Succeeded")
             if task.min_available is not None and well < task.min_available:
                 short = f"{well} pods of task {task.name} succeeded, not {task.min_available}"
     if spec.min_success is not None:
@@ -183,8 +184,8 @@ def _final_state(view: JobSnapshot, standing: JobState) -> JobState:
     elif succeeded < spec.minimum:
         short = short or f"{succeeded} pods succeeded, not {spec.minimum}"
     if short:
-        return replace(standing, phase=JobPhase.FAILED, reason="PodsFailed", message=short)
-    return replace(standing, phase=JobPhase.COMPLETED, reason="", message="")
+        return replace(state, phase=JobPhase.FAILED, reason="PodsFailed", message=short)
+    return replace(state, phase=JobPhase.COMPLETED, reason="", message="")
 
 
 def invalid_action(action: str) -> str:
@@ -195,77 +196,83 @@ def invalid_action(action: str) -> str:
     return f"annotation {JOB_ACTION}: {action[:60]!r} is ignored; it may be one of {hint}"
 
 
-def _request(view: JobSnapshot, standing: JobState, decision: Decision) -> JobState:
-    """What an owner may ask for depends on where the job stands."""
-    stopped = standing.phase in (JobPhase.ABORTING, JobPhase.ABORTED)
+def _request(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
+    """An owner may request an action only in some phases; in the others nothing happens."""
+    stopped = state.phase in (JobPhase.ABORTING, JobPhase.ABORTED)
     if stopped != (decision.action is JobAction.RESUME_JOB):
-        return standing
-    if not stopped and standing.phase not in WORKING_PHASES | {JobPhase.RESTARTING}:
-        return standing
-    return _apply(view, standing, decision)
+        return state
+    if not stopped and state.phase not in WORKING_PHASES | {JobPhase.RESTARTING}:
+        return state
+    return _apply(snapshot, state, decision)
 
 
-def _apply(view: JobSnapshot, standing: JobState, decision: Decision) -> JobState:
+def _apply(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
     """The beginning of an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
-    version = standing.version + 1
-    memory = standing.memory
+    version = state.version + 1
+    resources = state.controlled_resources
     action = decision.action
-    begun = replace(standing, version=version, reason=decision.reason, message=decision.message)
+    begun = replace(state, version=version, reason=decision.reason, message=decision.message)
     if action is JobAction.SYNC_JOB:
-        return standing
+        return state
     if action in _ACTION_PHASES:
         return replace(begun, phase=_ACTION_PHASES[action])
     if action is JobAction.RESUME_JOB:
-        return replace(begun, phase=JobPhase.RESTARTING, memory=memory.with_job_restart(version))
-    retries = standing.retries + (not decision.costs_no_retry)
-    if not decision.costs_no_retry and retries >= view.spec.max_retry:
-        message = f"{decision.message}, but that is retry {retries} of {view.spec.max_retry}"
+        resources = resources.with_job_restart(version)
+        return replace(begun, phase=JobPhase.RESTARTING, controlled_resources=resources)
+    retries = state.retries + (not decision.costs_no_retry)
+    if not decision.costs_no_retry and retries >= snapshot.spec.max_retry:
+        message = f"{decision.message}, but that is retry {retries} of {snapshot.spec.max_retry}"
         return replace(begun, phase=JobPhase.FAILED, retries=retries, message=message)
     if action is JobAction.RESTART_JOB:
-        memory = memory.with_job_restart(version)
+        resources = resources.with_job_restart(version)
     for task in decision.tasks:
-        memory = memory.with_task_restart(version, task)
-    for place in decision.indices:
-        memory = memory.with_pod_restart(version, place)
-    return replace(begun, phase=JobPhase.RESTARTING, retries=retries, memory=memory)
+        resources = resources.with_task_restart(version, task)
+    for index in decision.indices:
+        resources = resources.with_pod_restart(version, index)
+    return replace(
+        begun, phase=JobPhase.RESTARTING, retries=retries, controlled_resources=resources
+    )
 
 
-def _expiry(view: JobSnapshot) -> datetime | None:
+def _expiry(snapshot: JobSnapshot) -> datetime | None:
     """When a finished job is to be deleted."""
-    ttl, ended = view.spec.ttl_seconds_after_finished, view.job.status.state.last_transition_time
+    ttl, ended = (
+        snapshot.spec.ttl_seconds_after_finished,
+        snapshot.job.status.state.last_transition_time,
+    )
     return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
 
 
 # --- as it is written ----------------------------------------------------------------------------
 
 
-def build_status(view: JobSnapshot, standing: JobState) -> Object:
+def build_status(snapshot: JobSnapshot, state: JobState) -> Object:
     """``status`` as it should be; ``None`` for what must not be there."""
-    state, now = view.job.status.state, second_time(view.now)
-    conditions = list(view.job.status.conditions)
-    since = second_time(state.last_transition_time or datetime.fromtimestamp(0, UTC))
-    if standing.phase != state.phase:
+    before, now = snapshot.job.status.state, second_time(snapshot.now)
+    conditions = list(snapshot.job.status.conditions)
+    since = second_time(before.last_transition_time or datetime.fromtimestamp(0, UTC))
+    if state.phase != before.phase:
         since = now
-        conditions.append({"status": str(standing.phase), "lastTransitionTime": now})
+        conditions.append({"status": str(state.phase), "lastTransitionTime": now})
     total = {
-        name: sum(c[fate] for c in view.phase_counts.values())
-        for name, fate in _COUNT_FIELDS.items()
+        name: sum(counts[phase] for counts in snapshot.phase_counts.values())
+        for name, phase in _COUNT_FIELDS.items()
     }
     return {
         "state": {
-            "phase": str(standing.phase),
-            "reason": standing.reason or None,
-            "message": standing.message or None,
+            "phase": str(state.phase),
+            "reason": state.reason or None,
+            "message": state.message or None,
             "lastTransitionTime": since,
         },
-        "minAvailable": view.spec.minimum,
+        "minAvailable": snapshot.spec.minimum,
         **total,
         "taskStatusCount": {
-            task: {"phase": {fate: n for fate, n in counts.items() if n}}
-            for task, counts in view.phase_counts.items()
+            task: {"phase": {phase: n for phase, n in counts.items() if n}}
+            for task, counts in snapshot.phase_counts.items()
         },
-        "version": standing.version,
-        "retryCount": standing.retries,
-        "controlledResources": standing.memory.to_dict(),
+        "version": state.version,
+        "retryCount": state.retries,
+        "controlledResources": state.controlled_resources.to_dict(),
         "conditions": conditions[-_HISTORY:],
     }

@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -23,9 +21,8 @@ from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
+    RequestTransport,
     Response,
-    Stream,
-    Transport,
     TransportError,
 )
 
@@ -40,25 +37,25 @@ class _Connection(asyncio.Protocol):
     """One connection: at most one request in flight."""
 
     __slots__ = (
-        "_answer",
         "_body",
         "_headers",
         "_parser",
+        "_response",
         "_timer",
         "context",
         "idle_since",
-        "keep",
+        "keep_alive",
         "transport",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None) -> None:
         self.transport: asyncio.Transport | None = None
         #: The TLS context it was made with; a rotated certificate makes it outdated.
-        self.context: ssl.SSLContext | None = None
+        self.context = context
         self.idle_since = 0.0
         #: Whether another request may follow.
-        self.keep = True
-        self._answer: asyncio.Future[Response] | None = None
+        self.keep_alive = True
+        self._response: asyncio.Future[Response] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
@@ -68,14 +65,14 @@ class _Connection(asyncio.Protocol):
         """Write one request; the future gives its answer or raises TransportError."""
         assert self.transport is not None
         loop = asyncio.get_running_loop()
-        self._answer = answer = loop.create_future()
+        self._response = answer = loop.create_future()
         self._timer = loop.call_later(seconds, self._fail, "no answer in time")
         self.transport.write(data)
         return answer
 
     def close(self) -> None:
         """Close at once."""
-        self.keep = False
+        self.keep_alive = False
         if self.transport is not None:
             self.transport.abort()
 
@@ -86,7 +83,7 @@ class _Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        if self._response is None:
             # Nobody asked: what a server says before closing an idle connection (408).
             self.close()
             return
@@ -96,7 +93,7 @@ class _Connection(asyncio.Protocol):
             self._fail(f"not HTTP: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.keep = False
+        self.keep_alive = False
         self._fail(str(exc) if exc else "the server closed the connection")
 
     # What httptools calls.
@@ -115,7 +112,7 @@ class _Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             return  # 100 Continue and the like: the answer follows
-        self.keep = self.keep and self._parser.should_keep_alive()
+        self.keep_alive = self.keep_alive and self._parser.should_keep_alive()
         answer = self._finish()
         if answer is not None:
             body = self._body
@@ -130,7 +127,7 @@ class _Connection(asyncio.Protocol):
             self.close()
 
     def _finish(self) -> asyncio.Future[Response] | None:
-        answer, self._answer = self._answer, None
+        answer, self._response = self._response, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -138,7 +135,7 @@ class _Connection(asyncio.Protocol):
 
 
 class ConnectionPool:
-    """A :class:`~arranger.kube.client.transport.Transport` for short requests; see the module.
+    """A :class:`~arranger.kube.client.transport.RequestTransport` for short requests.
 
     A request whose connection dies is never repeated: once written it may have been executed.
 
@@ -195,17 +192,6 @@ class ConnectionPool:
             if last or answer.status != 401 or not await credentials.renew(authorization):
                 break
         return answer
-
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
-    ) -> AbstractAsyncContextManager[Stream]:
-        """Not supported: watches go through ``HttpTransport``."""
-        raise NotImplementedError("the connection pool has no streams")
 
     async def close(self) -> None:
         """Close every connection, failing what is in flight; idempotent."""
@@ -266,7 +252,7 @@ class ConnectionPool:
                     self._waiting.remove(waiter)
 
     def _usable(self, connection: _Connection, now: float) -> bool:
-        if not connection.keep or now - connection.idle_since > IDLE_LIMIT:
+        if not connection.keep_alive or now - connection.idle_since > IDLE_LIMIT:
             return False
         if connection.transport is None or connection.transport.is_closing():
             return False
@@ -283,7 +269,7 @@ class ConnectionPool:
                 options = {"ssl": context, "server_hostname": self._server_name}
             async with asyncio.timeout_at(min(deadline, loop.time() + CONNECT_TIMEOUT)):
                 _, connection = await loop.create_connection(
-                    _Connection, self._host, self._port, **options
+                    lambda: _Connection(context), self._host, self._port, **options
                 )
         except OSError as error:
             self._free_slots += 1
@@ -293,13 +279,12 @@ class ConnectionPool:
             self._free_slots += 1
             self._wake()
             raise
-        connection.context = context
         self._busy.add(connection)
         return connection
 
     def _release(self, connection: _Connection) -> None:
         self._busy.discard(connection)
-        if connection.keep and not self._closed:
+        if connection.keep_alive and not self._closed:
             connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
         else:
@@ -315,6 +300,6 @@ class ConnectionPool:
                 return
 
 
-def write_transport(config: ApiServerConfig, fallback: Transport) -> Transport:
+def write_transport(config: ApiServerConfig, fallback: RequestTransport) -> RequestTransport:
     """A connection pool, or ``fallback`` where a proxy stands in between."""
     return fallback if config.proxy else ConnectionPool(config)

@@ -71,8 +71,8 @@ class Stream(Protocol):
         ...
 
 
-class Transport(Protocol):
-    """Sends requests to one API server."""
+class RequestTransport(Protocol):
+    """Sends single requests to one API server."""
 
     async def send(self, request: Request) -> Response:
         """Send one request and read the whole answer.
@@ -85,6 +85,14 @@ class Transport(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Give back every connection; idempotent."""
+        ...
+
+
+class Transport(RequestTransport, Protocol):
+    """Sends single requests and opens watches."""
+
     def stream(
         self,
         path: str,
@@ -94,8 +102,4 @@ class Transport(Protocol):
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
         """Open a watch; ``timeout`` bounds the wait for the status, ``inactivity`` a silence."""
-        ...
-
-    async def close(self) -> None:
-        """Give back every connection; idempotent."""
         ...

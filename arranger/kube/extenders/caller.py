@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from arranger.api.effects import ObjectKey, Refused
 from arranger.api.extenders import Extender
 from arranger.kube.client.metrics import MetricsRecorder
-from arranger.kube.client.transport import Request, Transport, TransportError
+from arranger.kube.client.transport import Request, RequestTransport, TransportError
 from arranger.kube.extenders.wire import ExtenderProtocolError
 from arranger.kube.watch.decoder import decode_metadata
 from arranger.kube.writes.call import ATTEMPT_TIMEOUT
@@ -56,7 +56,7 @@ class ExtenderCaller:
     def __init__(
         self,
         extender_transport: ExtenderTransport,
-        transport: Transport,
+        transport: RequestTransport,
         metrics: MetricsRecorder,
     ) -> None:
         self._extender_transport = extender_transport

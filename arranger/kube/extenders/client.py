@@ -28,7 +28,7 @@ from arranger.api.effects import (
 )
 from arranger.api.extenders import Extender
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.transport import RequestTransport
 from arranger.kube.extenders.binder import ExtenderBinder
 from arranger.kube.extenders.caller import (
     ExtenderCaller,
@@ -65,7 +65,7 @@ class ExtenderClient:
     def __init__(
         self,
         extender_transport: ExtenderTransport,
-        transport: Transport,
+        transport: RequestTransport,
         nodes: RawObjectStore,
         *,
         may_write: Callable[[], bool],

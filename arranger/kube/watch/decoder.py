@@ -7,21 +7,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 
-class Meta(Protocol):
-    """What a reflector reads of ``metadata``."""
-
-    name: str
-    namespace: str
-    uid: str
-    resource_version: str
-
-
 class KubeObject(Protocol):
     """Any API object: a msgspec Struct with ``metadata``."""
 
     @property
     def metadata(self) -> Any:
-        """A :class:`Meta`; typed loosely because Struct fields are invariant."""
+        """With ``name``, ``namespace``, ``uid`` and ``resource_version``; fields of Structs are
+        invariant, so its type cannot be told."""
         ...
 
 

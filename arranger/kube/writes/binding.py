@@ -9,12 +9,14 @@ A pod read as unbound decides nothing: the lost write may still be on its way.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 
 from arranger.api.effects import Applied, Bind, Outcome, Refused
 from arranger.kube.client.status import AnswerClass, classify, retry_after
 from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.watch.decoder import PartialMetadata
 from arranger.kube.writes.call import (
     ApiCall,
     CallContext,
@@ -26,32 +28,12 @@ from arranger.kube.writes.call import (
 )
 
 
-class _Meta(msgspec.Struct, omit_defaults=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    annotations: dict[str, str] = {}
-
-
-class _Target(msgspec.Struct):
-    name: str
-    kind: str = "Node"
-    apiVersion: str = "v1"  # noqa: N815 — as in the JSON
-
-
-class _Binding(msgspec.Struct):
-    metadata: _Meta
-    target: _Target
-    kind: str = "Binding"
-    apiVersion: str = "v1"  # noqa: N815
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
 class _Pod(msgspec.Struct):
-    metadata: _Meta
+    metadata: PartialMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
@@ -75,11 +57,12 @@ class BindCall(ApiCall):
         self._uid = bind.pod.uid
         self._node = bind.node
         self._pod_path = f"/api/v1/namespaces/{bind.pod.namespace}/pods/{bind.pod.name}"
+        pod, target = bind.pod, {"apiVersion": "v1", "kind": "Node", "name": bind.node}
+        meta: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        if bind.annotations:
+            meta["annotations"] = dict(bind.annotations)
         self._body = _encode(
-            _Binding(
-                _Meta(bind.pod.name, bind.pod.namespace, bind.pod.uid, dict(bind.annotations)),
-                _Target(bind.node),
-            )
+            {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         )
 
     async def execute(self, context: CallContext) -> Outcome | Retry:

@@ -18,8 +18,8 @@ from arranger.kube.client.status import AnswerClass, classify, parse_status, ret
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
+    RequestTransport,
     Response,
-    Transport,
     TransportError,
 )
 from arranger.kube.writes.concurrency_limiter import AimdLimiter
@@ -70,7 +70,7 @@ class CallContext:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: RequestTransport,
         *,
         may_write: Callable[[], bool],
         limiter: AimdLimiter,

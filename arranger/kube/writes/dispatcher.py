@@ -28,7 +28,7 @@ from arranger.api.effects import (
 from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import utc_now
-from arranger.kube.client.transport import Transport, TransportError
+from arranger.kube.client.transport import RequestTransport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
 from arranger.kube.writes.binding import BindCall
 from arranger.kube.writes.call import (
@@ -67,7 +67,7 @@ class ApiDispatcher:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: RequestTransport,
         *,
         may_write: Callable[[], bool],
         host: str,

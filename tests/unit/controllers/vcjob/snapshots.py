@@ -144,7 +144,7 @@ def job_snapshot(
         found[notes["volcano.sh/task-spec"], int(notes["volcano.sh/task-index"])] = pod
     gone = {task_index(text) for text in lost}
     if memory is None:
-        memory = ControlledResources(since=version)
+        memory = ControlledResources(restart_version=version)
     memory = memory.with_observed([*found, *gone], [])
     status = {
         "state": {"phase": phase, "reason": reason, "lastTransitionTime": ago(100)},
@@ -153,7 +153,7 @@ def job_snapshot(
         "controlledResources": memory.to_dict(),
     }
     body = job_body(*policies, status=status if phase else {}, **job)
-    name = f"j-{memory.since}"
+    name = f"j-{memory.restart_version}"
     return JobSnapshot(
         job=msgspec.convert(body, VolcanoJob),
         pods=found,
@@ -161,7 +161,7 @@ def job_snapshot(
         pod_groups={name: ObservedPodGroup(name, "uid-g", phase=group, message=message)}
         if group
         else {},
-        written=body["status"],
+        raw_status=body["status"],
         refusal=refusal,
         now=now,
     )

@@ -39,7 +39,12 @@ def _env(pod: Object) -> dict[str, Any]:
 
 
 def test_a_pod_is_called_as_volcano_calls_it() -> None:
-    pod = _pod(version=3, retries=1, queue="q", memory=ControlledResources(since=2, tasks={"w": 3}))
+    pod = _pod(
+        version=3,
+        retries=1,
+        queue="q",
+        memory=ControlledResources(restart_version=2, task_versions={"w": 3}),
+    )
     meta = pod["metadata"]
     assert meta["name"] == "j-w-1"
     assert meta["labels"] == {
@@ -288,7 +293,7 @@ def test_an_order_that_is_none_is_told_once(asked: str) -> None:
 @pytest.mark.parametrize("asked", ["SyncJob", "RestartJob", ""])
 def test_an_order_that_is_one_is_not_found_fault_with(asked: str) -> None:
     pods = {"w/0": "Running", "w/1": "Running"}
-    memory = ControlledResources(asked="before").with_observed([("w", 0), ("w", 1)], [])
+    memory = ControlledResources(last_action="before").with_observed([("w", 0), ("w", 1)], [])
     view = job_snapshot(
         phase="Running", pods=pods, memory=memory, annotations={"arranger.io/action": asked}
     )
@@ -343,7 +348,7 @@ def test_a_job_that_is_being_deleted_is_left_alone() -> None:
 
 def test_what_was_counted_in_the_end_stays_when_pods_are_tidied_up() -> None:
     view = _settled(job_snapshot(phase="Failed", pods={"w/0": "Failed", "w/1": "Succeeded"}))
-    assert plan(replace(job_snapshot(phase="Failed"), written=view.written)).is_empty
+    assert plan(replace(job_snapshot(phase="Failed"), raw_status=view.raw_status)).is_empty
 
 
 def test_an_expired_job_is_deleted() -> None:
@@ -356,4 +361,4 @@ def test_an_expired_job_is_deleted() -> None:
 def _settled(view: JobSnapshot) -> JobSnapshot:
     """The same view, of a server that has the status already."""
     status = build_status(view, next_state(view))
-    return replace(view, written=status)
+    return replace(view, raw_status=status)

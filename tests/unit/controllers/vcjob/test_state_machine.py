@@ -232,7 +232,10 @@ CASES = {
     "a restart of one pod does not wait for the others": Case(
         "Restarting",
         "Pending",
-        view={"pods": {"w/1": "Running"}, "memory": ControlledResources(pods={("w", 0): 1})},
+        view={
+            "pods": {"w/1": "Running"},
+            "memory": ControlledResources(pod_versions={("w", 0): 1}),
+        },
     ),
     "no policy interferes with a restart": Case(
         "Restarting",
@@ -321,7 +324,7 @@ CASES = {
         view={
             "pods": RUNNING,
             "annotations": {"arranger.io/action": "RestartJob"},
-            "memory": ControlledResources(asked="RestartJob"),
+            "memory": ControlledResources(last_action="RestartJob"),
         },
     ),
     # --- invalid
@@ -347,8 +350,8 @@ def test_phase(case: Case) -> None:
 
 def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
     view = job_snapshot(on("PodFailed", "RestartJob"), pods={"w/0": "Failed", "w/1": "Running"})
-    memory = next_state(view).memory
-    assert (memory.since, dict(memory.seen)) == (1, {})
+    memory = next_state(view).controlled_resources
+    assert (memory.restart_version, dict(memory.seen)) == (1, {})
 
 
 @pytest.mark.parametrize(
@@ -366,14 +369,14 @@ def test_what_a_restart_concerns(action: str, outdated: set[tuple[str, int]]) ->
     after = job_snapshot(
         pods=[a_pod_of(where, fate) for where, fate in pods.items()],
         tasks=tasks,
-        memory=standing.memory,
+        memory=standing.controlled_resources,
     )
     assert after.outdated.keys() == outdated
 
 
 def test_a_finished_job_says_when_it_expires() -> None:
     view = job_snapshot(phase="Completed", ttlSecondsAfterFinished=300)
-    assert next_state(view).again == NOW + timedelta(seconds=200)
+    assert next_state(view).requeue_at == NOW + timedelta(seconds=200)
 
 
 def test_the_status_as_people_read_it() -> None:

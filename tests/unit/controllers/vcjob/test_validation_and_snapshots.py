@@ -25,13 +25,13 @@ _indices = st.dictionaries(_tasks, st.frozensets(st.integers(0, 40), min_size=1)
 
 
 @given(
-    since=st.integers(0, 9),
-    tasks=st.dictionaries(_tasks, st.integers(0, 9)),
-    pods=st.dictionaries(st.tuples(_tasks, st.integers(0, 40)), st.integers(0, 9)),
+    restart_version=st.integers(0, 9),
+    task_versions=st.dictionaries(_tasks, st.integers(0, 9)),
+    pod_versions=st.dictionaries(st.tuples(_tasks, st.integers(0, 40)), st.integers(0, 9)),
     seen=_indices,
-    done=_indices,
-    made=st.dictionaries(st.sampled_from(["services/j", "configmaps/j-svc"]), st.just("0a1b")),
-    asked=st.sampled_from(["", "AbortJob"]),
+    succeeded=_indices,
+    created=st.dictionaries(st.sampled_from(["services/j", "configmaps/j-svc"]), st.just("0a1b")),
+    last_action=st.sampled_from(["", "AbortJob"]),
 )
 def test_what_is_written_is_read_again(**memory: Any) -> None:
     written = ControlledResources(**memory)
@@ -50,7 +50,9 @@ def test_the_memory_of_somebody_else_is_no_harm() -> None:
 
 def test_what_the_job_no_longer_has_is_forgotten() -> None:
     places = [("a", 0), ("a", 1), ("b", 0)]
-    memory = ControlledResources(tasks={"b": 1}, pods={("a", 1): 2}).with_observed(places, places)
+    memory = ControlledResources(task_versions={"b": 1}, pod_versions={("a", 1): 2}).with_observed(
+        places, places
+    )
     kept = memory.limited_to({"a": 1})
     assert kept == ControlledResources().with_observed([("a", 0)], [("a", 0)])
 

@@ -74,7 +74,7 @@ async def post(pool: ConnectionPool, seconds: float = 5.0) -> Response:
 
 async def noticed(pool: ConnectionPool) -> None:
     """Until the pool has seen what the server did to its idle connection."""
-    while pool._idle[0].keep:  # noqa: ASYNC110 — the pool has no event for it
+    while pool._idle[0].keep_alive:  # noqa: ASYNC110 — the pool has no event for it
         await asyncio.sleep(0)
 
 
