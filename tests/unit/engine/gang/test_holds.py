@@ -368,7 +368,10 @@ class Released:
         assert len(harness.engine.cluster) == 2
 
     def look(self) -> None:
-        if list(self.harness.engine._gangs._holds) != self.holds or len(self.harness.engine.cluster) != 2:
+        if (
+            list(self.harness.engine._gangs._holds) != self.holds
+            or len(self.harness.engine.cluster) != 2
+        ):
             self.since = self.harness.now
 
 
