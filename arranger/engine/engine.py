@@ -218,7 +218,7 @@ class Engine:
             limit -= len(entity.members)
             self._scheduler.schedule_one(entity, now)
         self._extender_calls.start_waiting(now)
-        self._context.outbox += self.cluster.devices.claim_tracker.take_effects()
+        self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()
 
     @property
@@ -252,7 +252,7 @@ class Engine:
             claims = self.cluster.devices.claim_tracker
             if claims.on_outcome(effect, outcome):
                 self.queue.wake(ClusterEvent(ActionType.OTHER, resource="ResourceClaim"), now)
-            self._context.outbox += claims.take_effects()
+            self._context.outbox.extend(claims.take_effects())
         self._effects.on_outcome(effect, outcome, now)
         self._gang_scheduler.process_changes(now)
 

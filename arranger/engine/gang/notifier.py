@@ -66,8 +66,8 @@ class GangNotifier:
         if entity.reason and entity.state is not QueueState.ACTIVE:
             entity.notified_at = now
             for member in (*entity.ready(), *held):
-                self._context.outbox += pod_events.scheduling_failed(
-                    member, pod_events.UNSCHEDULABLE, entity.reason
+                self._context.outbox.extend(
+                    pod_events.scheduling_failed(member, pod_events.UNSCHEDULABLE, entity.reason)
                 )
 
     def _gated_reason(self, entity: QueuedEntity) -> str:

@@ -127,8 +127,8 @@ class GangScheduler:
         text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
         self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
-            self._context.outbox += pod_events.scheduling_failed(
-                member, pod_events.SCHEDULER_ERROR, text
+            self._context.outbox.extend(
+                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text)
             )
         self._queue.requeue_with_backoff(entity, now)
 
@@ -136,7 +136,7 @@ class GangScheduler:
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable")
         if result.blocker is not None and not result.complete:
-            self._context.outbox += pod_events.plugin_events(result.blocker, result.events)
+            self._context.outbox.extend(pod_events.plugin_events(result.blocker, result.events))
             if result.infeasible is not None:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
         entity.blockers = result.blockers
