@@ -1,6 +1,6 @@
 """The extension points, and what runs plugins through them.
 
-A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` and ``queueing_hints``::
+An author of plugins needs :class:`Plugin`, :class:`Status`, ``reject`` and ``queueing_hints``::
 
     from arranger.framework import Plugin
 
