@@ -77,8 +77,8 @@ class ResourceClaimTracker:
         self._reservations_by_claim: dict[str, dict[str, _Reservation]] = {}
         #: Uids of bound pods whose reservations the API has not shown yet.
         self._bound_pods: set[str] = set()
-        #: By uid of the claim, ids of the releases on their way.
-        self._inflight_releases: dict[str, set[int]] = {}
+        #: By uid of the claim, how many releases are on their way.
+        self._inflight_releases: Counter[str] = Counter()
         #: By uid of the claim, releases that are done and that the API does not show yet.
         self._unconfirmed_releases: dict[str, list[ReleaseClaim]] = {}
         #: By uid of the claim, pods that we released: an old state may still list them.
@@ -200,9 +200,8 @@ class ResourceClaimTracker:
             return False
         uid = effect.claim.uid
         if isinstance(effect, ReleaseClaim):
-            releases = self._inflight_releases[uid]
-            releases.discard(id(effect))
-            if not releases:
+            self._inflight_releases[uid] -= 1
+            if not self._inflight_releases[uid]:
                 del self._inflight_releases[uid]
             claim = self._observed(effect.claim.namespace, effect.claim.name)
             if isinstance(outcome, Applied) and claim is not None and claim.metadata.uid == uid:
@@ -249,7 +248,7 @@ class ResourceClaimTracker:
     def _send_release(self, effect: ReleaseClaim) -> None:
         uid = effect.claim.uid
         self._outbox.append(effect)
-        self._inflight_releases.setdefault(uid, set()).add(id(effect))
+        self._inflight_releases[uid] += 1
         self._released_pods.setdefault(uid, set()).add(effect.pod.uid)
 
     def _await_watch(self, claim: ResourceClaim, releases: Iterable[ReleaseClaim]) -> None:

@@ -143,7 +143,7 @@ class EventHandlers:
             return
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
-            self._context.outbox += pod_events.invalid_queue(queue, problems)
+            self._context.outbox.extend(pod_events.invalid_queue(queue, problems))
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
@@ -174,7 +174,7 @@ class EventHandlers:
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
         if gang is not None and gang.problems != before:
-            self._context.outbox += pod_events.invalid_pod_group(group, gang.problems)
+            self._context.outbox.extend(pod_events.invalid_pod_group(group, gang.problems))
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
@@ -252,7 +252,7 @@ class EventHandlers:
             and claim.problems
             and (not before or before.problems != claim.problems)
         ):
-            self._context.outbox += pod_events.invalid_gang_annotations(pod, claim.problems)
+            self._context.outbox.extend(pod_events.invalid_gang_annotations(pod, claim.problems))
         return changed
 
     def _on_assigned_pod(self, info: PodInfo, now: float) -> None:
@@ -295,7 +295,7 @@ class EventHandlers:
                 return  # bound by an earlier life of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
-            self._context.outbox += pod_events.invalid_annotations(member)
+            self._context.outbox.extend(pod_events.invalid_annotations(member))
             if node := info.pod.status.nominated_node_name:
                 # Promised by an earlier life of ours: its victims may be gone already.
                 self._nominator.nominate(member, node)
@@ -316,7 +316,7 @@ class EventHandlers:
             self._requeuer.enqueue(home, now)
         if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
             told = invalid_values(earlier.pod, member.profile.by_name)
-            self._context.outbox += pod_events.invalid_annotations(member, told)
+            self._context.outbox.extend(pod_events.invalid_annotations(member, told))
         self._nominator.update(member)
 
     def _remove_pod(self, uid: str, now: float) -> None:

@@ -45,4 +45,6 @@ class QuotaGate:
 
     def _publish_pending(self) -> None:
         for word in self._admission.take_events():
-            self._context.outbox += pod_events.pod_group_event(word.group, word.reason, word.text)
+            self._context.outbox.extend(
+                pod_events.pod_group_event(word.group, word.reason, word.text)
+            )

@@ -149,13 +149,15 @@ class EntityScheduler:
         """No node: tell the pod's owner, wait for events that help, and carry preemption out."""
         member, context = entity.representative, self._context
         context.record_attempt(member, "unschedulable")
-        context.outbox += pod_events.scheduling_failed(
-            member,
-            pod_events.UNSCHEDULABLE,
-            result.message,
-            self._nomination_change(member, result.nominated_node),
+        context.outbox.extend(
+            pod_events.scheduling_failed(
+                member,
+                pod_events.UNSCHEDULABLE,
+                result.message,
+                self._nomination_change(member, result.nominated_node),
+            )
         )
-        context.outbox += pod_events.plugin_events(member, result.events)
+        context.outbox.extend(pod_events.plugin_events(member, result.events))
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if result.nominated_node:
             self._preemption.nominate(member, result.nominated_node, result.victims, now)
@@ -173,7 +175,7 @@ class EntityScheduler:
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
             self._context.record_attempt(member, "error")
-            self._context.outbox += pod_events.scheduling_failed(
-                member, pod_events.SCHEDULER_ERROR, message
+            self._context.outbox.extend(
+                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
             )
         self._queue.requeue_with_backoff(entity, now)

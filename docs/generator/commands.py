@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from arranger.cli.main import main
@@ -44,5 +46,5 @@ def _option(option: click.Option) -> list[str]:
     return [names, value, default, option.help or ""]
 
 
-def _choices(kind: click.ParamType) -> str:
+def _choices(kind: click.ParamType[Any]) -> str:
     return ", ".join(map(code, kind.choices)) if isinstance(kind, click.Choice) else ""

@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from docs.generator import annotations, commands, configuration, crds, events, metrics, plugins
+from docs.generator import (
+    annotation_keys,
+    commands,
+    configuration,
+    crds,
+    events,
+    metrics,
+    plugins,
+)
 
 REPO: Final = Path(__file__).resolve().parents[2]
 REFERENCE: Final = REPO / "docs" / "reference"
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
-    "annotations": annotations.page,
+    "annotations": annotation_keys.page,
     "commands": commands.page,
     "configuration": configuration.page,
     "crds": crds.page,

@@ -139,8 +139,8 @@ class BindingCycle:
         context.record_attempt(member, "error")
         if self._release.release_node(member, now):
             if refused is None or refused.reason not in SILENT_REFUSALS:
-                context.outbox += pod_events.scheduling_failed(
-                    member, pod_events.SCHEDULER_ERROR, message
+                context.outbox.extend(
+                    pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
                 )
             self._requeuer.requeue_with_backoff(member, now)
 
@@ -173,8 +173,10 @@ class BindingCycle:
         self._context.record_attempt(member, "unschedulable")
         if not self._release.release_node(member, now):
             return False
-        self._context.outbox += pod_events.scheduling_failed(
-            member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
+        self._context.outbox.extend(
+            pod_events.scheduling_failed(
+                member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
+            )
         )
         return True
 

@@ -1,8 +1,8 @@
-"""One equivalence class of pods judged against all nodes, and kept current cheaply.
+"""One equivalence class of pods evaluated against all nodes, and kept current cheaply.
 
-Pods that sign alike get the same verdicts, so the first pays for judging every node and the next
-only for the rows that changed since: usually the one the previous pod was placed on. The result is
-the same as judging from scratch each time; a property test holds us to that.
+Pods with equal signatures get equal results, so the first pays for evaluating every node and the
+next only for the rows that changed since: usually the one the previous pod was placed on. The
+result is the same as from scratch each time, which a property test checks.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRej
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
 from arranger.framework.runtime.plugin_errors import plugin_errors
+from arranger.framework.runtime.pre_filter import run_pre_filter
 from arranger.framework.runtime.profile import Profile
 from arranger.framework.runtime.run import run_filter, run_score
 from arranger.framework.status import Code, CycleState, Status
 
-#: Judging this share of the rows again costs as much as judging all of them.
+#: With more than this share of the rows changed, redoing all of them costs no more.
 _FULL_REFRESH_SHARE = 0.25
 
 
@@ -34,16 +35,16 @@ class Evaluation:
     """Which nodes a class of pods may run on, and how good each is.
 
     Attributes:
-        state: the plugins' notes, shared by the class.
-        pre_filter_status: PreFilter's answer if it rejected the class as a whole.
+        state: the plugins' data, shared by the class.
+        pre_filter_status: PreFilter's status if it rejected the class as a whole.
         feasible: row → whether every filter passes.
-        ranked: row → weighted sum of scores, -1 where infeasible.
+        total_scores: row → weighted sum of normalised scores, -1 where infeasible.
     """
 
     def __init__(
         self, profile: Profile, cluster: Cluster, pod: PodInfo, *, scoring: bool = True
     ) -> None:
-        """Without ``scoring`` it only says which rows are feasible, for less."""
+        """Without ``scoring`` it only finds the feasible rows, for less."""
         self._scoring = scoring
         self._profile = profile
         self._cluster = cluster
@@ -83,14 +84,14 @@ class Evaluation:
 
     @property
     def fits_when_empty(self) -> BoolArray:
-        """Row → whether the node itself would do, whatever runs on it now."""
+        """Row → whether the filters pass that depend on the node alone, not on its pods."""
         if self.pre_filter_status is not None:
             return np.zeros(self._size, dtype=np.bool_)
         return self._static_feasible
 
     @property
     def pod_dependent_filters(self) -> frozenset[str]:
-        """The plugins whose Filter looks at the pods on nodes, for this class."""
+        """The plugins whose Filter depends on the pods on nodes, for this class."""
         if self.pre_filter_status is not None:
             return frozenset({self.pre_filter_status.plugin})
         return frozenset(p.name for p in (*self._usage_filters, *self._cluster_filters))
@@ -113,15 +114,15 @@ class Evaluation:
         view = NodeView(table)
         rejection_index = np.full(table.size, -1, dtype=np.int64)
         undecided = table.alive[: table.size].copy()
-        if self._allowed_rows is not None:
-            outside = undecided & ~self._allowed_rows
-            if outside.any():
-                reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self._restricted_by)}]"
-                diagnosis.rejections.append(
-                    PluginRejection(PRE_FILTER_RESULT, Rejection((reason,), Code.UNRESOLVABLE))
-                )
-                rejection_index[outside] = 0
-                undecided &= self._allowed_rows
+        allowed = self._pre_filter.allowed_rows
+        if allowed is not None and (outside := undecided & ~allowed).any():
+            plugins = " ".join(self._pre_filter.restricted_by)
+            rejection = Rejection(
+                (f"node(s) didn't satisfy plugin(s) [{plugins}]",), Code.UNRESOLVABLE
+            )
+            diagnosis.rejections.append(PluginRejection(PRE_FILTER_RESULT, rejection))
+            rejection_index[outside] = 0
+            undecided &= allowed
         for plugin in self._filters:
             if not undecided.any():
                 break
@@ -139,7 +140,7 @@ class Evaluation:
     # --- keeping current -------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Bring every answer up to the present state of the cluster."""
+        """Bring everything up to the present state of the cluster."""
         table = self._cluster.table
         external_version = self._read_external_version()
         if self._version == table.version and self._external_version == external_version:
@@ -163,9 +164,9 @@ class Evaluation:
         self._refresh_rows(self._view_of({row for _, row in changes}), node_changed)
 
     def _read_external_version(self) -> Hashable:
-        """The state of what the class depends on beside the node table.
+        """The version of what the class depends on beside the node table.
 
-        Storage changes all the time where volumes come and go; only pods with volumes read it.
+        Storage changes all the time where volumes come and go; only pods with volumes depend on it.
         """
         objects = self._cluster.objects
         if not self._pod.volumes:
@@ -191,16 +192,14 @@ class Evaluation:
         self._diagnosis = None
         self.state.clear()
         self.pre_filter_status = None
-        self._allowed_rows: BoolArray | None = None
-        self._restricted_by: list[str] = []
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.total_scores: IntArray = np.full(table.size, -1, dtype=np.int64)
-        self._skipped_filters = self._pre_filter()
-        filters = tuple(
-            p for p in self._profile.plugins_at("filter") if p.name not in self._skipped_filters
-        )
+        self._pre_filter = run_pre_filter(self._profile, self.state, self._pod, self._cluster)
+        self.pre_filter_status = self._pre_filter.status
+        skipped = self._pre_filter.skipped
+        filters = tuple(p for p in self._profile.plugins_at("filter") if p.name not in skipped)
         self._filters = filters
         self._node_filters = tuple(
             p for p in filters if p.depends_on in (DependsOn.NODE, DependsOn.NODES)
@@ -214,20 +213,19 @@ class Evaluation:
                 self._score_all()
             else:
                 self._sum_scores()
-        #: A node's change may alter other rows' verdicts or the PreFilter result.
         active = [*filters, *(scorer.plugin for scorer in self._scorers)]
-        self._node_sensitive = self._allowed_rows is not None or any(
+        self._node_sensitive = self._pre_filter.allowed_rows is not None or any(
             plugin.depends_on is DependsOn.NODES for plugin in active
         )
 
     def _pre_filters_unchanged(self) -> bool:
-        """Ask the plugins that depend on everything again; whether that changes what runs."""
+        """Rerun PreFilter where it depends on everything; whether the same filters run."""
         for plugin in self._cluster_pre_filters:
             with plugin_errors(plugin.name, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
                 return False
-            if _is_skip(answer) != (plugin.name in self._skipped_filters):
+            if _is_skip(answer) != (plugin.name in self._pre_filter.skipped):
                 return False
         return True
 
@@ -239,63 +237,28 @@ class Evaluation:
                 return False
         return True
 
-    def _pre_filter(self) -> set[str]:
-        """Run PreFilter; returns the names of plugins whose Filter is to be skipped."""
-        skipped: set[str] = set()
-        names: frozenset[str] | None = None
-        for plugin in self._profile.plugins_at("pre_filter"):
-            with plugin_errors(plugin.name, "PreFilter"):
-                answer = plugin.pre_filter(self.state, self._pod, self._cluster)
-            if answer is None:
-                continue
-            if isinstance(answer, PreFilterResult):
-                names = answer.node_names if names is None else names & answer.node_names
-                self._restricted_by = sorted([*self._restricted_by, plugin.name])
-                if not names:
-                    self.pre_filter_status = self._no_node_left()
-                    return skipped
-            elif answer.code is Code.SKIP:
-                skipped.add(plugin.name)
-            elif answer.rejected:
-                self.pre_filter_status = replace(answer, plugin=answer.plugin or plugin.name)
-                if answer.code is not Code.UNSCHEDULABLE:
-                    return skipped
-                # Evictions may help, unless a later plugin knows better.
-        if names is not None:
-            self._allowed_rows = np.zeros(self._size, dtype=np.bool_)
-            self._allowed_rows[self._cluster.table.rows(names)] = True
-        return skipped
-
-    def _no_node_left(self) -> Status:
-        by = self._restricted_by
-        reason = f"node(s) didn't satisfy plugin(s) [{' '.join(by)}] simultaneously"
-        if len(by) == 1:
-            reason = f"node(s) didn't satisfy plugin {by[0]}"
-        return Status(Code.UNRESOLVABLE, (reason,), by[-1])
-
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
-        #: row → whether the filters pass that look at the node's object only,
+        #: Row → whether the filters pass that depend on the node's object only;
         self._static_feasible = self._run_filters(
             self._node_filters, view, self._candidate_rows(view)
         )
-        #: and those too that look at the pods on it,
+        #: with those that depend on its pods as well;
         self._node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible)
-        #: and those that look at everything.
+        #: with those that depend on the whole cluster as well.
         self.feasible = self._node_feasible
         if self._cluster_filters:
             self.feasible = self._run_filters(self._cluster_filters, view, self._node_feasible)
 
     def _candidate_rows(self, view: NodeView) -> BoolArray:
         """The rows that are nodes, and that PreFilter allows."""
-        return (
-            view.alive if self._allowed_rows is None else view.alive & self._allowed_rows[view.rows]
-        )
+        allowed = self._pre_filter.allowed_rows
+        return view.alive if allowed is None else view.alive & allowed[view.rows]
 
     def _run_filters(
         self, plugins: tuple[Plugin, ...], view: NodeView, passes: BoolArray
     ) -> BoolArray:
-        """``passes`` and the filters' verdicts together, in a new array."""
+        """``passes`` and the filters' results together, in a new array."""
         passes = passes.copy()
         for plugin in plugins:
             passes &= run_filter(plugin, self.state, self._pod, view).passes
@@ -333,12 +296,11 @@ class Evaluation:
         self._sum_scores()
 
     def _scorable_rows(self, plugin: Plugin) -> BoolArray:
-        """The rows that can become feasible before the plugin is asked about them again."""
+        """The rows that can become feasible before the plugin is run on them again."""
         if plugin.depends_on is DependsOn.CLUSTER:
             return self.feasible
-        return (
-            self._node_feasible if plugin.depends_on is DependsOn.USAGE else self._static_feasible
-        )
+        usage = plugin.depends_on is DependsOn.USAGE
+        return self._node_feasible if usage else self._static_feasible
 
     def _normalize_and_weigh(self, scorer: ScoreEntry) -> None:
         scores = scorer.plugin.normalize_score(self._raw[scorer.name], self.feasible)
@@ -351,7 +313,7 @@ class Evaluation:
         self.total_scores = np.where(self.feasible, total, -1)
 
     def _refresh_rows(self, view: NodeView, node_changed: bool) -> None:
-        """Redo the rows of ``view``, and all rows for the plugins that depend on everything."""
+        """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
         rows = view.rows
         if node_changed:
             self._static_feasible[rows] = self._run_filters(
@@ -359,9 +321,8 @@ class Evaluation:
             )
         node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible[rows])
         feasible_changed = bool((node_feasible != self._node_feasible[rows]).any())
-        self._node_feasible[rows] = (
-            node_feasible  # without cluster filters this is ``feasible`` itself
-        )
+        # Without cluster filters this is ``feasible`` itself.
+        self._node_feasible[rows] = node_feasible
         if self._cluster_filters:
             before = self.feasible
             full_view = NodeView(self._cluster.table)
@@ -380,7 +341,7 @@ class Evaluation:
             self._rebuild()
             return
         if stale or (feasible_changed and self._normalized):
-            # Normalising looks at all feasible rows, so all of them may have moved.
+            # Normalising looks at all feasible rows, so all scores may have changed.
             for scorer in self._normalized:
                 if feasible_changed or scorer.name in stale:
                     self._normalize_and_weigh(scorer)
@@ -393,7 +354,10 @@ class Evaluation:
         self._sum_scores()
 
     def _rescore_cluster_plugins(self, stale: set[str]) -> bool:
-        """Score all rows again where any change counts; ``False`` if other plugins score now."""
+        """Score all rows again by the plugins that depend on everything.
+
+        Returns ``False`` if other plugins than before score now.
+        """
         full_view = NodeView(self._cluster.table)
         if not self._pre_scores_unchanged(full_view):
             return False
@@ -408,7 +372,7 @@ class Evaluation:
 
 
 class ScoreEntry(NamedTuple):
-    """A plugin that scores this class, with what is looked up for every placement."""
+    """A plugin that scores this class, with what is needed for every placement."""
 
     plugin: Plugin
     name: str

@@ -26,7 +26,7 @@ from arranger.kube.client.transport import (
     TransportError,
 )
 
-#: As many as the writer may have in flight (``limit.CEILING``).
+#: As many as the dispatcher may have in flight (``concurrency_limiter.MAX_LIMIT``).
 MAX_CONNECTIONS: Final = 128
 #: Seconds of idleness after which a connection is not trusted any more: a server or a load
 #: balancer that closes idle ones may be doing so right now, and the write would be ambiguous.

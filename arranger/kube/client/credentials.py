@@ -1,6 +1,6 @@
 """Where the API server is and how we authenticate, without importing any client library.
 
-``kube/auth.py`` fills these in from a kubeconfig or from the pod's service account; tests and the
+``kubeconfig.py`` fills these in from a kubeconfig or from the pod's service account; tests and the
 embedded cluster build them by hand.
 """
 

@@ -24,11 +24,11 @@ class KubeconfigError(Exception):
 async def load_api_server_config(
     kubeconfig: str | None = None, context: str | None = None
 ) -> ApiServerConfig:
-    """Access by the kubeconfig named, else by ``$KUBECONFIG``, the pod's service account, or
+    """The server of the kubeconfig named, else by ``$KUBECONFIG``, the pod's service account, or
     ``~/.kube/config``, in this order.
 
     Raises:
-        AuthError: none of them exists, or the one chosen cannot be used.
+        KubeconfigError: none of them exists, or the one chosen cannot be used.
     """
     named = kubeconfig or os.environ.get("KUBECONFIG")
     if named is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -37,10 +37,10 @@ async def load_api_server_config(
 
 
 async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
-    """Access by the service account mounted into our pod.
+    """The server of our own cluster, by the service account mounted into our pod.
 
     Raises:
-        AuthError: we are not in a cluster, or the mount is incomplete.
+        KubeconfigError: we are not in a cluster, or the mount is incomplete.
     """
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_incluster_config
@@ -71,10 +71,10 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
 
 
 async def load_kubeconfig(path: str, context: str | None = None) -> ApiServerConfig:
-    """Access by one kubeconfig, or several separated as in ``$KUBECONFIG``.
+    """The server of one kubeconfig, or several separated as in ``$KUBECONFIG``.
 
     Raises:
-        AuthError: the file, the context or a plugin it names cannot be used.
+        KubeconfigError: the file, the context or a plugin it names cannot be used.
     """
     source = _KubeconfigSource(path, context)
     try:

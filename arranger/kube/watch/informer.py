@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from arranger.kube.watch.decoder import KubeObject, T
-from arranger.kube.watch.reflector import Sink
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -109,25 +108,3 @@ class Informer(Generic[T]):
         self._objects.pop(self._key(obj), None)
         self._handler.on_deleted(obj)
         self._notify()
-
-
-class FanOutSink(Generic[T]):
-    """Passes what one reflector reads on to several sinks."""
-
-    def __init__(self, *sinks: Sink[T]) -> None:
-        self._sinks = sinks
-
-    def replaced(self, objects: list[T], resource_version: str) -> None:
-        """These are all objects there are."""
-        for sink in self._sinks:
-            sink.replaced(objects, resource_version)
-
-    def applied(self, obj: T) -> None:
-        """An object was added or modified."""
-        for sink in self._sinks:
-            sink.applied(obj)
-
-    def deleted(self, obj: T) -> None:
-        """An object was deleted."""
-        for sink in self._sinks:
-            sink.deleted(obj)

@@ -45,7 +45,7 @@ MIN_WATCH_SECONDS: Final = 1.0
 NOT_SERVED_RETRY: Final = 30.0
 #: Errors in a row within the stream after which our place in it is given up.
 MAX_STREAM_ERRORS: Final = 3
-#: Lines handled before other tasks get their turn (about 10 µs each).
+#: Lines handled before other tasks may run (about 10 µs each).
 LINES_PER_YIELD: Final = 200
 
 

@@ -31,7 +31,7 @@ def add_finalizer(body: bytes, finalizer: str) -> bytes:
     """The object with one finalizer more.
 
     Raises:
-        FormError: it is not in the binary form.
+        ProtobufFormatError: it is not in the binary form.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufFormatError("no object in binary form")

@@ -21,10 +21,11 @@ import pytest
 from arranger.api.quantity import milli_value
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
-from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
+from arranger.kube.client.transport import Request
 from arranger.kube.extenders.caller import ExtenderTransport
 from tests.builders import Member, a_node, a_pod
 from tests.faults.injector import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from arranger.kube.watch.decoder import PartialMetadata
-from arranger.kube.watch.informer import FanOutSink, Informer, namespaced_name, uid_of
+from arranger.kube.watch.informer import Informer, namespaced_name, uid_of
 
 
 class Thing(msgspec.Struct):
@@ -91,12 +91,3 @@ def test_it_notifies_after_each_delivery_even_of_an_empty_state() -> None:
     informer.applied(thing("a", 2))
     informer.deleted(thing("b"))
     assert calls == [0, 2, 3, 4]
-
-
-def test_one_reflector_feeds_several_sinks() -> None:
-    first, second = Recorder(), Recorder()
-    sink = FanOutSink(Informer[Thing](first), Informer[Thing](second))
-    sink.replaced([thing("a")], "1")
-    sink.applied(thing("b"))
-    sink.deleted(thing("a"))
-    assert first.heard == second.heard == ["+a=1", "+b=1", "-a=1"]

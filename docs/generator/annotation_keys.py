@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arranger.api import annotations
+from arranger.api import annotations as keys
 from arranger.embedded import kubelet
 from docs.generator.constants import Constant, constants
 from docs.generator.markdown import code, heading, table
@@ -23,7 +23,7 @@ def page() -> str:
     """One table for each section of the modules."""
     lines = heading("Annotations and labels", "the constants of `arranger/api`", INTRODUCTION)
     sections: dict[str, list[Constant]] = {}
-    for module in (annotations, *SECTIONS):
+    for module in (keys, *SECTIONS):
         for constant in constants(module):
             section = SECTIONS.get(module) or constant.section
             if _is_key(constant.value) and section != UPSTREAM:
@@ -36,4 +36,4 @@ def page() -> str:
 
 def _is_key(value: str) -> bool:
     """Not an API version, nor a value."""
-    return value == annotations.POD_GROUP or ("/" in value and "/v1" not in value)
+    return value == keys.POD_GROUP or ("/" in value and "/v1" not in value)
