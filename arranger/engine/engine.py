@@ -103,7 +103,7 @@ class Engine:
         notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
-        protection = eviction_protection(quotas, context, registry)
+        protection = eviction_protection(quotas, context)
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
