@@ -22,7 +22,7 @@ from pydantic import (
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.quota.preemption_policy import QuotaConfig

@@ -30,7 +30,7 @@ _WAITING = (
 class GangEntities(Protocol):
     """Knows the entities of gang groups."""
 
-    def entity(self, key: str) -> QueuedEntity | None:
+    def by_key(self, key: str) -> QueuedEntity | None:
         """The entity of that key."""
         ...
 
@@ -92,7 +92,7 @@ class StarvationGuard:
         kept = self._reservations.current
         if kept is None:
             return
-        entity = self._entities.entity(kept.key)
+        entity = self._entities.by_key(kept.key)
         if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
             return
         self._release(now)
