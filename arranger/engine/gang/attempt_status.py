@@ -75,11 +75,9 @@ class GangAttemptStatus:
         """Write the counts whose time has come."""
         for name in self._writes.pop_due(now):
             gang, observed = self._registry.gangs.get(name), self._observed.get(name)
-            if (
-                gang is None
-                or observed is None
-                or gang.scheduling_cycle <= observed.scheduling_cycle
-            ):
+            if gang is None or observed is None:
+                continue
+            if gang.scheduling_cycle <= observed.scheduling_cycle:
                 continue
             observed.scheduling_cycle, observed.written_at = gang.scheduling_cycle, now
             namespace, _, own = name.partition("/")
