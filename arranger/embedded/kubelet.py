@@ -165,17 +165,7 @@ class HollowKubelets:
         reason = (pod["metadata"].get("annotations") or {}).get(WAITING_REASON)
         if reason is None:
             return self._running_status(pod)
-        waiting = [
-            {
-                "name": container["name"],
-                "image": container.get("image", ""),
-                "imageID": "",
-                "ready": False,
-                "restartCount": 0,
-                "state": {"waiting": {"reason": reason}},
-            }
-            for container in pod["spec"]["containers"]
-        ]
+        waiting = _container_statuses(pod, {"waiting": {"reason": reason}})
         return {"phase": "Pending", "containerStatuses": waiting}
 
     def _running_status(self, pod: Object) -> Object:
@@ -183,16 +173,6 @@ class HollowKubelets:
         ready = [
             {"type": kind, "status": "True", "lastTransitionTime": stamp}
             for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-        ]
-        containers = [
-            {
-                "name": container["name"],
-                "image": container.get("image", ""),
-                "ready": True,
-                "restartCount": 0,
-                "state": {"running": {"startedAt": stamp}},
-            }
-            for container in pod["spec"]["containers"]
         ]
         number = next(self._addresses)
         address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
@@ -202,8 +182,22 @@ class HollowKubelets:
             "podIPs": [{"ip": address}],
             "startTime": stamp,
             "conditions": ready,
-            "containerStatuses": containers,
+            "containerStatuses": _container_statuses(pod, {"running": {"startedAt": stamp}}),
         }
+
+
+def _container_statuses(pod: Object, state: Object) -> list[Object]:
+    return [
+        {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": "running" in state,
+            "restartCount": 0,
+            "state": state,
+        }
+        for container in pod["spec"]["containers"]
+    ]
 
 
 def _needed_keys(pod: Object) -> set[tuple[str, str]]:

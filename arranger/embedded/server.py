@@ -301,6 +301,3 @@ def _deletion_status(resource: Resource, last: Object) -> Object:
 def _is_dry_run(request: Request) -> bool:
     """Whether nothing is to be written."""
     return "All" in request.query.get("dryRun", "")
-
-
-__all__ = ["ApiResponse", "EmbeddedCluster", "Request"]

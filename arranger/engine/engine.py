@@ -13,17 +13,20 @@ from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
 from arranger.engine.context import EngineClock, EngineContext, Stats
-from arranger.engine.deadlines import DeadlineSet
 from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.event_handlers import EventHandlers
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.gang.attempt_status import GangAttemptStatus
+from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
-from arranger.engine.gang.holds import GangHold, GangPolicy
+from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
+from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
-from arranger.engine.gang.preemption import GangPreemptionExecutor, GangPreemptionPlanner
+from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
+from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
@@ -95,11 +98,12 @@ class Engine:
         context = self._context = EngineContext(cluster, EngineClock(to_unix_time), extenders)
         effects = self._effects = PendingEffects(context)
         nominator = self._nominator = Nominator(cluster)
-        reservations, notices = NodeReservations(), DeadlineSet()
-        holds: dict[str, GangHold] = {}
+        reservations = NodeReservations()
+        holds = GangHolds(registry, gang_config)
+        notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
-        protection = eviction_protection(quotas, context, registry)
+        protection = eviction_protection(quotas, context)
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
@@ -115,10 +119,11 @@ class Engine:
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
         release = NodeRelease(context, queue, cycle, policy, links)
+        entities = GangEntityIndex(queue, registry, holds, notices)
         gangs = self._gangs = GangManager(
-            context, queue, registry, gang_config, quota, release, holds, notices
+            context, registry, gang_config, quota, release, entities, holds, notices
         )
-        requeuer = PodRequeuer(queue, registry, gangs)
+        requeuer = PodRequeuer(queue, registry, entities, gangs)
         binding_cycle = self._binding_cycle = BindingCycle(
             context, queue, effects, release, requeuer, gangs
         )
@@ -146,13 +151,15 @@ class Engine:
             context,
             queue,
             gang_cycle,
-            gate,
+            entities,
+            holds,
+            notices,
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
-            StarvationGuard(context, queue, reservations, gangs, gang_config.starvation_after),
+            StarvationGuard(context, queue, reservations, entities, gang_config.starvation_after),
             attempt_status,
-            GangNotifier(context, queue, gate, gangs, notices, preemption),
+            GangNotifier(context, queue, gate, entities, holds, notices, preemption),
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)

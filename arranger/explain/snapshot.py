@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
 from arranger.api.quantity import QuantityError
-from arranger.api.types.core import Namespace, Node, ObjectMeta, Pod
+from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from arranger.api.types.storage import (
@@ -26,26 +26,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 
-#: Kind → the section of a snapshot that holds it; pods are in ``pods`` or ``pending``.
-SECTIONS: Final[Mapping[str, str]] = {
-    "Node": "nodes",
-    "Namespace": "namespaces",
-    "Service": "services",
-    "ReplicationController": "replicationControllers",
-    "ReplicaSet": "replicaSets",
-    "StatefulSet": "statefulSets",
-    "PersistentVolume": "persistentVolumes",
-    "PersistentVolumeClaim": "persistentVolumeClaims",
-    "StorageClass": "storageClasses",
-    "CSINode": "csiNodes",
-    "CSIDriver": "csiDrivers",
-    "VolumeAttachment": "volumeAttachments",
-    "CSIStorageCapacity": "csiStorageCapacities",
-    "ResourceClaim": "resourceClaims",
-    "ResourceSlice": "resourceSlices",
-    "DeviceClass": "deviceClasses",
-    "PodDisruptionBudget": "podDisruptionBudgets",
-}
+T = TypeVar("T", Pod, PersistentVolumeClaim, ResourceClaim)
 
 
 class SnapshotError(ValueError):
@@ -74,6 +55,17 @@ class SnapshotObjects(msgspec.Struct, rename="camel"):
     resource_slices: list[ResourceSlice] = []
     device_classes: list[DeviceClass] = []
     pod_disruption_budgets: list[PodDisruptionBudget] = []
+
+
+#: Kind → the section of a snapshot that holds it; pods are in ``pods`` or ``pending``.
+SECTIONS: Final[Mapping[str, str]] = {
+    kind.__name__: field.encode_name
+    for field in msgspec.structs.fields(SnapshotObjects)
+    for kind in get_args(field.type)
+    if kind is not Pod
+}
+#: Fields that do not go into the cluster's store of other objects.
+_NOT_STORED: Final = ("nodes", "pods", "pending", "pod_disruption_budgets")
 
 
 class Snapshot:
@@ -141,27 +133,10 @@ class Snapshot:
                 raise SnapshotError(f"{where}: status.allocatable: {error}") from error
             if before is not None:
                 raise SnapshotError(f"{where}: a second node of that name")
-        objects = self._objects
-        others: list[StoredObject] = [
-            *objects.namespaces,
-            *objects.services,
-            *objects.replication_controllers,
-            *objects.replica_sets,
-            *objects.stateful_sets,
-            *objects.persistent_volumes,
-            *map(_with_claim_namespace, objects.persistent_volume_claims),
-            *objects.storage_classes,
-            *objects.csi_nodes,
-            *objects.csi_drivers,
-            *objects.volume_attachments,
-            *objects.csi_storage_capacities,
-            *map(_with_claim_identity, objects.resource_claims),
-            *objects.resource_slices,
-            *objects.device_classes,
-        ]
-        for stored in others:
-            cluster.objects.set(stored)
-        for budget in objects.pod_disruption_budgets:
+        for name in self._objects.__struct_fields__:
+            for stored in getattr(self._objects, name) if name not in _NOT_STORED else ():
+                cluster.objects.set(_as_served(stored))
+        for budget in self._objects.pod_disruption_budgets:
             cluster.set_budget(budget)
         for pod in self._pod_infos("pods", self._objects.pods):
             if pod.uid in cluster:
@@ -174,34 +149,23 @@ class Snapshot:
         for place, pod in enumerate(pods):
             try:
                 if not pod.terminal:
-                    infos.append(PodInfo(_with_pod_identity(pod)))
+                    infos.append(PodInfo(_with_identity(pod)))
             except QuantityError as error:
                 where = f"{self.origin}: {section}[{place}] ({pod.key})"
                 raise SnapshotError(f"{where}: resources: {error}") from error
         return infos
 
 
-def _with_claim_namespace(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """The claim with the namespace that hand-written manifests leave out."""
-    metadata = claim.metadata
-    if metadata.namespace:
-        return claim
-    metadata = msgspec.structs.replace(metadata, namespace="default")
-    return msgspec.structs.replace(claim, metadata=metadata)
+def _as_served(stored: StoredObject) -> StoredObject:
+    if isinstance(stored, PersistentVolumeClaim):
+        return _with_identity(stored, uid=False)
+    return _with_identity(stored) if isinstance(stored, ResourceClaim) else stored
 
 
-def _with_claim_identity(claim: ResourceClaim) -> ResourceClaim:
-    return msgspec.structs.replace(claim, metadata=_with_identity(claim.metadata))
-
-
-def _with_pod_identity(pod: Pod) -> Pod:
-    return msgspec.structs.replace(pod, metadata=_with_identity(pod.metadata))
-
-
-def _with_identity(metadata: ObjectMeta) -> ObjectMeta:
-    """With what hand-written manifests leave out: namespace and uid."""
-    if metadata.namespace and metadata.uid:
-        return metadata
+def _with_identity(obj: T, *, uid: bool = True) -> T:
+    """The object with what hand-written manifests leave out: a namespace, and perhaps a uid."""
+    metadata = obj.metadata
     namespace = metadata.namespace or "default"
-    uid = metadata.uid or f"{namespace}/{metadata.name}"
-    return msgspec.structs.replace(metadata, namespace=namespace, uid=uid)
+    made = f"{namespace}/{metadata.name}" if uid else ""
+    metadata = msgspec.structs.replace(metadata, namespace=namespace, uid=metadata.uid or made)
+    return msgspec.structs.replace(obj, metadata=metadata)

@@ -1,6 +1,6 @@
-"""The extension points, and what runs plugins through them.
+"""The extension points of the scheduler, and what runs plugins through them (``runtime``).
 
-A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` and ``queueing_hints``::
+A plugin can be as short as this::
 
     from arranger.framework import Plugin
 
@@ -9,6 +9,8 @@ A plugin author needs four names: :class:`Plugin`, :class:`Status`, ``reject`` a
             if node.labels.get("spot") == "true" and pod.priority >= 1000:
                 return self.reject("node(s) may be taken back")
             return None
+
+The other names that an author needs are imported from here, too; see docs/plugins.md.
 """
 
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint

@@ -2,11 +2,12 @@
 
 A plugin overrides the methods of the points it takes part in; the framework looks which ones
 those are. Every method is synchronous and pure: it reads the cluster it is given and changes
-nothing but its own notes in ``state``.
+nothing but its own data in ``state``.
 
 Order in a cycle: ``pre_enqueue`` · ``sort_key`` · ``pre_filter`` · ``filter`` · ``post_filter`` ·
-``pre_score`` · ``score`` · ``reserve`` · ``permit`` · ``pre_bind`` · ``bindable`` · ``bind`` ·
-``post_bind``, with ``unreserve`` undoing ``reserve`` in reverse order when a later point says no.
+``pre_score`` · ``score`` · ``normalize_score`` · ``reserve`` · ``permit`` · ``pre_bind`` ·
+``wait_pre_bind`` · ``bind`` · ``post_bind``, with ``unreserve`` undoing ``reserve`` in reverse
+order when a later point fails.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from arranger.framework.status import Code, CycleState, Status
 
 
 class DependsOn(IntEnum):
-    """What a plugin's verdict about a node depends on, beside the pod.
+    """What a plugin's result for a node depends on, beside the pod.
 
-    The framework judges a node again only when something the plugin reads has changed.
+    The framework runs the plugin on a node again only when something of that has changed.
     """
 
     NODE = 0  # that node's object
@@ -44,7 +45,7 @@ class DependsOn(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """PreFilter passes, and only these nodes need to be looked at."""
+    """PreFilter passes, and only these nodes are filtered."""
 
     node_names: frozenset[str]
 
@@ -53,7 +54,7 @@ class PreFilterResult:
 class Wait:
     """Neither let the pod go nor refuse it: ask again, for at most ``timeout`` seconds.
 
-    ``timeout_message`` is the error when ``bindable`` has waited that long.
+    ``timeout_message`` is the error when ``wait_pre_bind`` has waited that long.
     """
 
     timeout: float
@@ -62,7 +63,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
-    """The pods that would have to leave a node, and how many of them a budget protects."""
+    """A node with the pods to evict from it, and how many of them a budget protects."""
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -71,13 +72,13 @@ class PreemptionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """PostFilter's answer about where the pod shall go.
+    """Where the pod will find room.
 
     Attributes:
-        node: it will have room there once the victims are gone; "" takes a nomination back.
+        node: it will have room once the victims are gone; "" clears a nomination.
         victims: pods to be evicted.
         message: why there is no such node.
-        candidates: all that might be done instead, where somebody else chooses
+        candidates: the alternatives, where extenders choose among them
             (:attr:`PreemptionContext.extenders_choose`).
     """
 
@@ -88,14 +89,14 @@ class PostFilterResult:
 
 
 class QueueSortInput(NamedTuple):
-    """What QueueSort is told about an entity of the queue.
+    """What QueueSort compares of a queued pod or gang.
 
     Attributes:
         pod: the pod; for a gang one of its members.
         created: when it was created, for a gang when the gang was, in seconds since 1970.
         queued_at: when it arrived here, in seconds of a clock that only runs forward.
         name: ``namespace/name`` of the pod or the gang.
-        dominant_share: works out the dominant share of the cluster that it asks for in all (DRF).
+        dominant_share: works out the dominant share of the cluster that it requests in all (DRF).
     """
 
     pod: PodInfo
@@ -145,7 +146,7 @@ class Plugin:
     # --- helpers for authors ---------------------------------------------------------------
 
     def reject(self, *reasons: str, resolvable: bool = True) -> Status:
-        """This pod (or node) cannot be used, because of ``reasons``.
+        """A status that rejects this pod (or node), for these reasons.
 
         ``resolvable=False`` says that evicting pods would not change it.
         """
@@ -155,10 +156,10 @@ class Plugin:
     # --- identity --------------------------------------------------------------------------
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """What beyond the spec this plugin's verdicts about ``pod`` depend on.
+        """What of ``pod`` beyond its spec this plugin's results depend on.
 
-        Pods with equal specs and equal signs share one evaluation. ``()`` means the spec says it
-        all; ``None`` (the default) means pods must not share, which is safe and slow.
+        Pods with equal specs and equal signatures share one evaluation. ``()`` means nothing but
+        the spec; ``None`` (the default) means that pods must not share, which is safe and slow.
         """
         return None
 
@@ -181,25 +182,26 @@ class Plugin:
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-        """Judge every node of the view (dead rows may get any verdict)."""
+        """Filter every node of the view (dead rows may get any result)."""
         raise NotImplementedError
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Judge one node: the easy form of ``filter``. ``None`` passes."""
+        """Filter one node: the easy form of ``filter``. ``None`` passes."""
         raise NotImplementedError
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, context: PreemptionContext, diagnosis: Diagnosis
     ) -> PostFilterResult | Status | None:
-        """No node was feasible: make room (preemption), or say why not."""
+        """No node was feasible: make room (preemption), or say why that is impossible."""
         return None
 
     def pod_group_post_filter(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> Status | None:
-        """No node was feasible: undo what an earlier placement of the pod has left, and say so.
+        """No node was feasible for a member of a gang: undo what its earlier placement has left.
 
-        Asked for members of gangs, which PostFilter is not; whoever has one asks himself there.
+        Members of gangs are not asked ``post_filter``, since gangs are preempted for as a whole.
+        Upstream: ``PodGroupPostFilter``.
         """
         return None
 
@@ -249,10 +251,10 @@ class Plugin:
         return None
 
     def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Wait | None:
-        """What PreBind wanted is written: let the pod bind, break off, or wait for others to act.
+        """PreBind's writes are applied: let the pod bind, refuse, or wait for others to act.
 
-        While it waits it is asked again after every event. A pod whose binding is broken off, or
-        has waited too long, is tried again after a back-off.
+        While it waits it is asked again after every event. A pod that is refused, or has waited too
+        long, is tried again after a back-off.
         """
         return None
 
@@ -268,10 +270,10 @@ class SpecOnlyPlugin(Plugin):
     """A plugin whose results about a pod depend only on the pod's spec."""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """The spec says it all."""
+        """The spec is all that results depend on."""
         return ()
 
 
 def overrides(plugin: Plugin, method: str) -> bool:
-    """Whether ``plugin`` takes part in the extension point ``method``."""
+    """Whether ``plugin`` overrides ``method``."""
     return getattr(type(plugin), method) is not getattr(Plugin, method)

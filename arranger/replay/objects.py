@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from arranger.api.types.core import (
-    Affinity,
-    Container,
-    Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Requirement,
-    ResourceRequirements,
-)
+import msgspec
+
+from arranger.api.types.core import Node, Pod
 from arranger.replay.trace import TraceNode, TracePod
 
 GPU: Final = "nvidia.com/gpu"
@@ -34,16 +22,11 @@ _PODS: Final = 1000
 def to_node(node: TraceNode) -> Node:
     """The node, labelled with the model of its GPUs."""
     labels = {"kubernetes.io/hostname": node.name}
-    offers: dict[str, str | int | float] = {
-        "cpu": f"{node.cpu}m",
-        "memory": f"{node.memory}Mi",
-        "pods": _PODS,
-    }
     if node.gpus:
         labels[MODEL] = node.model
-        offers[GPU] = node.gpus
-    meta = ObjectMeta(name=node.name, uid=f"node-{node.name}", labels=labels)
-    return Node(metadata=meta, status=NodeStatus(allocatable=offers))
+    metadata = {"name": node.name, "uid": f"node-{node.name}", "labels": labels}
+    allocatable = {**_amounts(node), "pods": _PODS}
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, Node)
 
 
 def key_of(pod: TracePod) -> str:
@@ -53,25 +36,22 @@ def key_of(pod: TracePod) -> str:
 
 def to_pod(pod: TracePod, annotations: Mapping[str, str]) -> Pod:
     """The pod, pending; the models it may run on are a required node affinity."""
-    asks: dict[str, str | int | float] = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
-    if pod.gpus:
-        asks[GPU] = pod.gpus
-    container = Container(name="main", resources=ResourceRequirements(requests=asks))
-    return Pod(
-        metadata=ObjectMeta(
-            name=pod.name, namespace=_NAMESPACE, uid=pod.name, annotations=dict(annotations)
-        ),
-        spec=PodSpec(
-            containers=[container], scheduler_name=SCHEDULER, affinity=_affinity(pod.models)
-        ),
-        status=PodStatus(phase="Pending"),
-    )
+    metadata = {"name": pod.name, "namespace": _NAMESPACE, "uid": pod.name}
+    container = {"name": "main", "resources": {"requests": _amounts(pod)}}
+    spec: dict[str, Any] = {"containers": [container], "schedulerName": SCHEDULER}
+    if pod.models:
+        on_model = {"key": MODEL, "operator": "In", "values": list(pod.models)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [on_model]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        spec["affinity"] = {"nodeAffinity": required}
+    manifest = {
+        "metadata": {**metadata, "annotations": dict(annotations)},
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+    return msgspec.convert(manifest, Pod)
 
 
-def _affinity(models: tuple[str, ...]) -> Affinity | None:
-    if not models:
-        return None
-    on_model = Requirement(key=MODEL, operator="In", values=list(models))
-    selector = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[on_model])])
-    required = NodeAffinity(required_during_scheduling_ignored_during_execution=selector)
-    return Affinity(node_affinity=required)
+def _amounts(of: TraceNode | TracePod) -> dict[str, str | int]:
+    amounts: dict[str, str | int] = {"cpu": f"{of.cpu}m", "memory": f"{of.memory}Mi"}
+    return {**amounts, GPU: of.gpus} if of.gpus else amounts

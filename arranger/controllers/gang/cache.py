@@ -1,7 +1,7 @@
 """All gangs in memory, and what should be written about each.
 
-Fed with events, asked for the difference: it never says how to write, and it knows no clock. Its
-gangs are those of :class:`~arranger.gangs.registry.GangRegistry`, the scheduler's own.
+It is fed with events and asked for the changes to write; it writes nothing itself and reads no
+clock. Its gangs are those of :class:`~arranger.gangs.registry.GangRegistry`, the scheduler's own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ POD_GROUP_KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
     kind.api_version.partition("/")[0]: kind for kind in POD_GROUPS
 }
 NATIVE_GROUP: Final = NativePodGroup.api_version.partition("/")[0]
-#: Says whose Gang it is: another scheduler's controllers leave it alone.
+#: Label with the scheduler whose Gang it is; the controllers of others leave it alone.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
@@ -75,12 +75,12 @@ class ObservedObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """What to write to make one object right.
+    """What is to be written about one object.
 
     Attributes:
         observed: what is there; None to create it.
         spec, status: a merge patch of each; empty for nothing to do.
-        delete: whether it has to go.
+        delete: whether it is to be deleted.
     """
 
     key: GangObjectKey
@@ -101,7 +101,7 @@ class GangCache:
     Args:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
 
-    Methods that take events return the names of the gangs to look at again.
+    Methods that take events return the names of the gangs to reconcile.
     """
 
     def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
@@ -112,7 +112,7 @@ class GangCache:
         self._observed: dict[GangObjectKey, ObservedObject] = {}
         #: API group → the status fields its definition has; None for any.
         self._status_fields: dict[str, frozenset[str] | None] = {}
-        #: Gangs that have lost their last pod, and whose PodGroup has yet to say so.
+        #: Gangs that have lost their last pod, until their PodGroup has been written.
         self._without_pods: set[str] = set()
 
     # --- pods ------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class GangCache:
     # --- objects ---------------------------------------------------------------------------
 
     def on_definition_updated(self, group: str, fields: frozenset[str] | None) -> set[str]:
-        """A definition is served, with these fields in its status (None: whatever we write)."""
+        """A definition is served, with these fields in its status (None: whatever is written)."""
         if group in self._status_fields and self._status_fields[group] == fields:
             return set()
         self._status_fields[group] = fields
@@ -192,7 +192,7 @@ class GangCache:
         if definition is None:
             if known is not None:
                 return {key.name}
-            # Written by an earlier life of ours, or this moment, which is no news then.
+            # Written before a restart; or a moment ago, and then the registry knows the bundles.
             return self.registry.restore_recorded_bundles(
                 msgspec.convert(dict(body), GangObject)
             ) | {key.name}
@@ -210,7 +210,7 @@ class GangCache:
     # --- what to write ---------------------------------------------------------------------
 
     def changes(self, name: str, now: str) -> list[ObjectChange]:
-        """What is to be written about a gang, in this order; empty when all is right.
+        """What is to be written about a gang, in this order; nothing when all is right.
 
         The Gang goes last: while it is there, a restart knows that its PodGroup was ours.
         """

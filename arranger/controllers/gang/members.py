@@ -1,4 +1,4 @@
-"""What the status of a gang needs to know of its pods, and the sums over them."""
+"""What the status of a gang is worked out from: its members, summed up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from arranger.api.types.core import Pod
 from arranger.gangs.gang import MemberState, member_state
 from arranger.kube.client.timestamps import second_time
 
-#: Annotation that makes a pod a member → how the dialect is called.
+#: Annotation that makes a pod a member → the name of its dialect.
 _DIALECTS: Final = (
     (GANG_NAME, "gang.scheduling.koordinator.sh"),
     (POD_GROUP, POD_GROUP),
@@ -28,11 +28,10 @@ class MemberSummary:
 
     Attributes:
         nominated: whether it is pending with a node held for it.
-        first_attempt_at: when the scheduler first had a word on it, RFC 3339; "" for not yet.
+        first_attempt_at: when the scheduler first reported on it, RFC 3339; "" for not yet.
         owners: ``namespace/name`` of its owners.
         source: the dialect in which it says that it is a member.
-        reason: why it is not placed, in a word; "" when nobody has said so.
-        message: the same for people.
+        reason, message: why it is not placed, from its condition PodScheduled; "" while unknown.
     """
 
     bundle: str = ""
@@ -47,7 +46,7 @@ class MemberSummary:
 
 
 def summarize_member(pod: Pod, membership: GangMembership) -> MemberSummary:
-    """The member that a pod is by its claim."""
+    """What the status of its gang needs to know of a pod."""
     state = member_state(pod)
     pending = state is MemberState.PENDING
     scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -88,7 +87,7 @@ class MemberCounts:
 
     @property
     def alive(self) -> int:
-        """Members that have not failed, and so count or may yet count."""
+        """Members that have not failed."""
         return self.members - self.failed
 
     @property
@@ -99,14 +98,14 @@ class MemberCounts:
 
 @dataclass(frozen=True, slots=True)
 class GangSummary:
-    """A gang's members summed up, and what is asked of them.
+    """A gang's members summed up, and its minimums.
 
     Attributes:
-        minimum: members asked for, whatever their bundles.
-        minimums: bundle → members asked for.
-        defined: whether anybody has asked.
-        reason, message: what most of those that wait are told.
-        first_attempt_at: when the scheduler first had a word on one of them; "" for not yet.
+        minimum: members that must be placed, whatever their bundles.
+        minimums: bundle → members of it that must be placed.
+        defined: whether a minimum was given anywhere.
+        reason, message: of those that wait, the most frequent.
+        first_attempt_at: when the scheduler first reported on one of them; "" for not yet.
         occupied_by: all owners, sorted and joined by commas.
     """
 
@@ -123,16 +122,16 @@ class GangSummary:
 
     @property
     def total_minimum(self) -> int:
-        """Members asked for over all bundles; one at least, for an empty gang is nothing."""
+        """Members that must be placed over all bundles; at least one."""
         return max(1, self.minimum, sum(self.minimums.values()))
 
     @property
     def complete(self) -> bool:
-        """Whether every minimum is on nodes."""
+        """Whether every minimum is bound to nodes."""
         return self.defined and self.reaches_minimum(lambda counts: counts.bound)
 
     def reaches_minimum(self, number: Callable[[MemberCounts], int]) -> bool:
-        """Whether what ``number`` takes of the counts comes up to every minimum."""
+        """Whether ``number`` of the counts reaches every minimum."""
         return number(self.total) >= self.total_minimum and all(
             number(self.bundles.get(bundle, MemberCounts())) >= least
             for bundle, least in self.minimums.items()
@@ -152,7 +151,7 @@ def summarize(
     for member in members:
         by_bundle.setdefault(member.bundle, []).append(member)
     reasons = Counter((m.reason, m.message) for m in members if m.reason or m.message)
-    # Of equally many the first by the alphabet, so that the text does not flap.
+    # Of equally frequent ones the first by the alphabet, so that the text does not alternate.
     (reason, message), _ = max(sorted(reasons.items()), key=lambda t: t[1], default=(("", ""), 0))
     return GangSummary(
         total=_count(members),

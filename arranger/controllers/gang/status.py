@@ -1,4 +1,4 @@
-"""From counts to status: what is written on Gangs and on the PodGroups of every dialect.
+"""The status of Gangs and of the PodGroups of every dialect, worked out from counts.
 
 Pure. A status is a dict of the fields to be written; ``None`` means that one must not be there,
 and a field that is not named stays as it is.
@@ -31,19 +31,20 @@ COMPLETED: Final = "Completed"
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
 #: scheduler-plugins has fewer phases: between arriving and running all is Scheduling.
 _COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
-#: Seconds that members hold their nodes for the others where nobody says (seed 000).
+#: Seconds that members hold their nodes for the others where no annotation says otherwise
+#: (``docs/design/gang-scheduling.md``).
 _DEFAULT_WAIT_SECONDS: Final = 600.0
 #: What scheduling.k8s.io called its condition before v1alpha3.
 _EARLY_NATIVE_VERSIONS: Final = frozenset({"v1alpha1", "v1alpha2"})
 
 
 def phase_of(gang: GangSummary, before: str = "") -> str:
-    """Where a gang stands (Koordinator's phases).
+    """The phase of a gang; the phases are Koordinator's.
 
     Koordinator steps from phase to phase; here the pods alone decide, so that a restart or a missed
-    event cannot leave a gang in the wrong one. Two things are kept: an end stays an end until
-    enough members live again, as with a Job that puts one in the place of one that failed; and
-    the end is Failed only when those that are left are too few.
+    event cannot leave a gang in the wrong one. Two rules are kept: a terminal phase stays until
+    enough members are alive again, as when a Job replaces one that failed; and a gang is Failed
+    only when those that have not failed are too few.
     """
     if before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive):
         return before
@@ -60,7 +61,7 @@ def phase_of(gang: GangSummary, before: str = "") -> str:
 
 
 def _is_cleaned_up(gang: GangSummary, before: Mapping[str, Any]) -> bool:
-    """Whether an ended gang's pods are being removed: what was counted in the end stays."""
+    """Whether the pods of a gang that has ended are being removed: its last counts stay."""
     counted = sum(before.get(name, 0) for name in ("running", "succeeded", "failed"))
     ended = before.get("phase") in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive)
     return ended and gang.total.members < counted
@@ -92,7 +93,7 @@ def gang_status(
     """``status`` of a Gang.
 
     Args:
-        before: its status as it is, which keeps what has happened once.
+        before: its status as it is; some fields stay once they are set.
         satisfied: whether its group has its minimum now.
         now: RFC 3339.
         was_reset: whether its group has lost all its nodes since it had its minimum.
@@ -148,8 +149,8 @@ def community_status(
 def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) -> Object:
     """``status`` of Volcano's PodGroup, by the rules of its scheduler's session.
 
-    Pending becomes Inqueue when the scheduler has taken it up; whoever admits it earlier is not
-    overruled, because Volcano's controllers make the pods only then.
+    Pending becomes Inqueue when the scheduler has tried a member. An Inqueue that was set earlier
+    stays, because Volcano's controllers create the pods only then.
     """
     if _is_cleaned_up(gang, before):
         return {}
@@ -198,7 +199,7 @@ def _volcano_phase(gang: GangSummary, before: str) -> str:
 
 
 def _reason_and_message(gang: GangSummary, phase: str) -> tuple[str, str]:
-    """Reason and message of a phase; the scheduler's own words go first."""
+    """Reason and message of a phase; those of the scheduler come first."""
     if phase == FAILED:
         counts = gang.total
         return "MembersFailed", f"{counts.failed}/{counts.members} members have failed"

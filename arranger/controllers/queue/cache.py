@@ -1,6 +1,6 @@
-"""All queues, and what is in them: who uses how much, and how many groups wait or run.
+"""All queues in memory, and what is in them: what is used, and how many groups wait or run.
 
-Fed with events, asked for sums: it knows no clock and writes nothing. The limits are read and the
+It is fed with events and asked for sums; it reads no clock and writes nothing. Limits are read and
 pods are charged as the scheduler does it (:mod:`arranger.quota.queue_spec`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -71,7 +71,7 @@ class Usage:
                 mine[name] += sign * n
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PodEntry:
     """A pod in a queue.
 
@@ -80,7 +80,8 @@ class PodEntry:
         pod_group: ``namespace/name`` of the PodGroup that may name one, "" for none.
         workload: what it is counted with: its gang, or itself.
         state: whether it waits, is on a node, or has ended.
-        ours: whether it is of one of our schedulers; others use room, and are not counted.
+        ours: whether it is of one of our schedulers; others use capacity, and are not counted.
+        queue, usage: where it is charged, and with what.
     """
 
     pod: Pod
@@ -92,6 +93,11 @@ class PodEntry:
     requests: Amounts
     queue: str = ""
     usage: Usage = field(default_factory=Usage)
+
+    @property
+    def charged_by(self) -> tuple[object, ...]:
+        """What of the pod decides how it is charged and counted."""
+        return self.declared_queue, self.pod_group, self.state, self.ours, self.requests
 
 
 class QueueCache:
@@ -118,7 +124,7 @@ class QueueCache:
         self._pod_groups: dict[str, VolcanoPodGroup] = {}
         #: Queue → what the pods in it have, those of its children not counted.
         self._usage: dict[str, Usage] = {}
-        #: Queue → unit → standing → pods; and queue → PodGroups.
+        #: Queue → workload → state → pods; and queue → PodGroups.
         self._workloads: dict[str, dict[str, Counter[str]]] = {}
         self._pod_groups_in_queue: dict[str, set[str]] = {}
 
@@ -202,23 +208,9 @@ class QueueCache:
         """A pod was added or edited."""
         before = self._pods.get(pod.metadata.uid)
         entry = self._entry_for(pod)
-        if before is not None:
-            known = (
-                before.declared_queue,
-                before.pod_group,
-                before.state,
-                before.ours,
-                before.requests,
-            )
-            if known == (
-                entry.declared_queue,
-                entry.pod_group,
-                entry.state,
-                entry.ours,
-                entry.requests,
-            ):
-                before.pod = pod
-                return set()
+        if before is not None and before.charged_by == entry.charged_by:
+            self._pods[pod.metadata.uid] = replace(before, pod=pod)
+            return set()
         left = self.on_pod_deleted(pod.metadata.uid)
         return left | self._add_pod(entry)
 
@@ -231,19 +223,17 @@ class QueueCache:
         _discard(self._pods_of_pod_group, entry.pod_group, uid)
         self._usage[entry.queue].add(entry.usage, -1)
         if entry.ours:
-            units = self._workloads[entry.queue]
-            units[entry.workload][entry.state] -= 1
-            if not units[entry.workload].total():
-                del units[entry.workload]
+            workloads = self._workloads[entry.queue]
+            workloads[entry.workload][entry.state] -= 1
+            if not workloads[entry.workload].total():
+                del workloads[entry.workload]
         return self._with_ancestors(entry.queue)
 
     def _add_pod(self, entry: PodEntry) -> set[str]:
         uid, node = entry.pod.metadata.uid, entry.pod.spec.node_name
         group = self._pod_groups.get(entry.pod_group)
-        entry.queue = entry.declared_queue or (
-            _queue_of(group) if group is not None else DEFAULT_QUEUE
-        )
-        entry.usage = Usage()
+        inherited = _queue_of(group) if group is not None else DEFAULT_QUEUE
+        entry = replace(entry, queue=entry.declared_queue or inherited, usage=Usage())
         if entry.state == BOUND:
             cards = self._node_cards.get(node, NO_CARDS)
             names = set(cards.values())
@@ -255,8 +245,8 @@ class QueueCache:
         self._pods[uid] = entry
         self._usage.setdefault(entry.queue, Usage()).add(entry.usage)
         if entry.ours:
-            units = self._workloads.setdefault(entry.queue, {})
-            units.setdefault(entry.workload, Counter())[entry.state] += 1
+            workloads = self._workloads.setdefault(entry.queue, {})
+            workloads.setdefault(entry.workload, Counter())[entry.state] += 1
         return self._with_ancestors(entry.queue)
 
     def _recount(self, uids: Iterable[str]) -> set[str]:
@@ -299,8 +289,7 @@ class QueueCache:
         total = Usage()
         for queue in self.with_descendants(name):
             total.add(self._usage.get(queue, Usage()))
-        total.resources, total.cards = +total.resources, +total.cards
-        return total
+        return Usage(+total.resources, +total.cards)
 
     def phase_counts(self, name: str) -> Counter[str]:
         """Phase → groups of a queue; a pod of no gang is a group of its own.
@@ -311,10 +300,10 @@ class QueueCache:
             self._pod_groups[group].status.phase or "Pending"
             for group in self._pod_groups_in_queue.get(name, ())
         )
-        for unit, pods in self._workloads.get(name, {}).items():
-            if unit not in self._pod_groups:
+        for workload, pods in self._workloads.get(name, {}).items():
+            if workload not in self._pod_groups:
                 phases = ((BOUND, "Running"), (WAITING, "Pending"), (ENDED, "Completed"))
-                found[next(phase for standing, phase in phases if pods[standing])] += 1
+                found[next(phase for state, phase in phases if pods[state])] += 1
         return found
 
     def has_work(self, name: str) -> bool:

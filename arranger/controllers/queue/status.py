@@ -1,4 +1,4 @@
-"""From sums to status: what is written on a Queue. Pure."""
+"""The status of a Queue, worked out from the sums over its pods. Pure."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _PHASES: Final = ("Unknown", "Pending", "Running", "Inqueue", "Completed")
 def state_of(cache: QueueCache, name: str) -> str:
     """Whether a queue takes work.
 
-    Its user's word counts; where there is none, what is written stays, for others may have closed
-    it. A queue to be closed is closing until its work has ended, and then stays closed.
+    The annotation of its owner counts; without one the state that is written stays, for others may
+    have closed the queue. A queue to be closed is Closing until its work has ended, then Closed.
     """
     before = str(cache.observed[name].status.get("state") or "")
     if not _should_be_closed(cache.observed[name], before):
@@ -81,7 +81,7 @@ def _cards(state: QueueState, used: Usage) -> Object | None:
 
 
 def _usage(state: QueueState, used: Usage) -> Object:
-    """For people: what is used of how much, ``-`` for no limit."""
+    """``used/limit`` of everything, for people to read."""
     shown: Object = {name: usage(name, state, used) for name in ("cpu", "memory")}
     cards = sorted({*(state.card_quota or {}), *used.cards})
     shown["cards"] = ", ".join(f"{card}: {usage(card, state, used)}" for card in cards) or None

@@ -1,4 +1,4 @@
-"""All TYJobs in memory, and what there is of each. Fed with events; it writes nothing."""
+"""All TYJobs in memory, and the objects that they own. Fed with events; it writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from arranger.controllers.tyjob.observed_state import ObservedState
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
 
-#: What a job is made of, by the name of the resource.
+#: Resource → what its objects are decoded as.
 OWNED_KINDS: Final[Mapping[str, type[OwnedObject]]] = {
     "pods": TYJobPod,
     "services": LeaderService,
@@ -30,11 +30,11 @@ OWNED_KINDS: Final[Mapping[str, type[OwnedObject]]] = {
 
 
 class TYJobCache:
-    """TYJobs and their parts. Methods that take events return the keys of the jobs concerned."""
+    """TYJobs and what they own. Methods that take events return the keys of the jobs concerned."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, TYJob] = {}
-        #: (uid of the job, resource) → name → part.
+        #: (uid of the job, resource) → name → object.
         self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
         #: Uid of the job → why the server refused what was needed last.
         self._refusals: dict[str, str] = {}
@@ -63,11 +63,11 @@ class TYJobCache:
         return self._jobs.get(key)
 
     def observed_state(self, job: TYJob) -> ObservedState:
-        """What there is of a job."""
+        """What is observed of a job."""
         uid = job.metadata.uid
         pods = {n: p for n, p in self._owned_by(uid, "pods").items() if isinstance(p, TYJobPod)}
-        told = self._owned_by(uid, "configmaps").values()
-        data = next((part.data for part in told if isinstance(part, LeaderConfigMap)), None)
+        maps = self._owned_by(uid, "configmaps").values()
+        data = next((each.data for each in maps if isinstance(each, LeaderConfigMap)), None)
         service = bool(self._owned_by(uid, "services"))
         return ObservedState(pods, service, data, self._refusals.get(uid, ""))
 
@@ -81,39 +81,39 @@ class TYJobCache:
     def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
         return self._owned.get((uid, plural), {})
 
-    # --- parts -----------------------------------------------------------------------------
+    # --- owned objects ---------------------------------------------------------------------
 
-    def on_owned_updated(self, plural: str, part: OwnedObject) -> set[str]:
-        """A part was added or edited, or is the answer to a write of ours."""
-        owner = _owner_uid_and_key(part.metadata)
+    def on_owned_updated(self, plural: str, owned: OwnedObject) -> set[str]:
+        """An object was added or edited, or is the answer to a write of ours."""
+        owner = _owner_uid_and_key(owned.metadata)
         if owner is None:
             return set()
         uid, key = owner
         there = self._owned.setdefault((uid, plural), {})
-        known = there.get(part.metadata.name)
-        if known is not None and is_stale(part.metadata, known.metadata):
+        known = there.get(owned.metadata.name)
+        if known is not None and is_stale(owned.metadata, known.metadata):
             return set()
-        there[part.metadata.name] = part
+        there[owned.metadata.name] = owned
         return {key}
 
-    def on_owned_deleted(self, plural: str, part: OwnedObject) -> set[str]:
-        """A part was deleted."""
-        owner = _owner_uid_and_key(part.metadata)
+    def on_owned_deleted(self, plural: str, owned: OwnedObject) -> set[str]:
+        """An object was deleted."""
+        owner = _owner_uid_and_key(owned.metadata)
         if owner is None:
             return set()
         uid, key = owner
         there = self._owned.get((uid, plural), {})
-        known = there.get(part.metadata.name)
-        if known is None or known.metadata.uid != part.metadata.uid:
+        known = there.get(owned.metadata.name)
+        if known is None or known.metadata.uid != owned.metadata.uid:
             return set()
-        del there[part.metadata.name]
+        del there[owned.metadata.name]
         if not there:
             del self._owned[uid, plural]
         return {key}
 
 
 def decode_owned(plural: str, body: bytes) -> OwnedObject:
-    """A part from an answer of the server.
+    """An object of a resource from an answer of the server.
 
     Raises:
         msgspec.MsgspecError: it is none.
@@ -121,14 +121,14 @@ def decode_owned(plural: str, body: bytes) -> OwnedObject:
     return msgspec.json.decode(body, type=OWNED_KINDS[plural])
 
 
-def is_owned_by(part: OwnedObject, job: TYJob) -> bool:
-    """Whether a job owns a part: this job, and not an earlier one of its name."""
-    owner = _owner_uid_and_key(part.metadata)
+def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:
+    """Whether a job owns an object: this job, and not an earlier one of its name."""
+    owner = _owner_uid_and_key(owned.metadata)
     return owner is not None and owner[0] == job.metadata.uid
 
 
 def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:
-    """Uid and key of the TYJob that an object is part of."""
+    """Uid and key of the TYJob that an object is owned by."""
     for owner in metadata.owner_references:
         if owner.controller and owner.kind == "TYJob" and owner.api_version == API_VERSION:
             return owner.uid, f"{metadata.namespace}/{owner.name}"

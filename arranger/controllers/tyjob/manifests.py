@@ -1,13 +1,13 @@
 """The objects that a TYJob is made of, as they are created. Pure.
 
-The whole job is a gang, so all its pods are made at once and the scheduler gives the leader and
+The whole job is a gang, so all its pods are created at once and the scheduler gives the leader and
 ``minWorkersNum`` workers their nodes together, or none. Yet the workers need the leader's address,
 which nobody knows before it runs, and a pod's environment cannot change. So a worker's variable
 refers to a key of a ConfigMap that is written when the address is known: until then its kubelet
 keeps the container from starting (``CreateContainerConfigError``) and tries again. Workers that
-were gated, or made later, could not be part of the gang; placeholders for them would have to hand
-their room over with others watching for it. The key is the leader's uid: a worker can never start
-with the address of a leader that is gone.
+were gated, or created later, could not be part of the gang; placeholders would have to hand over
+their nodes, and other pods might take them first. The key is the leader's uid, so a worker never
+starts with the address of a leader that is gone.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ def leader_config_map(job: TYJob, data: dict[str, str]) -> Object:
 def pod(
     job: TYJob, replica: Replica, *, scheduler: str, leader: str = "", restarts: int = 0
 ) -> Object:
-    """The pod of one place.
+    """The pod of one replica.
 
     Args:
         scheduler: who places it, unless its template names somebody else.
         leader: uid of the leader that a worker is for.
-        restarts: how often the pod of this place has failed before.
+        restarts: how often the pod of this replica has failed before.
     """
     template = deepcopy(replica.template)
     spec, template_metadata = template["spec"], template.get("metadata") or {}
@@ -177,8 +177,8 @@ def _metadata(job: TYJob, name: str) -> Object:
 def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     """What makes the pods a gang: a bundle of the leader and one of the workers.
 
-    One number alone would let workers start without their leader. That over all bundles keeps
-    the scheduler waiting while only the leader has come.
+    One number for all would let workers start without their leader. The minimum over all bundles
+    keeps the scheduler waiting while only the leader has come.
     """
     if GANG not in job.policies:
         return {}
@@ -187,7 +187,7 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
         key: job.metadata.annotations[key] for key in _GANG_ANNOTATIONS if _has_annotation(job, key)
     }
     return {
-        # Whoever takes the place of a lost worker counts with those that run.
+        # A worker that replaces a lost one counts with those that run.
         GANG_MATCH: "waiting-and-running",
         **inherited,
         BUNDLE_GANG: job.metadata.name,

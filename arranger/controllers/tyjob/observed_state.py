@@ -1,8 +1,8 @@
-"""A TYJob's leader and workers, and what they amount to. Pure.
+"""What is observed of a TYJob's leader and workers, and what follows from it. Pure.
 
-A leader and the workers made for it are a *round*. When the leader is lost, whatever the cause, its
-round is over: all pods go, and the next leader is made when the last is gone, so that the gang is
-placed as a whole again.
+A leader and the workers created for it are an *attempt*. When the leader is lost, whatever the
+cause, its attempt is over: all pods go, and the next leader is created when the last of them is
+gone, so that the gang is placed as a whole again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ObservedState:
     Attributes:
         pods: by name; only those that the job owns.
         service: whether its Service is there.
-        addresses: the data of its ConfigMap; None while there is none.
+        addresses: leader's uid → its address: the data of its ConfigMap; None while there is none.
         refusal: why the server did not let us write what was needed last; "" for no reason.
     """
 
@@ -52,11 +52,11 @@ class ObservedState:
 
 
 class Attempt:
-    """The pods of a job by their places.
+    """The leader of a job and the workers that were created for it.
 
     Attributes:
-        leader_pod_any_state: the pod in the leader's place, in whatever state.
-        leader: the same while it does its part or will; None otherwise.
+        leader_pod_any_state: the pod with the leader's name, in whatever state.
+        leader: the same while it runs or may yet run; None otherwise.
         workers: by name; of this leader only.
     """
 
@@ -65,21 +65,17 @@ class Attempt:
         self.observed = observed
         self._spec = job.valid_spec
         leader_replica, *others = job.replicas
-        self.first = leader_replica
-        self.leader_pod_any_state = observed.pods.get(leader_replica.pod)
-        self.leader = (
-            self.leader_pod_any_state
-            if self.leader_pod_any_state is not None and self.leader_pod_any_state.active
-            else None
-        )
+        self.leader_replica = leader_replica
+        self.leader_pod_any_state = pod = observed.pods.get(leader_replica.pod)
+        self.leader = pod if pod is not None and pod.active else None
         self.workers = {
-            place.pod: pod
-            for place in others
-            if (pod := observed.pods.get(place.pod)) is not None and self.belongs_to_leader(pod)
+            replica.pod: pod
+            for replica in others
+            if (pod := observed.pods.get(replica.pod)) is not None and self.belongs_to_leader(pod)
         }
 
     def belongs_to_leader(self, pod: TYJobPod) -> bool:
-        """Whether a worker was made for this leader."""
+        """Whether a worker was created for this leader."""
         led_by = pod.metadata.annotations.get(LEADER_UID)
         return self.leader is not None and led_by == self.leader.metadata.uid
 
@@ -88,11 +84,8 @@ class Attempt:
     @cached_property
     def restarts(self) -> int:
         """How often the leader has failed."""
-        before = int(self.job.status.get("restarts") or 0)
-        return max(
-            before,
-            self.leader_pod_any_state.failures if self.leader_pod_any_state is not None else 0,
-        )
+        before, pod = int(self.job.status.get("restarts") or 0), self.leader_pod_any_state
+        return max(before, pod.failures if pod is not None else 0)
 
     @cached_property
     def worker_restarts(self) -> dict[str, int]:
@@ -117,8 +110,9 @@ class Attempt:
         if self.restarts > limit:
             return "LeaderFailed", f"the leader failed {self.restarts} times; {_limit_text(limit)}"
         if self.leader is not None and (error := self.leader.image_error):
-            return "LeaderImage", f"{self.first.pod} cannot get its image: {error}"
-        left = sum(not self.exceeded_restart_limit(place.pod) for place in self.job.replicas[1:])
+            return "LeaderImage", f"{self.leader_replica.pod} cannot get its image: {error}"
+        workers = self.job.replicas[1:]
+        left = sum(not self.exceeded_restart_limit(worker.pod) for worker in workers)
         if left < least:
             text = f"{left} workers have not failed too often and {least} must run"
             return "WorkersFailed", f"{text}; {_limit_text(limit)}"
@@ -134,7 +128,7 @@ class Attempt:
 
     @property
     def active(self) -> list[TYJobPod]:
-        """Workers that do their part or will."""
+        """Workers that run or may yet run."""
         return [
             p
             for name, p in self.workers.items()
@@ -149,7 +143,7 @@ class Attempt:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the leader runs and enough workers are ready, or through already."""
+        """Whether the leader runs, and enough workers are ready or have succeeded."""
         leader = self.leader
         runs = leader is not None and leader.status.phase == "Running" and leader.status.pod_ip
         return bool(runs) and self._ready_count >= self._spec.min_workers_num
@@ -170,7 +164,7 @@ class Attempt:
 
     @cached_property
     def allocations(self) -> list[Object]:
-        """Which node each pod of this round has."""
+        """Which node each pod of this attempt has."""
         leaders = [self.leader] if self.leader is not None else []
         pods = [
             p for p in (*leaders, *self.workers.values()) if p.node and p.deletion_deadline is None
@@ -184,9 +178,9 @@ class Attempt:
         """What the scheduler says of the first pod that it has said something of."""
         leaders = [self.leader] if self.leader is not None else []
         for pod in (*leaders, *self.workers.values()):
-            said = pod.unschedulable_condition
-            if said is not None:
-                return said.reason, said.message
+            condition = pod.unschedulable_condition
+            if condition is not None:
+                return condition.reason, condition.message
         return "", ""
 
     @property
@@ -198,9 +192,8 @@ class Attempt:
     @property
     def missing_nodes_reason(self) -> ReasonMessage:
         """What a running job still has no node for, if anything."""
-        return (
-            self.unscheduled_reason if len(self.allocations) < len(self.job.replicas) else ("", "")
-        )
+        complete = len(self.allocations) == len(self.job.replicas)
+        return ("", "") if complete else self.unscheduled_reason
 
     @property
     def loss_reason(self) -> ReasonMessage:
@@ -210,9 +203,12 @@ class Attempt:
             message = (self.not_ready_reason if self.is_scheduled else self.unscheduled_reason)[1]
             return str(before["reason"]), message or str(before.get("message") or "")
         if self.leader_pod_any_state is not None and self.leader_pod_any_state.failed:
-            return "LeaderFailed", f"{self.first.pod} has failed and is started again"
+            return "LeaderFailed", f"{self.leader_replica.pod} has failed and is started again"
         if self.leader is None:
-            return "LeaderLost", f"{self.first.pod} was evicted, deleted, or lost with its node"
+            return (
+                "LeaderLost",
+                f"{self.leader_replica.pod} was evicted, deleted, or lost with its node",
+            )
         left, least = sum(bool(pod.node) for pod in self.active), self._spec.min_workers_num
         return "WorkersLost", f"{left} workers are left and {least} must be"
 

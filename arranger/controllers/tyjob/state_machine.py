@@ -1,9 +1,10 @@
-"""The state machine of TYJobs (seed 003). Pure: what is there → what is to be written.
+"""The state machine of TYJobs: from what is observed to what is to be written. Pure.
 
-Level-triggered: each pass looks at what there is and names what is missing or too much, so that it
-may be killed between any two writes and does no harm when it writes twice. Two things make it so.
-Names are fixed, one for each place in the job, so no pod is made twice. And failures are counted by
-the status before the pod that failed is deleted, from numbers that never fall for the same pod.
+What is asked for, and where we differ, is in ``docs/design/tyjob.md``. Level-triggered: each pass
+names what is missing and what is too much, so that the controller may be killed between any two
+writes and does no harm when it writes twice. Two things make it so. Names are fixed, one for each
+replica, so no pod is created twice. And failures are counted in the status before the pod that
+failed is deleted, from numbers that never fall for the same pod.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
 
-#: How long a pod may take to go after its grace. Then its node is taken for dead, as its kubelet
-#: would have confirmed, and the pod is removed so that its place can be filled.
+#: How long a pod may take to go after its grace period. Then its node is taken for dead, because
+#: its kubelet would have confirmed the deletion, and the pod is removed so that the next can come.
 FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 
-#: What is told of a stage that has nothing to say for itself.
 #: Reason of the condition Valid when it is False → reason of the event.
 _REFUSALS: Final = {
     "Invalid": event_reasons.INVALID_TYJOB,
     "Refused": event_reasons.REFUSED_TYJOB,
 }
+#: Text of the event of a stage for which the status has no message.
 _STAGE_MESSAGES: Final = {
     PENDING: "its pods wait for nodes",
     RUNNING: "its leader runs and enough workers are ready",
@@ -51,7 +52,7 @@ _STAGE_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; it is fine if it is there already, unless it is somebody else's."""
+    """Create an object; one of the job that is there already is as good."""
 
     plural: Literal["pods", "services", "configmaps"]
     manifest: Object
@@ -59,7 +60,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class DeleteReplicaPod:
-    """Delete one incarnation of a pod; ``force`` when its kubelet does not confirm it."""
+    """Delete the pod of this uid; with ``force`` without its kubelet's confirmation."""
 
     name: str
     uid: str
@@ -79,7 +80,7 @@ Write = Create | DeleteReplicaPod | PatchLeaderConfigMap
 
 @dataclass(frozen=True, slots=True)
 class EventNote:
-    """Something to tell the job's owner as an Event; ``pod`` is the one it is about, if any."""
+    """An Event about the job; ``pod`` is the related one, if any."""
 
     reason: str
     message: str
@@ -93,7 +94,7 @@ class TYJobPlan:
 
     Attributes:
         status: a merge patch; empty where all is right.
-        events: to be told once the status has been written.
+        events: to be recorded once the status has been written.
         requeue_after: seconds after which to look again though nothing has happened.
     """
 
@@ -139,18 +140,14 @@ def next_stage(stage: str, current: Attempt) -> tuple[str, str, str]:
     if current.job.valid_spec.terminating:
         return SUCCEEDED, "Terminated", "spec.terminating was set"
     if current.leader_pod_any_state is not None and current.leader_pod_any_state.succeeded:
-        return SUCCEEDED, "LeaderSucceeded", f"{current.first.pod} has ended well"
+        return SUCCEEDED, "LeaderSucceeded", f"{current.leader_replica.pod} has ended well"
     if why := current.failure_reason:
         return FAILED, *why
-    if stage == RUNNING:
-        return (
-            (RUNNING, *current.missing_nodes_reason)
-            if current.is_scheduled
-            else (RESCHEDULING, *current.loss_reason)
-        )
+    if stage == RUNNING and current.is_scheduled:
+        return RUNNING, *current.missing_nodes_reason
     if stage in (STARTING, RESCHEDULING) and current.is_ready:
         return RUNNING, *current.missing_nodes_reason
-    if stage == RESCHEDULING:
+    if stage in (RUNNING, RESCHEDULING):
         return RESCHEDULING, *current.loss_reason
     if stage == STARTING or current.is_scheduled:
         return STARTING, *(
@@ -170,8 +167,8 @@ def _status(current: Attempt, decided: tuple[str, str, str], now: datetime) -> O
     before, stamp, leader = current.job.status, second_time(now), current.leader
     conditions = list(before.get("conditions") or ())
     if current.observed.refusal:
-        said = ("Valid", "False", "Refused", current.observed.refusal)
-        conditions = with_condition(conditions, said, stamp)
+        refused = ("Valid", "False", "Refused", current.observed.refusal)
+        conditions = with_condition(conditions, refused, stamp)
     elif any(c.get("type") == "Valid" for c in conditions):
         conditions = with_condition(conditions, ("Valid", "True", "Accepted", ""), stamp)
     why = current.unscheduled_reason
@@ -202,19 +199,19 @@ def _status(current: Attempt, decided: tuple[str, str, str], now: datetime) -> O
 
 def _invalid_status(job: TYJob, problem: str, now: datetime) -> Object:
     """Of a job that cannot be run as it is; its pods stay as they are until it is corrected."""
-    said = ("Valid", "False", "Invalid", problem)
+    condition = ("Valid", "False", "Invalid", problem)
     return {
         "stage": job.status.get("stage") or PENDING,
         "reason": "Invalid",
         "message": problem,
         "conditions": with_condition(
-            list(job.status.get("conditions") or ()), said, second_time(now)
+            list(job.status.get("conditions") or ()), condition, second_time(now)
         ),
     }
 
 
 def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
-    """What a change of the status is worth telling."""
+    """What of a change of the status is worth an event."""
     before = job.status
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
@@ -242,38 +239,35 @@ def _ordinal(number: int) -> str:
 
 
 def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
-    """What the job lacks, and the pods that are too many."""
+    """Creates what the job lacks, and deletes the pods that are too many."""
     job, pods = current.job, current.observed.pods
-    leader, first = current.leader, current.first
+    leader, leader_replica = current.leader, current.leader_replica
 
     def pod(replica: Replica) -> Create:
-        counts = {first.pod: current.restarts, **current.worker_restarts}
+        counts = {leader_replica.pod: current.restarts, **current.worker_restarts}
         uid = leader.metadata.uid if leader is not None else ""
-        made = manifests.pod(
+        manifest = manifests.pod(
             job, replica, scheduler=scheduler, leader=uid, restarts=counts.get(replica.pod, 0)
         )
-        return Create("pods", made)
+        return Create("pods", manifest)
 
     writes: list[Write] = []
     if not current.observed.service:
         writes.append(Create("services", manifests.service(job)))
     if leader is None:
-        # Members of the last round that are still there would let the leader start without others.
+        # With workers of the last attempt still there the leader would start without new ones.
         writes += _delete(pods.values())
-        return writes if pods else [*writes, pod(first)]
+        return writes if pods else [*writes, pod(leader_replica)]
     writes += _sync_leader_address(current, leader)
-    for place in job.replicas[1:]:
-        there = pods.get(place.pod)
-        if there is None:
-            if not current.exceeded_restart_limit(place.pod):
-                writes.append(pod(place))
-        elif not (
-            current.belongs_to_leader(there)
-            and (there.active or current.exceeded_restart_limit(place.pod))
-        ):
-            writes += _delete([there])
-    places = {place.pod for place in job.replicas}
-    return [*writes, *_delete(there for name, there in pods.items() if name not in places)]
+    for replica in job.replicas[1:]:
+        known, given_up = pods.get(replica.pod), current.exceeded_restart_limit(replica.pod)
+        if known is None:
+            if not given_up:
+                writes.append(pod(replica))
+        elif not (current.belongs_to_leader(known) and (known.active or given_up)):
+            writes += _delete([known])
+    wanted = {replica.pod for replica in job.replicas}
+    return [*writes, *_delete(known for name, known in pods.items() if name not in wanted)]
 
 
 def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
@@ -283,12 +277,8 @@ def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
         return []
     if current_data is None:
         return [Create("configmaps", manifests.leader_config_map(current.job, desired))]
-    forgotten = dict.fromkeys(current_data)
-    return [
-        PatchLeaderConfigMap(
-            manifests.leader_config_map_name(current.job), {**forgotten, **desired}
-        )
-    ]
+    name = manifests.leader_config_map_name(current.job)
+    return [PatchLeaderConfigMap(name, {**dict.fromkeys(current_data), **desired})]
 
 
 def _clean_up(job: TYJob, observed: ObservedState) -> list[Write]:
@@ -308,7 +298,7 @@ def _delete(pods: Iterable[TYJobPod]) -> list[Write]:
 def _force_delete_overdue(
     pods: Iterable[TYJobPod], now: datetime
 ) -> tuple[list[Write], float | None]:
-    """Remove pods that should have gone by now; and seconds until another may be such a one."""
+    """Removes pods that should have gone by now; and seconds until the next of them is due."""
     writes: list[Write] = []
     waits: list[float] = []
     for pod in pods:

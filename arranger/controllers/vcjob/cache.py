@@ -1,7 +1,7 @@
 """All Jobs of one cluster with their pods and PodGroups, in memory.
 
 Fed with events and with the answers to our own writes; :meth:`JobCache.snapshot` gives one job with
-all that belongs to it. Methods that take events return the names of the jobs to look at again.
+all that belongs to it. Methods that take events return the names of the jobs to reconcile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of one job, by the uid that its dependents name as their owner's."""
+    """What is known of one job, under its uid, which the objects it owns name as their owner's."""
 
     name: str
     job: VolcanoJob | None = None

@@ -69,7 +69,7 @@ class OwnedManifest:
 
 
 def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
-    """The pod of a index, for the version of now; ``scheduler`` where nobody names one."""
+    """The pod of an index, in the current version; ``scheduler`` places it if nobody is named."""
     job, spec = snapshot.job, snapshot.spec
     task = next(task for task in spec.tasks if task.name == index[0])
     template = deepcopy(task.template)
@@ -125,7 +125,7 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
 
 
 def _without_nulls(part: Object) -> Object:
-    """A part of a template without its nulls, which mean what silence means."""
+    """A part of a template without its nulls, which mean the same as absent fields."""
     return {name: value for name, value in part.items() if value is not None}
 
 

@@ -1,8 +1,8 @@
-"""What has happened to a job's pods, and what its policies say to that.
+"""What has happened to a job's pods, and what its lifecycle policies ask for then. Pure.
 
-Level-triggered: causes are read off what is there, not off what has just changed, so that none is
-lost with an event. A cause stops being one when it has been acted on, because the pods it was read
-off belong to an earlier version from then on.
+Level-triggered: causes are found in what is observed, not in what has just changed, so that none is
+lost with a missed event. A cause is acted on once: from then on the pods that it was found in
+belong to an earlier version.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from arranger.api.types.volcano_job import JobAction, JobPod, LifecycleEvent, Li
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 
-#: What ``*`` stands for. A pod that runs is no reason to act unless somebody asks for just that.
+#: What ``*`` stands for. That a pod runs counts only where a policy names it.
 _ANY_EVENTS: Final = frozenset(LifecycleEvent) - {LifecycleEvent.ANY, LifecycleEvent.POD_RUNNING}
 _PARTIAL_ACTIONS: Final = (JobAction.RESTART_TASK, JobAction.RESTART_POD)
-#: Answers that mean to go on as if nothing had happened.
+#: Actions of a policy that change nothing.
 _NO_ACTION: Final = (JobAction.SYNC_JOB, JobAction.RESUME_JOB)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Something that policies may be about.
+    """Something that has happened and that a policy may be about.
 
     Attributes:
-        events: the events it is; the first one names it.
+        events: the lifecycle events that it counts as; the first one names it.
         index: the pod concerned.
         task: the task concerned; "" for the job as a whole.
-        since: since when; None where nobody knows, and then no policy waits for its time-out.
-        evicted: whether it was done to the job rather than by it.
+        since: since when; None where that is unknown, and then no policy waits for its timeout.
+        evicted: whether the cluster took the pod away, and the job is not to blame.
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -64,10 +64,10 @@ class Decision:
 
 
 def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
-    """What the policies say now, and when they will have more to say if nothing changes.
+    """What the policies ask for now, and when the next timeout of one runs out.
 
-    Of several causes the one that is listed first in :func:`causes` goes before, but what is done
-    to the whole job before what is done to parts of it.
+    Of several causes the first in the order of :func:`causes` counts, but an action on the whole
+    job goes before actions on parts of it.
     """
     found: list[tuple[Cause, JobAction]] = []
     requeue_at: datetime | None = None
@@ -103,7 +103,7 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
 
 
 def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
-    """All there are, evictions first: whatever else fails may have failed for their sake."""
+    """All causes, evictions first, because other pods may have failed in consequence."""
     pods = snapshot.current
     evicted = [index for index, pod in pods.items() if _is_evicted(pod)]
     for index in evicted:
@@ -163,7 +163,7 @@ def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
 
 
 def _duration_causes(snapshot: JobSnapshot, index: TaskIndex, pod: JobPod) -> Iterator[Cause]:
-    """What a pod does for a while, which policies may find too long."""
+    """States that a policy may give a timeout."""
     if pod.deleting:
         return
     if pod.status.phase in ("", "Pending"):
@@ -176,14 +176,14 @@ def _duration_causes(snapshot: JobSnapshot, index: TaskIndex, pod: JobPod) -> It
 
 
 def _is_evicted(pod: JobPod) -> bool:
-    """Whether a pod of now is going, or has failed for others' sake: we do neither to it."""
+    """Whether somebody else deletes the pod, or it failed by a disruption."""
     if pod.status.phase == "Succeeded":
         return False
     return pod.deleting or (pod.status.phase == "Failed" and pod.disrupted)
 
 
 def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
-    """The first that fits, a task's own before the job's."""
+    """The first policy that matches, the task's before the job's."""
     task = snapshot.spec.task(cause.task)
     policies: Iterable[LifecyclePolicy] = (
         *(task.policies if task else ()),

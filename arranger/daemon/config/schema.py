@@ -22,7 +22,7 @@ from pydantic import (
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.quota.preemption_policy import QuotaConfig
@@ -217,7 +217,7 @@ class Config(ConfigSection):
         """What this was read from, for messages; None where it was not read from a file."""
         return self._file
 
-    def queue_settings(self) -> SchedulingQueueConfig:
+    def scheduling_queue_config(self) -> SchedulingQueueConfig:
         """The queue's times."""
         return SchedulingQueueConfig(
             initial_backoff=self.pod_initial_backoff_seconds,

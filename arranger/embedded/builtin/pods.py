@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from arranger.api.quantity import QuantityError, milli_value
-from arranger.embedded.errors import ApiError, bad_request, conflict, invalid, not_found
+from arranger.embedded.errors import ApiError, bad_request, conflict, not_found
 
 Object = dict[str, Any]
 Cause = tuple[str, str, str]
@@ -266,14 +266,3 @@ def _quantity(raw: Any) -> int:
 
 def _gates(spec: Object) -> set[str]:
     return {gate["name"] for gate in spec.get("schedulingGates") or []}
-
-
-__all__ = [
-    "bind",
-    "forbidden_change",
-    "gated_condition",
-    "invalid",
-    "quality_of_service",
-    "set_defaults",
-    "violations",
-]

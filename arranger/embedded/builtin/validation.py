@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from arranger.embedded.builtin import pods
-from arranger.embedded.errors import ApiError, invalid
+from arranger.embedded.errors import invalid
 from arranger.embedded.registry import Resource
 
 Object = dict[str, Any]
@@ -165,12 +165,3 @@ def _event_update_violations(before: Object, after: Object) -> Iterator[Cause]:
             yield "FieldValueInvalid", field, "Invalid value: field is immutable"
     if (after.get("series") or {"count": 2})["count"] < 2:
         yield "FieldValueInvalid", "series.count", "Invalid value: should be at least 2"
-
-
-__all__ = [
-    "KINDS_WITH_GENERATION",
-    "ApiError",
-    "raise_if_invalid",
-    "validate_create",
-    "validate_update",
-]

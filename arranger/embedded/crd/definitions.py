@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from arranger.embedded.crd.schema import CustomSchema, SchemaError
+from arranger.embedded.crd.cel_rules import SchemaError
+from arranger.embedded.crd.schema import CustomSchema
 from arranger.embedded.errors import invalid
 
 Object = dict[str, Any]

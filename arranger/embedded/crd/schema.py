@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.embedded.crd.cel_rules import RuleTree, SchemaError, compile_rules
+from arranger.embedded.crd.cel_rules import RuleTree, compile_rules
 from arranger.embedded.crd.prune import PrunedObject
 from arranger.embedded.crd.validation import NO_FIELD, NO_OLD_VALUE, FieldError, join, violations
 
@@ -114,6 +114,3 @@ def _set_defaults(schema: Object, value: Any) -> None:
     elif isinstance(value, list):
         for item in value:
             _set_defaults(schema.get("items") or {}, item)
-
-
-__all__ = ["CustomSchema", "FieldError", "SchemaError"]

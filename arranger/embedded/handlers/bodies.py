@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -78,14 +78,7 @@ def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tupl
         ApiError: 400, it does not fit its kind; 422, unknown ``fieldValidation``.
     """
     what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-    try:
-        fitted = prune(resource, obj)
-    except WrongTypeError as error:
-        raise bad_request(f"{what}: {error}") from error
-    strict, headers = _field_validation(fitted.unknown, query)
-    if strict:
-        raise bad_request(f"{what}: {strict}")
-    return fitted.obj, headers
+    return _parse(resource, obj, query, lambda why: bad_request(f"{what}: {why}"))
 
 
 def parse_patched_for(
@@ -96,14 +89,20 @@ def parse_patched_for(
     Raises:
         ApiError: 422, it does not fit its kind, or unknown ``fieldValidation``.
     """
+    return _parse(resource, obj, query, _bad_patch)
+
+
+def _parse(
+    resource: Resource, obj: Object, query: Mapping[str, str], refusal: Callable[[str], ApiError]
+) -> tuple[Object, Headers]:
     try:
-        fitted = prune(resource, obj)
+        pruned = prune(resource, obj)
     except WrongTypeError as error:
-        raise _bad_patch(str(error)) from error
-    strict, headers = _field_validation(fitted.unknown, query)
+        raise refusal(str(error)) from error
+    strict, headers = _field_validation(pruned.unknown, query)
     if strict:
-        raise _bad_patch(strict)
-    return fitted.obj, headers
+        raise refusal(strict)
+    return pruned.obj, headers
 
 
 def check_path(target: Target, obj: Object) -> None:

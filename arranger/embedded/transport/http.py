@@ -10,9 +10,10 @@ import msgspec
 from aiohttp import web
 
 from arranger.embedded.handlers.watch import Watch
-from arranger.embedded.server import ApiResponse, EmbeddedCluster, Request
+from arranger.embedded.server import ApiResponse, EmbeddedCluster
 from arranger.embedded.transport.hook import ConnectionLostError, RequestHook
 from arranger.embedded.transport.in_process import open_watch
+from arranger.kube.client.transport import Request
 
 T = TypeVar("T")
 

@@ -1,16 +1,14 @@
-"""What a gang group still lacks to be tried: its members, and its queue's admission."""
+"""Whether a gang group can be tried: its members have arrived, and its queue admits it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Protocol
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
-from arranger.engine.gang.holds import GangHold
+from arranger.engine.gang.holds import GangHolds
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
-from arranger.gangs.group import BundleCounts, GangGroup
+from arranger.gangs.group import GangGroup
 
 
 class QuotaAdmission(Protocol):
@@ -22,22 +20,18 @@ class QuotaAdmission(Protocol):
 
 
 class GangGate:
-    """Holds entities back, before any node is looked at, that cannot be placed yet.
+    """Keeps gang groups from being tried before they can be placed."""
 
-    Args:
-        holds: what incomplete groups hold, by the group's name.
-    """
-
-    def __init__(self, holds: Mapping[str, GangHold], quota: QuotaAdmission) -> None:
+    def __init__(self, holds: GangHolds, quota: QuotaAdmission) -> None:
         self._holds = holds
         self._quota = quota
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
-        """What the entity's gang group still lacks to be tried; None if it may be."""
+        """Why the entity's gang group is not tried yet; None if it is."""
         group = entity.gang_group
         if reason := messages.blocking_reason(group):
             return gang_rejection(reason)
-        if self.lacks_members(entity):
+        if self._holds.lacks_members(entity):
             return gang_rejection(f"{messages.display_name(group)} waits for members")
         if reason := self._quota.admit(group):
             text = f"{messages.display_name(group)} waits: {reason}"
@@ -46,16 +40,3 @@ class GangGate:
         if not entity.ready_count():
             return gang_rejection(f"{messages.display_name(group)}: its members are held back")
         return None
-
-    def lacks_members(self, entity: QueuedEntity) -> bool:
-        """Whether too few members have arrived."""
-        return entity.gang_group.lacks_members(self.arrived_counts(entity))
-
-    def arrived_counts(self, entity: QueuedEntity) -> BundleCounts:
-        """Members that are there to be placed, and those already held."""
-        group = entity.gang_group
-        hold = self._holds.get(group.name)
-        if hold is None or not hold.members:
-            return entity.arrived
-        held = group.count_by_bundle(hold.members)
-        return {gang: held[gang] + entity.arrived.get(gang, Counter()) for gang in held}

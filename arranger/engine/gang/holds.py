@@ -1,37 +1,34 @@
-"""What an incomplete gang group keeps, and the rules about it."""
+"""The nodes that incomplete gang groups hold for their placed members, and until when.
+
+Held are the placed members of a NonStrict gang, and those that a Permit plugin makes wait. The wait
+time runs while there is a hold, and also while part of the minimum is bound and nothing is held. A
+Strict gang that fits nowhere holds nothing, and may wait for ever.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from arranger.api.gang_membership import Topology
-from arranger.engine.entity import QueuedEntity, QueuedPod
-
-
-@dataclass(frozen=True, slots=True)
-class GangPolicy:
-    """What holds for all gangs that do not say otherwise.
-
-    Attributes:
-        wait_time: seconds that a group may hold nodes while it is incomplete.
-        on_timeout: whether it is tried again when that time is over, or only after its owner acts.
-        on_partial_bind: what becomes of a group that cannot be completed after part of its
-            minimum has been bound: it goes on waiting, or its bound members are deleted.
-        starvation_after: seconds of waiting for room after which nodes are kept for a group.
-    """
-
-    wait_time: float = 600.0
-    on_timeout: Literal["Block", "Retry"] = "Block"
-    on_partial_bind: Literal["Complete", "Delete", "Hold"] = "Complete"
-    starvation_after: float = 600.0
+from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.gang.topology import topology_constraint
+from arranger.gangs import messages
+from arranger.gangs.group import BundleCounts, GangGroup
+from arranger.gangs.registry import GangRegistry
 
 
 @dataclass(slots=True)
 class GangHold:
-    """What an incomplete group keeps: ``members`` with a node, since when, and until when.
+    """What one group holds.
 
-    ``topology`` is the domain that was asked for when the nodes were chosen.
+    Attributes:
+        since: when the wait time began, in the engine's clock.
+        deadline: when it ends.
+        topology: the constraint by which the nodes were chosen.
+        members: the members that have a node, by uid.
     """
 
     entity: QueuedEntity
@@ -39,3 +36,111 @@ class GangHold:
     deadline: float
     topology: Topology | None = None
     members: dict[str, QueuedPod] = field(default_factory=dict)
+
+
+class GangHolds:
+    """The holds of all groups; releases nothing itself."""
+
+    def __init__(self, registry: GangRegistry, policy: GangPolicy) -> None:
+        self._registry = registry
+        self._policy = policy
+        #: Group name → what it holds.
+        self._holds: dict[str, GangHold] = {}
+        #: Names of groups that timed out after part of them was bound.
+        self._timed_out: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._holds) + len(self._timed_out)
+
+    def __iter__(self) -> Iterator[GangHold]:
+        return iter(list(self._holds.values()))
+
+    def get(self, name: str) -> GangHold | None:
+        """The hold of the group of that name."""
+        return self._holds.get(name)
+
+    def of_member(self, member: QueuedPod) -> GangHold | None:
+        """The hold that keeps a member's node."""
+        gang = self._registry.gang_of(member.uid)
+        if gang is None:
+            return None
+        hold = self._holds.get(self._registry.group_of(gang).name)
+        return hold if hold is not None and member.uid in hold.members else None
+
+    def waiting_members(self, entity: QueuedEntity) -> list[QueuedPod]:
+        """The held members of an entity's group that wait for the others, not for a plugin."""
+        hold = self.get(entity.gang_group.name)
+        members = hold.members.values() if hold is not None else ()
+        return [member for member in members if member.permit_plugin == GANG]
+
+    def arrived_counts(self, entity: QueuedEntity) -> BundleCounts:
+        """Members that can be placed, and those that are held."""
+        group = entity.gang_group
+        hold = self.get(group.name)
+        if hold is None or not hold.members:
+            return entity.arrived
+        held = group.count_by_bundle(hold.members)
+        return {gang: held[gang] + entity.arrived.get(gang, Counter()) for gang in held}
+
+    def lacks_members(self, entity: QueuedEntity) -> bool:
+        """Whether fewer members have arrived than the minimum."""
+        return entity.gang_group.lacks_members(self.arrived_counts(entity))
+
+    def is_urgent(self, group: GangGroup) -> bool:
+        """Whether the group is to be completed before all others are tried."""
+        if self._policy.on_partial_bind == "Hold" or group.name in self._timed_out:
+            return False
+        return group.partially_bound
+
+    # --- changes ---------------------------------------------------------------------------
+
+    def get_or_create(self, entity: QueuedEntity, now: float) -> GangHold:
+        """The hold of an entity's group; a new one starts the wait time."""
+        group = entity.gang_group
+        hold = self._holds.get(group.name)
+        if hold is None:
+            hold = GangHold(entity, now, now + self._wait_time(group), topology_constraint(group))
+            self._holds[group.name] = hold
+        return hold
+
+    def end(self, hold: GangHold) -> None:
+        """The group holds nothing any more, and its wait time ends."""
+        self._holds.pop(hold.entity.gang_group.name, None)
+
+    def update(self, hold: GangHold) -> bool:
+        """Adapt a hold to the present settings of its group; False if it is void by them.
+
+        The wait time still counts from its beginning, so that an edit does not prolong it.
+        """
+        before = hold.entity.gang_group
+        if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
+            return False
+        group = self._registry.group_of(before.gangs[0])
+        if (
+            group != before
+            or messages.blocking_reason(group)
+            or topology_constraint(group) != hold.topology
+        ):
+            return False
+        hold.entity.group = group
+        hold.deadline = hold.since + self._wait_time(group)
+        return True
+
+    def mark_timed_out(self, group: GangGroup) -> None:
+        """The group, which is bound in part, is not urgent any more."""
+        self._timed_out.add(group.name)
+
+    def forget(self, name: str) -> None:
+        """There is no such group any more."""
+        self._timed_out.discard(name)
+
+    def overdue(self, now: float) -> list[GangHold]:
+        """The holds whose wait time is over."""
+        return [hold for hold in self._holds.values() if hold.deadline <= now]
+
+    def next_deadline(self) -> float | None:
+        """When the first wait time will be over."""
+        return min((hold.deadline for hold in self._holds.values()), default=None)
+
+    def _wait_time(self, group: GangGroup) -> float:
+        return min(gang.settings.wait_time or self._policy.wait_time for gang in group.gangs)

@@ -1,4 +1,4 @@
-"""Attempts to place gang groups, and what follows from each."""
+"""Attempts to place gang groups, and does what follows from each result."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
-from arranger.engine.gang.gate import GangGate
+from arranger.engine.gang.entities import GangEntityIndex
+from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
+from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
-from arranger.engine.gang.preemption import GangPreemptionExecutor
+from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.phases import Phase
@@ -26,7 +28,9 @@ class GangScheduler:
         context: EngineContext,
         queue: SchedulingQueue,
         cycle: GangSchedulingCycle,
-        gate: GangGate,
+        entities: GangEntityIndex,
+        holds: GangHolds,
+        notices: GangNotices,
         manager: GangManager,
         binding_cycle: BindingCycle,
         preemption: GangPreemptionExecutor,
@@ -37,7 +41,9 @@ class GangScheduler:
         self._context = context
         self._queue = queue
         self._cycle = cycle
-        self._gate = gate
+        self._entities = entities
+        self._holds = holds
+        self._notices = notices
         self._manager = manager
         self._binding_cycle = binding_cycle
         self._preemption = preemption
@@ -46,41 +52,41 @@ class GangScheduler:
         self._notifier = notifier
 
     def schedule(self, entity: QueuedEntity, now: float) -> None:
-        """Try to place the group; everything that follows from the answer is done here."""
+        """Try to place the group, and do what follows from the result."""
         manager, group = self._manager, entity.gang_group
-        hold = manager.hold(entity)
+        hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return
         held = list(hold.members.values()) if hold else []
         self._attempt_status.record_attempt(group, now)
-        decision = self._cycle.schedule(entity, held)
-        for member, _ in decision.placed:
+        result = self._cycle.schedule(entity, held)
+        for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
             member.attempts = entity.attempts
             self._context.record_attempt(member, "scheduled")
-        waits = any(permit for _, permit in decision.placed)
+        waits = any(permit for _, permit in result.placed)
         waits = waits or any(m.uid in self._context.waiting_pods for m in held)
-        if decision.complete and not waits:
-            manager.bind_all([*held, *(member for member, _ in decision.placed)], hold)
-        elif decision.placed:
-            manager.hold_placed(entity, decision.placed, now)
-        elif not decision.complete and manager.is_urgent(group):
-            manager.get_or_create_hold(entity, now)  # nothing to keep but the time
+        if result.complete and not waits:
+            manager.bind_all([*held, *(member for member, _ in result.placed)], hold)
+        elif result.placed:
+            manager.hold_placed(entity, result.placed, now)
+        elif not result.complete and self._holds.is_urgent(group):
+            self._holds.get_or_create(entity, now)  # holds no node, but the wait time runs
         self.bind_ready(now)
-        if decision.complete:
+        if result.complete:
             entity.starving_since = None
-        if decision.error:
-            self._on_error(entity, decision, now)
+        if result.error:
+            self._on_error(entity, result, now)
         elif entity.key in self._queue:
-            pass  # a Binding could not even begin, and its pod is to be tried again in its own way
+            pass  # a binding could not be started, and its pod has been queued again
         elif entity.ready_count():
-            self._on_infeasible(entity, decision, now)
+            self._on_infeasible(entity, result, now)
         else:
             entity.reason = ""
             entity.attempts = 0
             if entity.members:
-                manager.enqueue(entity, now)  # PreEnqueue holds the rest back
+                self._entities.enqueue(entity, now)  # PreEnqueue plugins gate the rest
         self._starvation_guard.release_if_idle(now)
 
     def bind_ready(self, now: float) -> None:
@@ -101,7 +107,7 @@ class GangScheduler:
         return held
 
     def advance(self, now: float) -> None:
-        """End the holds whose time is over, and tell the members that are to be told."""
+        """End the holds whose wait time is over, and write the notices that are due."""
         self._manager.advance(now)
         self._starvation_guard.release_if_idle(now)
         self._notifier.notify_due(now)
@@ -115,50 +121,48 @@ class GangScheduler:
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _on_error(self, entity: QueuedEntity, decision: GangScheduleResult, now: float) -> None:
-        assert decision.blocker is not None, "something broke while no member was tried"
+    def _on_error(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
+        assert result.blocker is not None, "an error without a member that was tried"
         title = messages.display_name(entity.gang_group)
-        text = f"{decision.error} ({title}, pod {decision.blocker.pod.key})"
-        self._context.record_attempt(decision.blocker, "error")
+        text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
+        self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
             self._context.outbox.extend(
                 pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, text)
             )
         self._queue.requeue_with_backoff(entity, now)
 
-    def _on_infeasible(
-        self, entity: QueuedEntity, decision: GangScheduleResult, now: float
-    ) -> None:
+    def _on_infeasible(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
         for member in entity.ready():
             self._context.record_attempt(member, "unschedulable")
-        if decision.blocker is not None and not decision.complete:
-            self._context.outbox.extend(pod_events.plugin_events(decision.blocker, decision.events))
-            if decision.infeasible is not None:
-                self._cycle.run_post_filter(decision.blocker, decision.infeasible)
-        entity.blockers = decision.blockers
-        entity.reason = self._explain(entity, decision)
-        hold = self._manager.hold(entity)
+        if result.blocker is not None and not result.complete:
+            self._context.outbox.extend(pod_events.plugin_events(result.blocker, result.events))
+            if result.infeasible is not None:
+                self._cycle.run_post_filter(result.blocker, result.infeasible)
+        entity.blockers = result.blockers
+        entity.reason = self._explain(entity, result)
+        hold = self._holds.get(entity.gang_group.name)
         held = list(hold.members.values()) if hold is not None else []
-        if not decision.complete:
+        if not result.complete:
             self._starvation_guard.on_unschedulable(
                 entity, now, lambda: self._cycle.nodes_needed(entity, held)
             )
-        self._queue.add_unschedulable(entity, decision.rejected_by, now)
-        if not decision.complete:
+        self._queue.add_unschedulable(entity, result.rejected_by, now)
+        if not result.complete:
             self._preemption.preempt_for(entity, held, now)
-        self._manager.schedule_notice(entity, now)
+        self._notices.schedule(entity, now)
         self._notifier.notify_due(now)
 
-    def _explain(self, entity: QueuedEntity, decision: GangScheduleResult) -> str:
+    def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group
         text = messages.display_name(group)
-        if decision.complete:
+        if result.complete:
             text += ": placed, with no room for the members beyond its minimum"
         else:
             text += (
-                f": {messages.arrival_summary(group, self._gate.arrived_counts(entity))}, "
-                f"{decision.placeable} placeable now"
+                f": {messages.arrival_summary(group, self._holds.arrived_counts(entity))}, "
+                f"{result.placeable} placeable now"
             )
-        if decision.blocker is not None and not decision.complete:
-            text += f", blocked by pod {decision.blocker.pod.key}"
-        return f"{decision.message} {text}.".lstrip()
+        if result.blocker is not None and not result.complete:
+            text += f", blocked by pod {result.blocker.pod.key}"
+        return f"{result.message} {text}.".lstrip()

@@ -1,8 +1,7 @@
-"""One attempt to place a gang group: all that it needs, or nothing (seed 000).
+"""One attempt to place a gang group: all that it needs, or nothing.
 
-This is the seed's schedule cycle as one step: each member is tried once a cycle, and in Strict mode
-the first required member that fits nowhere makes the cycle invalid, so that the others give their
-nodes back at once.
+Each member is tried once. In a Strict group the first required member that fits nowhere ends the
+attempt, and the others give their nodes back at once. See ``docs/design/gang-scheduling.md``.
 """
 
 from __future__ import annotations
@@ -11,15 +10,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
 
-import numpy as np
-
-from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.gang.topology import TopologyDomains, placement_order, topology_constraint
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -31,21 +26,13 @@ from arranger.engine.pod.schedule_result import (
 )
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
-from arranger.framework.diagnosis import PluginRejection
-from arranger.framework.filter_result import Rejection
-from arranger.framework.status import Code
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 
-#: Members that have been promised a node, and which.
+#: Members that are nominated to a node, and the node's name.
 NominatedMembers = list[tuple[QueuedPod, str]]
-
 #: Members that have got a node, and what their Permit plugins said.
 Placements = list[tuple[QueuedPod, PermitWait | None]]
-
-OUTSIDE_DOMAIN: Final = PluginRejection(
-    GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
-)
 
 
 @dataclass(slots=True)
@@ -54,15 +41,15 @@ class GangScheduleResult:
 
     Attributes:
         complete: whether the group has its minimum, with what it held before.
-        placed: the members that have a node now, and what their Permit plugins said.
-        placeable: how many can have nodes together, whether or not they have kept them.
-        blocker: the first required member that fits nowhere, and why.
-        message: the text about it, as for a pod on its own.
+        placed: the members that have a node now.
+        placeable: how many fit together, whether or not they have kept their nodes.
+        blocker: the first required member that fits nowhere.
+        message: why it does not fit, as for a pod on its own.
         error: what a plugin raised, "" when none did.
-        rejected_by: the plugins whose events may change the answer.
+        rejected_by: the plugins whose events may change the result.
         blockers: one pod of each class that fits nowhere.
-        events: (reason, text) of further events for the blocker.
-        infeasible: what was found of the blocker's nodes, if it is they that it lacks.
+        events: (reason, text) of the plugins' events for the blocker.
+        infeasible: the diagnosis of the blocker, if no node is feasible for it.
     """
 
     complete: bool = False
@@ -79,34 +66,34 @@ class GangScheduleResult:
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt under way."""
+    """An attempt under way.
+
+    Attributes:
+        placed_counts: gang → bundle → members placed, those held from earlier attempts included.
+        failed_classes: equivalence key → one of its pods, and the plugins that rejected it.
+        result: what is known so far.
+    """
 
     gang_of: Mapping[str, Gang]
     placed_counts: dict[str, Counter[str]]
     row_mask: RowMask | None
-    held: int
-    placed: Placements = field(default_factory=list)
-    #: Class → one of its pods, and the plugins that rejected it.
     failed_classes: dict[Hashable, tuple[PodInfo, frozenset[str]]] = field(default_factory=dict)
-    blocker: QueuedPod | None = None
-    message: str = ""
-    error: str = ""
-    events: tuple[tuple[str, str], ...] = ()
-    infeasible: Infeasible | None = None
+    result: GangScheduleResult = field(default_factory=GangScheduleResult)
 
-    def result(self, *, complete: bool) -> GangScheduleResult:
-        return GangScheduleResult(
-            complete=complete,
-            placed=self.placed,
-            placeable=self.held + len(self.placed),
-            blocker=self.blocker,
-            message=self.message,
-            error=self.error,
-            events=self.events,
-            infeasible=self.infeasible,
-            rejected_by=frozenset[str]().union(*(by for _, by in self.failed_classes.values())),
-            blockers=tuple(pod for pod, _ in self.failed_classes.values()),
-        )
+    def fail(self, member: QueuedPod, answer: Infeasible | Unschedulable) -> None:
+        """A member fits nowhere, and so do the others of its class."""
+        if isinstance(answer, Unschedulable):
+            message, rejected_by = answer.message, answer.rejected_by
+        else:
+            message = answer.diagnosis.message()
+            rejected_by = answer.diagnosis.unschedulable_plugins() - {GANG}
+        self.failed_classes[member.equivalence_key] = member.pod, rejected_by
+        result = self.result
+        if result.blocker is None:
+            result.blocker, result.message = member, message
+            if isinstance(answer, Infeasible):
+                result.events = tuple(answer.diagnosis.plugin_events())
+                result.infeasible = answer
 
 
 class GangSchedulingCycle:
@@ -116,12 +103,13 @@ class GangSchedulingCycle:
         self._cluster = cluster
         self._cycle = cycle
         self._nominator = nominator
+        self._domains = TopologyDomains(cluster, cycle)
 
     def schedule(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> GangScheduleResult:
         """Place what the group needs and, beyond that, what fits.
 
         ``held`` are the members that have kept their nodes from earlier attempts. When the group
-        stays incomplete, a Strict one holds nothing of this attempt and a NonStrict one all of it.
+        stays incomplete, a Strict one keeps nothing of this attempt and a NonStrict one all of it.
         """
         group = entity.gang_group
         nominated = self._nominated_members(entity)
@@ -129,106 +117,68 @@ class GangSchedulingCycle:
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
-        for row_mask in self.topology_domains(entity, held):
-            decision = self.attempt(entity, held, row_mask)
-            if decision.complete and row_mask is not None and not required:
-                decision = self._place_surplus(entity, held, decision)
-            if decision.complete or decision.error:
-                return self._finish(group, decision, nominated)
-            if row_mask is None:
-                # Without bounds at last, or from the beginning.
-                return self._finish(group, decision, nominated)
-            self.unreserve_all(decision)
+        for row_mask in self.row_masks(entity, held):
+            result = self.place_group(entity, held, row_mask)
+            if result.complete and row_mask is not None and not required:
+                result = self._place_surplus(entity, held, result)
+            if result.complete or result.error or row_mask is None:
+                return self._finish(group, result, nominated)
+            self.unreserve_all(result)
             self._renominate(nominated)
-            if best is None or decision.placeable > best.placeable:
-                best, best_domain = decision, row_mask
+            if best is None or result.placeable > best.placeable:
+                best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            return self._finish(group, self.attempt(entity, held, best_domain), nominated)
-        return best or self._no_domain(entity)
+            return self._finish(group, self.place_group(entity, held, best_domain), nominated)
+        return best or _no_domain(entity)
 
-    def topology_domains(
+    def row_masks(
         self, entity: QueuedEntity, held: Sequence[QueuedPod]
     ) -> Iterable[RowMask | None]:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
-        group = entity.gang_group
-        topology = topology_constraint(group)
-        if topology is not None:
-            members = _placement_order(entity.ready(), group)
-            for rows in self._candidate_domains(topology, group, members, held):
-                yield RowMask(rows, OUTSIDE_DOMAIN)
-        if topology is None or not topology.required:
-            yield None
-
-    def _place_surplus(
-        self, entity: QueuedEntity, held: Sequence[QueuedPod], decision: GangScheduleResult
-    ) -> GangScheduleResult:
-        """Members beyond the minimum, for which the preferred domain is too small."""
-        placed = [member for member, _ in decision.placed]
-        more = self.attempt(entity, [*held, *placed], None)
-        more.placed = [*decision.placed, *more.placed]
-        return more
+        return self._domains.row_masks(entity, held)
 
     @contextmanager
     def dry_run(self, entity: QueuedEntity) -> Iterator[None]:
-        """Attempts inside are given back, and what the members are promised stays promised."""
-        promised = self._nominated_members(entity)
+        """Attempts inside are taken back by the caller; the members' nominations outlive them."""
+        nominated = self._nominated_members(entity)
         with self._cycle.dry_run():
             yield
-        self._renominate(promised)
+        self._renominate(nominated)
 
-    def _finish(
-        self, group: GangGroup, decision: GangScheduleResult, promised: NominatedMembers
-    ) -> GangScheduleResult:
-        if not decision.complete and (decision.error or group.is_strict):
-            self.unreserve_all(decision)
-            self._renominate(promised)
-        return decision
-
-    def _nominated_members(self, entity: QueuedEntity) -> NominatedMembers:
-        nominations = self._nominator
-        members = entity.members.values() if nominations else ()
-        return [(m, nominations.node_of(m.uid)) for m in members if m.uid in nominations]
-
-    def _renominate(self, promised: NominatedMembers) -> None:
-        """A promise ends when its pod gets a node; those of pods that gave it back live on."""
-        for member, node in promised:
-            if member.uid not in self._cluster:
-                self._nominator.nominate(member, node)
+    def unreserve_all(self, result: GangScheduleResult) -> None:
+        """Take back the nodes of all members that an attempt has placed."""
+        while result.placed:
+            member, _ = result.placed.pop()
+            self._cycle.unreserve(member)
 
     def run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a member has left."""
         self._cycle.run_pod_group_post_filter(member, infeasible)
 
-    def unreserve_all(self, decision: GangScheduleResult) -> None:
-        """Take the nodes of all that an attempt has placed."""
-        while decision.placed:
-            member, _ = decision.placed.pop()
-            self._cycle.unreserve(member)
-
     def nodes_needed(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> frozenset[str]:
-        """The nodes to keep for what the group needs; none where it would not fit were they empty.
+        """The nodes that would hold what the group needs if they were empty.
 
-        A group that its queue's quota keeps out, or that the cluster is too small for, would keep
-        all others from nodes that it cannot use.
+        None where the group would not even fit then, because of its queue's quota or the size of
+        the cluster: reserving nodes would only keep them from others.
         """
         group = entity.gang_group
         gang_of = group.gangs_by_uid()
-        have = group.count_by_bundle(member.uid for member in held)
+        placed = group.count_by_bundle(member.uid for member in held)
         classes: dict[Hashable, list[QueuedPod]] = {}
-        for member in _placement_order(entity.ready(), group):
+        for member in placement_order(entity.ready(), group):
             gang = gang_of[member.uid]
             bundle = gang.memberships[member.uid].bundle
-            if gang.advances_minimum(bundle, have[gang.name]):
-                have[gang.name][bundle] += 1
-                classes.setdefault(_equivalence_key(member), []).append(member)
+            if gang.advances_minimum(bundle, placed[gang.name]):
+                placed[gang.name][bundle] += 1
+                classes.setdefault(member.equivalence_key, []).append(member)
         evaluated = [
             (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
             for m in classes.values()
         ]
-        for within in self.topology_domains(entity, held):
-            rows = None if within is None else within.rows
+        for row_mask in self.row_masks(entity, held):
+            rows = None if row_mask is None else row_mask.rows
             nodes = select_nodes(self._cluster, evaluated, rows)
-            if nodes and self._fits_when_emptied(entity, held, within, nodes):
+            if nodes and self._fits_when_emptied(entity, held, row_mask, nodes):
                 return nodes
         return frozenset()
 
@@ -237,22 +187,21 @@ class GangSchedulingCycle:
         entity: QueuedEntity,
         held: Sequence[QueuedPod],
         row_mask: RowMask | None,
-        emptied: Iterable[str],
+        nodes: Iterable[str],
     ) -> bool:
-        """Whether the group would be complete if others were gone from these nodes."""
+        """Whether the group would be complete if all other pods were gone from these nodes."""
         table = self._cluster.table
-        stay = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
-        there = [pod for row in table.rows(emptied) for pod in table.pods[row].values()]
-        promised = self._nominator
-        others = [pod for pod in there if pod.uid not in stay and pod.uid not in promised]
+        own = {uid for gang in entity.gang_group.gangs for uid in gang.memberships}
+        pods = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
+        others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
         with self.dry_run(entity), self._cluster.simulate_without(others):
-            decision = self.attempt(entity, held, row_mask, surplus=False)
-            self.unreserve_all(decision)
-        return decision.complete
+            result = self.place_group(entity, held, row_mask, surplus=False)
+            self.unreserve_all(result)
+        return result.complete
 
     # --- placing ---------------------------------------------------------------------------
 
-    def attempt(
+    def place_group(
         self,
         entity: QueuedEntity,
         held: Sequence[QueuedPod],
@@ -262,152 +211,87 @@ class GangSchedulingCycle:
     ) -> GangScheduleResult:
         """Place what the group needs and, with ``surplus``, what else fits; all of it is kept."""
         group = entity.gang_group
-        taken = {member.uid for member in held}
-        members = _placement_order((m for m in entity.ready() if m.uid not in taken), group)
-        have = group.count_by_bundle(member.uid for member in held)
-        attempt = _Attempt(group.gangs_by_uid(), have, row_mask, len(held))
-        todo = list(members)
+        held_uids = {member.uid for member in held}
+        waiting = (member for member in entity.ready() if member.uid not in held_uids)
+        unplaced = placement_order(waiting, group)
+        counts = group.count_by_bundle(held_uids)
+        attempt = _Attempt(group.gangs_by_uid(), counts, row_mask)
+        result = attempt.result
         while True:
-            before = len(attempt.placed)
-            todo = self._place_members(attempt, todo, required=True)
-            complete = not group.lacks_members(attempt.placed_counts)
-            progress = len(attempt.placed) > before
-            if (
-                complete
-                or attempt.error
-                or not (progress and any(m.pod.affinity_terms for m in todo))
-            ):
+            before = len(result.placed)
+            unplaced = self._place_members(attempt, unplaced, required=True)
+            result.complete = not group.lacks_members(counts)
+            progress = len(result.placed) > before
+            if result.complete or result.error or not progress:
                 break
-            attempt.failed_classes.clear()  # those placed may be what the others wanted to be near
-            attempt.blocker, attempt.message = None, ""
-        if complete and surplus and not attempt.error:
-            self._place_members(attempt, todo, required=False)
-        return attempt.result(complete=complete)
+            if not any(member.pod.affinity_terms for member in unplaced):
+                break
+            # Those that failed may have affinity to members that were placed after them.
+            attempt.failed_classes.clear()
+            result.blocker, result.message = None, ""
+        if result.complete and surplus and not result.error:
+            self._place_members(attempt, unplaced, required=False)
+        failed = attempt.failed_classes.values()
+        result.placeable = len(held) + len(result.placed)
+        result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
+        result.blockers = tuple(pod for pod, _ in failed)
+        return result
 
     def _place_members(
         self, attempt: _Attempt, members: Sequence[QueuedPod], *, required: bool
     ) -> list[QueuedPod]:
-        """Try members once, those only that the minimum needs or all; returns the unplaced."""
-        left: list[QueuedPod] = []
+        """Try members once, only those that the minimum needs or all; returns the unplaced."""
+        unplaced: list[QueuedPod] = []
         for n, member in enumerate(members):
             gang = attempt.gang_of[member.uid]
-            bundle, have = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
-            kind = _equivalence_key(member)
-            if kind in attempt.failed_classes or (
-                required and not gang.advances_minimum(bundle, have)
+            bundle, counts = gang.memberships[member.uid].bundle, attempt.placed_counts[gang.name]
+            if member.equivalence_key in attempt.failed_classes or (
+                required and not gang.advances_minimum(bundle, counts)
             ):
-                left.append(member)
+                unplaced.append(member)
                 continue
             answer = self._cycle.place(member, attempt.row_mask)
             if isinstance(answer, Scheduled):
-                attempt.placed.append((member, answer.held))
-                have[bundle] += 1
+                attempt.result.placed.append((member, answer.held))
+                counts[bundle] += 1
             elif isinstance(answer, CycleError):
-                attempt.error, attempt.blocker = answer.message, member
-                return [*left, *members[n:]]
+                attempt.result.error, attempt.result.blocker = answer.message, member
+                return [*unplaced, *members[n:]]
             else:
-                why, attempt.failed_classes[kind] = self._explain(member, answer)
-                left.append(member)
-                if attempt.blocker is None:
-                    attempt.blocker, attempt.message = member, why
-                    if isinstance(answer, Infeasible):
-                        attempt.events = tuple(answer.diagnosis.plugin_events())
-                        attempt.infeasible = answer
-        return left
+                attempt.fail(member, answer)
+                unplaced.append(member)
+        return unplaced
 
-    def _explain(
-        self, member: QueuedPod, answer: Infeasible | Unschedulable
-    ) -> tuple[str, tuple[PodInfo, frozenset[str]]]:
-        if isinstance(answer, Unschedulable):
-            return answer.message, (member.pod, answer.rejected_by)
-        diagnosis = answer.diagnosis
-        return diagnosis.message(), (member.pod, diagnosis.unschedulable_plugins() - {GANG})
+    def _place_surplus(
+        self, entity: QueuedEntity, held: Sequence[QueuedPod], result: GangScheduleResult
+    ) -> GangScheduleResult:
+        """Place members beyond the minimum anywhere, where the preferred domain is too small."""
+        placed = [member for member, _ in result.placed]
+        more = self.place_group(entity, [*held, *placed], None)
+        more.placed = [*result.placed, *more.placed]
+        return more
 
-    # --- topology --------------------------------------------------------------------------
+    def _finish(
+        self, group: GangGroup, result: GangScheduleResult, nominated: NominatedMembers
+    ) -> GangScheduleResult:
+        if not result.complete and (result.error or group.is_strict):
+            self.unreserve_all(result)
+            self._renominate(nominated)
+        return result
 
-    def _candidate_domains(
-        self,
-        topology: Topology,
-        group: GangGroup,
-        members: Sequence[QueuedPod],
-        held: Sequence[QueuedPod],
-    ) -> Iterable[BoolArray]:
-        """The domains that may hold the group, the tightest first."""
-        table = self._cluster.table
-        column = table.label_column(topology.key)[: table.size]
-        placed = [m.uid for m in held]
-        placed += [
-            uid for gang in group.gangs for uid in gang.memberships if not gang.is_terminating(uid)
-        ]
-        at = [self._cluster.node_of(uid) for uid in placed]
-        known = [int(column[table.index[node]]) for node in at if node in table.index]
-        values = Counter(value for value in sorted(known) if value != ABSENT)
-        if values:
-            # Where most of them are, the others must go.
-            return [column == values.most_common(1)[0][0]]
-        slots = self._replica_capacity(members)
-        there = table.alive[: table.size] & (column != ABSENT)
-        capacity = np.bincount(column[there], weights=slots[there], minlength=1)
-        need = sum(gang.shortfall({}) for gang in group.gangs)
-        fitting = [value for value in np.unique(column[there]).tolist() if capacity[value] >= need]
-        order = sorted(fitting, key=lambda value: (capacity[value], value))
-        if not order:
-            # None is large enough; the roomiest shows best what is missing.
-            order = sorted(np.unique(column[there]).tolist(), key=lambda value: -capacity[value])[
-                :1
-            ]
-        return [column == value for value in order]
+    def _nominated_members(self, entity: QueuedEntity) -> NominatedMembers:
+        nominator = self._nominator
+        members = entity.members.values() if nominator else ()
+        return [(m, nominator.node_of(m.uid)) for m in members if m.uid in nominator]
 
-    def _replica_capacity(self, members: Sequence[QueuedPod]) -> IntArray:
-        """Row → at most how many of the members fit, by the class with the least demand."""
-        table = self._cluster.table
-        best = np.zeros(table.size, dtype=np.int64)
-        seen: set[Hashable] = set()
-        for member in members:
-            kind = _equivalence_key(member)
-            if kind in seen:
-                continue
-            seen.add(kind)
-            try:
-                evaluation = self._cycle.evaluate(member.profile, member.pod, member.signature)
-            except Exception:
-                continue  # trying to place it will fail the same way, and tell its owner
-            slots = np.where(evaluation.feasible, table.replica_capacity(member.pod), 0)
-            np.maximum(best, slots, out=best)
-        return best
-
-    def _no_domain(self, entity: QueuedEntity) -> GangScheduleResult:
-        keys = {g.settings.topology.key for g in entity.gang_group.gangs if g.settings.topology}
-        why = f"no node has the label {', '.join(keys)} that the gang's topology asks for"
-        return GangScheduleResult(blocker=next(iter(entity.ready()), None), message=why)
+    def _renominate(self, nominated: NominatedMembers) -> None:
+        """Placing a pod clears its nomination; restore those of pods that are not placed now."""
+        for member, node in nominated:
+            if member.uid not in self._cluster:
+                self._nominator.nominate(member, node)
 
 
-def _equivalence_key(member: QueuedPod) -> Hashable:
-    """Members of one kind are judged alike."""
-    return member.signature if member.signature is not None else member.uid
-
-
-def topology_constraint(group: GangGroup) -> Topology | None:
-    """The domain that a group asks to stay inside."""
-    return next((g.settings.topology for g in group.gangs if g.settings.topology), None)
-
-
-def _placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[QueuedPod]:
-    """The more important first, then the larger, which find a place less easily.
-
-    Else gang by gang, as they came: the same at every attempt.
-    """
-    members = list(members)
-    place = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.memberships}
-    pods = {_equivalence_key(member): member.pod for member in members}
-    most: dict[str, int] = {}
-    for pod in pods.values():
-        for name, amount in pod.requests.items():
-            most[name] = max(most.get(name, 0), amount)
-    size = {
-        kind: sum(amount / most[name] for name, amount in pod.requests.items() if amount)
-        for kind, pod in pods.items()
-    }
-    return sorted(
-        members, key=lambda m: (-m.pod.priority, -size[_equivalence_key(m)], place[m.uid])
-    )
+def _no_domain(entity: QueuedEntity) -> GangScheduleResult:
+    keys = {g.settings.topology.key for g in entity.gang_group.gangs if g.settings.topology}
+    why = f"no node has the label {', '.join(keys)} that the gang's topology asks for"
+    return GangScheduleResult(blocker=next(iter(entity.ready()), None), message=why)

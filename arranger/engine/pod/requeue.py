@@ -20,6 +20,10 @@ class GangEntities(Protocol):
         """Queue an entity."""
         ...
 
+
+class NodeLossListener(Protocol):
+    """Hears of gang members that have lost their node."""
+
     def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member of a gang has lost its node."""
         ...
@@ -31,23 +35,30 @@ class PodRequeuer:
     A lone pod is its own entity; only pods that are or were in a gang concern the gangs.
     """
 
-    def __init__(self, queue: SchedulingQueue, registry: GangRegistry, gangs: GangEntities) -> None:
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        registry: GangRegistry,
+        entities: GangEntities,
+        gangs: NodeLossListener,
+    ) -> None:
         self._queue = queue
         self._registry = registry
+        self._entities = entities
         self._gangs = gangs
 
     def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
         if self._is_lone(member):
             return member.entity or QueuedEntity.from_pod(member)
-        return self._gangs.entity_for(member, now)
+        return self._entities.entity_for(member, now)
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
         if entity.group is None:
             self._queue.add(entity, now)
         else:
-            self._gangs.enqueue(entity, now)
+            self._entities.enqueue(entity, now)
 
     def requeue_with_backoff(self, member: QueuedPod, now: float) -> None:
         """A pod has lost its node, or the promise of one: again after a back-off."""

@@ -1,6 +1,6 @@
-"""Runs PostFilter: the first plugin that makes room ends it; the others say why they cannot.
+"""Runs PostFilter: the first plugin that finds room ends it; the others say why they cannot.
 
-So does an error, which then is all that is said (``RunPostFilterPlugins``).
+An error ends it as well, and is then the whole message (``RunPostFilterPlugins``).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from arranger.framework.status import Code
 
 @dataclass(slots=True)
 class PostFilterOutcome:
-    """What PostFilter came to.
+    """The result of all PostFilter plugins.
 
     Attributes:
-        nominated_node: the node that will have room; "" to take a nomination back, None to leave
-            it.
-        victims: who must leave it.
-        reasons: what the plugins said that made no room.
-        options: what might be done instead, where others choose.
+        nominated_node: the node that will have room; "" clears a nomination, None leaves it.
+        victims: pods to be evicted from it.
+        reasons: the messages of plugins that found no room.
+        options: the alternatives, where extenders choose among them.
     """
 
     nominated_node: str | None = None
@@ -33,7 +32,7 @@ class PostFilterOutcome:
     options: tuple[PreemptionCandidate, ...] = ()
 
     def message(self) -> str:
-        """The text behind that of the filters (``RunPostFilterPlugins``)."""
+        """The part of the text that follows that of the filters."""
         return "" if self.nominated_node else ", ".join(self.reasons)
 
 

@@ -9,7 +9,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import Plugin, SpecOnlyPlugin
 from arranger.framework.runtime.run import implements
 
-#: Methods that decide whether a plugin takes part in a point at which order matters.
+#: The methods of extension points whose plugins run in order.
 POINTS = (
     "pre_enqueue",
     "sort_key",
@@ -29,7 +29,7 @@ POINTS = (
 
 
 class ProfileError(ValueError):
-    """The plugins do not add up to a working profile."""
+    """The plugins do not make a working profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Profile:
         }
         self.weights = {w.plugin.name: w.weight for w in plugins}
         self.by_name = {w.plugin.name: w.plugin for w in plugins}
-        #: Plugins whose verdicts depend on more of the pod than its spec.
+        #: Plugins whose results depend on more of the pod than its spec.
         self._signature_plugins = tuple(
             w.plugin
             for w in plugins
@@ -98,7 +98,7 @@ class Profile:
         return self._by_point["sort_key"][0]
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """The key of the pod's equivalence class, or ``None`` if it must be judged alone."""
+        """The key of the pod's equivalence class, or ``None`` if it must be evaluated alone."""
         fragments: list[Hashable] = [self.scheduler_name, pod.spec_key]
         for plugin in self._signature_plugins:
             fragment = plugin.sign_pod(pod)

@@ -1,4 +1,4 @@
-"""Runs a plugin over many nodes, also one that judges them one at a time."""
+"""Runs a plugin over many nodes, in its vectorised or its per-node form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exponential back-off with jitter; time and chance belong to the caller."""
+"""Exponential back-off with jitter; the caller waits, and supplies the random numbers."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class Backoff:
         return delay * self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter)
 
     def reset(self) -> None:
-        """Forget the failures: it worked."""
+        """Start again from the first delay, after a success."""
         self.failures = 0

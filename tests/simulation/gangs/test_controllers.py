@@ -16,9 +16,10 @@ import pytest
 import yaml
 
 from arranger.controllers.gang.cache import GangCache
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
+from arranger.kube.client.transport import Request
 from tests.builders import a_pod
 from tests.faults.injector import FaultInjector, Reply, RequestMatcher
 from tests.paths import REPO

@@ -9,8 +9,9 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
+from arranger.kube.client.transport import Request
 from tests.benchmarks import comparison
 from tests.benchmarks.comparison import _bindings
 from tests.builders import a_pod

@@ -12,8 +12,9 @@ from typing import Any
 
 import kopf
 
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
+from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
 

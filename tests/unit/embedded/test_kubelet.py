@@ -11,8 +11,9 @@ import pytest
 import pytest_asyncio
 
 from arranger.embedded.kubelet import HollowKubelets
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.transport import Request
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 

@@ -21,7 +21,7 @@ from arranger.cluster.node_view import NodeInfo
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import DependsOn, Plugin, QueueSortInput, SpecOnlyPlugin

@@ -16,8 +16,9 @@ from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangObjectKey
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.runtime.controller import status_fields
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.transport import Request
 from arranger.kube.watch.informer import Informer, uid_of
 from tests.builders import PodBuilder, a_pod
 from tests.faults.injector import FaultInjector, ReceivedWrite

@@ -15,8 +15,9 @@ from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.embedded.bundled_crds import bundled_crds
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.transport import Request
 from tests.builders import NodeBuilder, PodBuilder
 from tests.faults.injector import (
     EVENTS,

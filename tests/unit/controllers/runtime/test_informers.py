@@ -9,8 +9,9 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.kube.client.transport import Request
 from tests.builders import PodBuilder, a_pod
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.crd.schema import CustomSchema, SchemaError
+from arranger.embedded.crd.cel_rules import SchemaError
+from arranger.embedded.crd.schema import CustomSchema
 
 Object = dict[str, Any]
 PROPERTIES: Object = {

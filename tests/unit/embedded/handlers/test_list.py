@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.server import EmbeddedCluster, Request
+from arranger.embedded.server import EmbeddedCluster
+from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
 NODES = "/api/v1/nodes"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from arranger.api.effects import Applied, Bind
+from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.manager import GangManager
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
@@ -43,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(Gang, "missing_members", lambda gang, have: 1)
     count(GangGroup, "count_by_bundle", lambda group, uids: len(uids))
     count(GangManager, "_members_of", lambda work, names: sum_of_claims(work, names))
-    count(GangManager, "_is_stale", lambda work, entity: 1)
+    count(GangEntityIndex, "_is_stale", lambda work, entity: 1)
     return counts
 
 

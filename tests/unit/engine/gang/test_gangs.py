@@ -16,7 +16,7 @@ from arranger.api.effects import (
     PublishEvent,
     Refused,
 )
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.interface import Plugin, Wait
 from arranger.plugins import default_profile
@@ -614,7 +614,7 @@ def test_nothing_is_left_when_gangs_are_gone(harness: EngineHarness) -> None:
     harness.advance_to(10_000)
     gangs = harness.engine._gangs
     registry = harness.engine.registry
-    left = (gangs._entities, gangs._holds, gangs._notices, gangs._timed_out)
+    left = (gangs._entities, gangs._holds, gangs._notices)
     assert not any(left)
     known = (registry.gangs, registry._groups)
     assert not any((*known, registry._pod_groups, registry._gang_by_uid))

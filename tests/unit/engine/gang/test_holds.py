@@ -7,7 +7,7 @@ import pytest
 from arranger.api.effects import AnnotatePod, Bind, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueueState
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.phases import Phase
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.interface import Plugin, Wait
@@ -363,12 +363,15 @@ class Released:
 
     def __init__(self, harness: EngineHarness) -> None:
         self.harness = harness
-        self.holds = dict(harness.engine._gangs._holds)
+        self.holds = list(harness.engine._gangs._holds)
         self.since: float | None = None
         assert len(harness.engine.cluster) == 2
 
     def look(self) -> None:
-        if self.harness.engine._gangs._holds != self.holds or len(self.harness.engine.cluster) != 2:
+        if (
+            list(self.harness.engine._gangs._holds) != self.holds
+            or len(self.harness.engine.cluster) != 2
+        ):
             self.since = self.harness.now
 
 

@@ -28,7 +28,7 @@ from arranger.api.types.pod_groups import (
     GangObject,
 )
 from arranger.engine.engine import Engine
-from arranger.engine.gang.holds import GangPolicy
+from arranger.engine.gang.policy import GangPolicy
 from arranger.gangs.group import GangGroup
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
@@ -283,9 +283,7 @@ class Life(RuleBasedStateMachine):
         maps: list[Sized] = [
             *(
                 work._entities,
-                work._groups_of_gang,
                 work._holds,
-                work._timed_out,
                 work._notices,
                 self.engine._gang_scheduler._attempt_status,
             ),

@@ -1,0 +1,143 @@
+"""Which entity of the queue each pod is placed in: one of its own, or that of its gang group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.gang.holds import GangHolds
+from arranger.engine.gang.notices import GangNotices
+from arranger.engine.phases import Phase
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.gangs.registry import GangRegistry
+
+
+class GangEntityIndex:
+    """The entities of gang groups, whether or not they are in the queue."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        registry: GangRegistry,
+        holds: GangHolds,
+        notices: GangNotices,
+    ) -> None:
+        self._queue = queue
+        self._registry = registry
+        self._holds = holds
+        self._notices = notices
+        #: Group name → its entity.
+        self._entities: dict[str, QueuedEntity] = {}
+        #: Gang → the names of the groups that it is or was in and that have an entity.
+        self._groups_of_gang: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entities) + len(self._groups_of_gang)
+
+    def __getitem__(self, name: str) -> QueuedEntity:
+        return self._entities[name]
+
+    def by_key(self, key: str) -> QueuedEntity | None:
+        """The entity of that key."""
+        return self._entities.get(key.removeprefix("gang:"))
+
+    def of_gang_of(self, uid: str) -> QueuedEntity | None:
+        """The entity of the gang group that a pod is in, whether or not it has a node."""
+        gang = self._registry.gang_of(uid)
+        return None if gang is None else self._entities.get(self._registry.group_of(gang).name)
+
+    def groups_of(self, gangs: Iterable[str]) -> list[str]:
+        """The names of all groups with an entity that one of these gangs is or was in."""
+        return sorted({name for gang in gangs for name in self._groups_of_gang.get(gang, ())})
+
+    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
+        """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
+        gang = self._registry.gang_of(member.uid)
+        group = None if gang is None else self._registry.group_of(gang)
+        current = member.entity
+        if group is None or group.schedules_individually:
+            if current is not None and current.group is None:
+                return current
+            self.leave(member, now)
+            return QueuedEntity.from_pod(member)
+        entity = self._entities.get(group.name)
+        if entity is None:
+            key = f"gang:{group.name}"
+            entity = QueuedEntity(key, now, group, self._registry.gang_and_bundle_of)
+            self._entities[group.name] = entity
+            for partner in group.gangs:
+                self._groups_of_gang.setdefault(partner.name, set()).add(group.name)
+        entity.group = group
+        if current is not entity:
+            self.leave(member, now)
+            entity.add_member(member)
+        return entity
+
+    def leave(self, member: QueuedPod, now: float) -> None:
+        """A pod leaves its entity; the other members stay queued."""
+        entity = member.entity
+        if entity is None:
+            return
+        queued = entity.key in self._queue
+        self._queue.remove(entity)
+        entity.remove_member(member)
+        if queued and entity.members:
+            self.enqueue(entity, now)
+
+    def enqueue(self, entity: QueuedEntity, now: float) -> None:
+        """Queue an entity; the members of an incomplete group are told later why they wait."""
+        if entity.group is not None:
+            entity.urgent = self._holds.is_urgent(entity.group)
+        self._queue.add(entity, now)
+        if entity.group is not None and entity.state is QueueState.GATED:
+            self._notices.schedule_after_arrivals(entity, now)
+
+    def requeue(self, entities: Iterable[QueuedEntity], now: float) -> None:
+        """Queue entities again after a failed attempt, each once, with a back-off."""
+        for entity in {id(entity): entity for entity in entities}.values():
+            entity.attempts = max(entity.attempts, 1)
+            entity.last_attempt = now
+            self.enqueue(entity, now)
+
+    def forget_stale(self, name: str) -> None:
+        """Drop the entity of a group that is not formed any more, once nothing waits in it."""
+        entity = self._entities[name]
+        if entity.members or not self._is_stale(entity):
+            return
+        for gang in self._entities.pop(name).gang_group.gangs:
+            self._groups_of_gang[gang.name].discard(name)
+            if not self._groups_of_gang[gang.name]:
+                del self._groups_of_gang[gang.name]
+        self._holds.forget(name)
+
+    def _is_stale(self, entity: QueuedEntity) -> bool:
+        group = entity.gang_group
+        return any(
+            self._registry.gangs.get(gang.name) is not gang
+            or self._registry.group_of(gang) is not group
+            for gang in group.gangs
+        )
+
+    def check_consistent(self) -> None:
+        """Check the entities against their members and the holds.
+
+        Raises:
+            AssertionError: they disagree.
+        """
+        for name, entity in self._entities.items():
+            assert entity.group is not None, f"{entity} has no group"
+            assert entity.group.name == name, f"{entity} is filed under {name}"
+            for uid, member in entity.members.items():
+                assert member.entity is entity, f"{member} is in two entities"
+                assert member.phase is Phase.QUEUED, f"{member} is queued and has a node"
+                gang = self._registry.gang_of(uid)
+                assert gang in entity.group.gangs, f"{member} is not of {name}"
+            counted = entity.gang_group.count_by_bundle(member.uid for member in entity.ready())
+            arrived = {gang: +bundles for gang, bundles in entity.arrived.items() if +bundles}
+            expected = {gang: bundles for gang, bundles in counted.items() if bundles}
+            assert arrived == expected, f"{entity}: arrived members"
+        for hold in self._holds:
+            name = hold.entity.gang_group.name
+            assert self._entities[name] is hold.entity, f"{name}: the hold of another entity"
+            for member in hold.members.values():
+                assert member.phase is Phase.WAITING, f"{member} is held and {member.phase.value}"

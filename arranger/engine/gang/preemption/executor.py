@@ -1,0 +1,68 @@
+"""Carries out preemption plans for gang groups, not too often for one group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from arranger.api.effects import PatchPodStatus
+from arranger.engine import pod_events
+from arranger.engine.context import EngineContext
+from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
+from arranger.engine.pod.preemption_executor import PreemptionExecutor
+from arranger.engine.queue.nominator import Nominator
+
+#: Said of pods that only time protects.
+PROTECTED_MESSAGE: Final = "Others have not run their minimum time, or are back from an eviction"
+#: Seconds between two evictions for one group: doubled with each, up to the maximum.
+MIN_EVICTION_INTERVAL: Final = 10.0
+MAX_EVICTION_INTERVAL: Final = 300.0
+
+
+class GangPreemptionExecutor:
+    """Evicts the victims of a plan and nominates the members to their nodes."""
+
+    def __init__(
+        self,
+        context: EngineContext,
+        nominator: Nominator,
+        planner: GangPreemptionPlanner,
+        executor: PreemptionExecutor,
+    ) -> None:
+        self._context = context
+        self._nominator = nominator
+        self._planner = planner
+        self._executor = executor
+
+    def preempt_for(self, entity: QueuedEntity, held: Sequence[QueuedPod], now: float) -> bool:
+        """Make room for a group that does not fit; returns whether anybody is evicted.
+
+        Not while its last victims are still terminating, and the less often the more evictions have
+        been in vain. Without a plan the members lose the nominations that they have.
+        """
+        entity.victims &= self._nominator.terminating_victims
+        if entity.victims or now < entity.evict_after:
+            return False
+        plan = self._planner.plan(entity, held)
+        if not plan.victims:
+            if plan.time_protected:
+                entity.reason += f" {PROTECTED_MESSAGE}."
+            for member in entity.members.values():
+                self._executor.clear_nomination(member, now)
+            return False
+        entity.evictions += 1
+        interval = MIN_EVICTION_INTERVAL * 2.0**entity.evictions
+        entity.evict_after = now + min(interval, MAX_EVICTION_INTERVAL)
+        for member, node in plan.placements:
+            self._executor.nominate(member, node, (), now)
+            self._context.outbox.append(
+                PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node=node)
+            )
+        first, group = entity.representative, entity.gang_group.name
+        for victim in plan.victims:
+            node = self._context.cluster.node_of(victim.uid) or ""
+            self._executor.evict(victim, first, node, now, group=group)
+            entity.victims.add(victim.uid)
+        self._context.outbox.append(pod_events.preempting(first, plan.victims))
+        return True
