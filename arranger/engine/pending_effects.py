@@ -26,7 +26,7 @@ class PendingEffects:
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        #: Identity → the effect itself, so that its identity stays its own, its handler and subject.
+        #: Identity → (the effect itself, which keeps its identity its own, handler, subject).
         self._pending: dict[int, tuple[Effect, OutcomeHandler[Any], Any]] = {}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Finds, for one node, the fewest and least important pods whose leaving makes room for a pod."""
+"""Finds, for one node, the fewest and least important pods without which a pod would fit."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class VictimSelector:
         self, row: int, preemptible: Sequence[PodInfo], left: dict[object, int]
     ) -> Candidate | Reasons:
         """What would still be too little, in the words of plugins, asked once for each set."""
-        # What plugins say of room names the resource, and what they say of quotas the numbers too.
+        # Messages of plugins about resources name the resource; about quotas the amounts, too.
         lacking = tuple(
             (limit, amount) if isinstance(limit, tuple) else limit
             for limit, amount in left.items()
