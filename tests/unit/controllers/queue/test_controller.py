@@ -174,6 +174,19 @@ async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(
         assert (condition["status"], condition["message"]) == ("True", "")
 
 
+async def test_an_event_that_failed_is_sent_again_though_nothing_else_changes(
+    harness: QueueControllerHarness,
+) -> None:
+    harness.faults.inject(EVENTS, Reply(500, "InternalError"), times=2)
+    async with harness.controller():
+        harness.edit({"spec": {"parent": "team"}})
+        await asyncio.sleep(5)
+        assert harness.status()["conditions"][0]["status"] == "False"
+        assert harness.notes() == []
+        await asyncio.sleep(60)
+        assert harness.notes() == ["spec.parent: there is no queue team"]
+
+
 FAULTS: dict[str, Any] = {
     "refused connections": DropConnection.REFUSED,
     "lost writes": DropConnection.BEFORE,
