@@ -13,6 +13,7 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
@@ -50,13 +51,13 @@ class QueueControllerHarness:
     async def controller(
         self, definition: dict[str, Any] | None = None
     ) -> AsyncIterator[QueueController]:
-        rng = random.Random(1)
-        controller = QueueController(self.transport, rng=rng)
+        options = ControllerOptions(rng=random.Random(1))
+        controller = QueueController(self.transport, options)
         controller.on_definition_updated(
             definition or self.definitions["queues.scheduling.volcano.sh"]
         )
         pods = MultiNamespaceInformer(
-            self.transport, "/api/v1", "pods", Pod, controller.pods, rng=rng
+            self.transport, options, "/api/v1", "pods", Pod, controller.pods
         )
         parts = [*controller.tasks(caches_synced=pods.synced), *pods.tasks()]
         tasks = [asyncio.create_task(part) for part in parts]
