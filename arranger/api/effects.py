@@ -171,7 +171,7 @@ class NodeVictims:
 class QueryExtenderPreemption:
     """Ask extenders whom a pod may have evicted, by node.
 
-    Ends with an :class:`ExtenderPreemptionDecision`. ``pods`` are all the pods that are named, by uid.
+    Ends with an :class:`ExtenderPreemptionDecision`. ``pods``: uid → key, of all pods named.
     """
 
     pod: ObjectKey
