@@ -25,8 +25,8 @@ from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.gang.preemption import GangPreemptionPlanner
-from arranger.engine.gang.preemption_executor import GangPreemptionExecutor
+from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
+from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
@@ -103,7 +103,7 @@ class Engine:
         notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
-        protection = eviction_protection(quotas, context, registry)
+        protection = eviction_protection(quotas, context)
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from arranger.api.gang_membership import workload_key
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.phases import Phase
@@ -14,17 +15,8 @@ from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.preemption_policy import QuotaConfig
 
 
-def eviction_protection(
-    config: QuotaConfig, context: EngineContext, registry: GangRegistry
-) -> EvictionProtection:
+def eviction_protection(config: QuotaConfig, context: EngineContext) -> EvictionProtection:
     """Says which of the engine's pods time protects from eviction."""
-
-    def workload_key(pod: PodInfo) -> str:
-        """What a pod and those that come in its place have in common."""
-        if (gang := registry.gang_of(pod.uid)) is not None:
-            return f"gang {gang.name}"
-        owners = pod.pod.metadata.owner_references
-        return next((owner.uid for owner in owners if owner.controller), pod.key)
 
     def is_being_bound(pod: PodInfo) -> bool:
         member = context.pods.get(pod.uid)
@@ -35,7 +27,7 @@ def eviction_protection(
         preempt_min_runtime=config.preempt_min_runtime,
         cool_down=config.eviction_cool_down,
         clock=lambda: context.clock.unix_now,
-        workload_key=workload_key,
+        workload_key=lambda pod: workload_key(pod.pod) or pod.key,
         is_being_bound=is_being_bound,
     )
 

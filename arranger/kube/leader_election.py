@@ -118,7 +118,7 @@ class LeaderElection:
         self._metrics = metrics or NullMetricsRecorder()
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._path = f"{self._collection}/{config.name}"
-        #: The lease as last seen, and when its spec last changed under our eyes.
+        #: The lease as last observed, and when we last saw its spec change.
         self._observed: _Lease | None = None
         self._observed_at = float("-inf")
         #: When the request that last renewed the lease was sent.
@@ -145,7 +145,7 @@ class LeaderElection:
         if not self._leading or self._monotonic is None:
             return False
         now = self._monotonic()
-        # The beat is late: the loop was stuck, and nothing decided before is to be trusted.
+        # The beat is late: the loop was stuck, and what was decided before may be outdated.
         if now - self._last_heartbeat > self._stall_limit():
             self._note_stall()
         return not self._stalled and now < self._renewed_at + self._config.renew_deadline
@@ -174,7 +174,7 @@ class LeaderElection:
             self._on_stopped()
 
     async def release(self) -> bool:
-        """Give the lease away after all work has stopped; whether the server agreed.
+        """Give the lease up after all work has stopped; whether the server agreed.
 
         Does nothing when the lease, as last seen, is not ours. Bounded by the retry period.
         """
@@ -201,11 +201,11 @@ class LeaderElection:
                     return
             except TransportError as error:
                 log.info("lease.unreachable", error=str(error))
-            # Jitter only lengthens, as upstream: candidates spread, none hurries.
+            # As upstream, jitter only lengthens the period.
             await asyncio.sleep(config.retry_period * self._rng.uniform(1.0, 2.2))
 
     async def _try_acquire(self) -> bool:
-        """One look, and one try to take the lease if it is free; raises TransportError."""
+        """Read the lease, and try once to take it if it is free; raises TransportError."""
         if not await self._get_lease(self._config.renew_deadline):
             return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
         assert self._observed is not None
@@ -226,7 +226,7 @@ class LeaderElection:
         while True:
             self._renew_now.clear()
             deadline = self._renewed_at + config.renew_deadline
-            # From the start of the last try: a slow server must not make us ask it less often.
+            # From the start of the last try, so that slow answers do not make renewals rarer.
             wait = min(attempted_at + config.retry_period, deadline) - self._now()
             if wait > 0:
                 with suppress(TimeoutError):
@@ -262,7 +262,7 @@ class LeaderElection:
             if self.holder == self._config.identity:
                 self._renew_now.set()
             return False
-        # Deleted by hand: nobody else holds it, so make it anew.
+        # Deleted by hand, so nobody else holds it: create it anew.
         return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
 
     async def _put_lease(
@@ -317,7 +317,7 @@ class LeaderElection:
         self._observed = lease
 
     async def _request(self, method: str, path: str, body: bytes, timeout: float) -> Response:
-        # The transport bounds its calls itself; a second bound costs little and a lease much.
+        # A second bound beside the transport's: a call that hangs would cost the lease.
         try:
             async with asyncio.timeout(timeout):
                 return await self._transport.send(Request(method, path, body=body, timeout=timeout))
@@ -325,7 +325,7 @@ class LeaderElection:
             raise TransportError("timed out") from error
 
     def _attempt_timeout(self) -> float:
-        # Half the deadline, so that one call that hangs is not yet the end; and never past it.
+        # Half the deadline, so that one call that hangs does not yet cost the lease.
         half = self._config.renew_deadline / 2
         if not self._leading:
             return half

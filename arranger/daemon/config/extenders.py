@@ -20,7 +20,7 @@ _SECONDS_PER_UNIT: Final = {
     "ns": 1e-9,
 }
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
-#: Seconds for a call where the file says nothing, or nought (``DefaultExtenderTimeout``).
+#: Seconds for a call if the file does not say, or says 0 (``DefaultExtenderTimeout``).
 DEFAULT_TIMEOUT: Final = 5.0
 
 
@@ -147,12 +147,12 @@ def parse_duration(duration: str) -> float:
 
 
 def ordered_extenders(extenders: list[ExtenderConfig]) -> tuple[Extender, ...]:
-    """The extenders as they are asked: those that may fail without harm last (upstream)."""
+    """The extenders in the order in which they are called: ignorable ones last, as upstream."""
     return tuple(e.to_extender() for e in sorted(extenders, key=lambda e: e.ignorable))
 
 
 def check_extenders(extenders: list[ExtenderConfig]) -> None:
-    """Refuse what does not go together.
+    """Check that extenders do not contradict each other.
 
     Raises:
         ValueError: two extenders bind, or manage one resource.

@@ -34,7 +34,7 @@ def build_profiles(config: Config) -> list[Profile]:
             registry.add_file(file)
         except PluginError as error:
             errors.append(f"pluginFiles.{n}: {error}")
-    # What did not load may define the names that nobody knows: that is one fault, not two.
+    # A file that did not load may define the unknown plugins: report one error, not two.
     builder = _ProfileBuilder(config, registry, errors, all_loaded=not errors)
     profiles = [builder.build(n) for n in range(len(config.profiles))]
     built = [profile for profile in profiles if profile is not None]
@@ -60,7 +60,7 @@ class _ProfileBuilder:
         self._all_loaded = all_loaded
 
     def build(self, number: int) -> Profile | None:
-        """One of them; None where it cannot be made, of which the reasons are added then."""
+        """Make one profile; None, and its errors are collected, if it cannot be made."""
         config, where = self._profiles[number], f"profiles.{number}"
         before = len(self._errors)
         weights = self._weights(config, where)
@@ -105,16 +105,16 @@ class _ProfileBuilder:
     def _arguments(
         self, config: ProfileConfig, weights: Mapping[str, int]
     ) -> dict[str, dict[str, Any]]:
-        """Plugin → its arguments, with what the rest of the file says about them."""
+        """Plugin → its arguments, with those that follow from other parts of the file."""
         arguments = {entry.name: entry.args for entry in config.plugin_config}
         if DefaultPreemption.name in weights:
-            # Nobody else's pods are evicted unless we are told so.
+            # By default only pods of our own schedulers are evicted.
             given = arguments.get(DefaultPreemption.name, {})
             arguments[DefaultPreemption.name] = {"victimSchedulers": self._scheduler_names, **given}
         if self._ignored_resources and NodeResourcesFit.name in weights:
             given = arguments.get(NodeResourcesFit.name, {})
             named = given.get("ignoredResources", [])
-            # What is no list is left for the plugin to refuse.
+            # Anything but a list is left to the plugin to refuse.
             both = [*named, *self._ignored_resources] if isinstance(named, list) else named
             arguments[NodeResourcesFit.name] = {**given, "ignoredResources": both}
         return arguments

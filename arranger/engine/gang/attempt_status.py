@@ -1,8 +1,8 @@
-"""How often gangs have been tried, as their Gang objects tell (seed 002's ``schedulingCycle``).
+"""Writes ``status.schedulingCycle`` of Gang objects: how often the scheduler has tried a gang.
 
-The controllers write the rest of these objects; but nobody but the scheduler knows its attempts. An
-attempt is seldom worth a write: the number is brought up to date when the object appears, and then
-once in :data:`MIN_WRITE_INTERVAL` at most.
+The controllers write the rest of these objects, but only the scheduler knows its attempts. The
+number is written when the object appears, and then once in :data:`MIN_WRITE_INTERVAL` at most. See
+``docs/design/bundles.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ MIN_WRITE_INTERVAL: Final = 60.0
 
 @dataclass(slots=True)
 class _ObservedGang:
-    """A Gang object: the number that it shows or will show, and when we last wrote it."""
+    """A Gang object.
+
+    Attributes:
+        scheduling_cycle: the number that it shows, or will show after our last write.
+        written_at: when we last wrote it, in the engine's clock.
+    """
 
     uid: str
     scheduling_cycle: int
@@ -31,62 +36,61 @@ class _ObservedGang:
 
 
 class GangAttemptStatus:
-    """Counts attempts, and tells of them."""
+    """Counts the attempts to place gangs, and writes them to their Gang objects."""
 
     def __init__(self, context: EngineContext, registry: GangRegistry) -> None:
         self._context = context
         self._registry = registry
-        #: Gang → its object, where there is one.
+        #: Gang → its Gang object, where there is one.
         self._observed: dict[str, _ObservedGang] = {}
-        self._notices = DeadlineSet()
+        self._writes = DeadlineSet()
 
     def __len__(self) -> int:
-        return len(self._observed) + len(self._notices)
+        return len(self._observed) + len(self._writes)
 
     def on_updated(self, saved: GangObject, now: float) -> None:
         """A Gang object appeared or was edited."""
-        shown = self._observed.get(saved.name)
+        observed = self._observed.get(saved.name)
         cycle = saved.status.scheduling_cycle
-        if shown is None or shown.uid != saved.metadata.uid:
+        if observed is None or observed.uid != saved.metadata.uid:
             self._observed[saved.name] = _ObservedGang(saved.metadata.uid, cycle)
             self._schedule(saved.name, now)
         else:
-            shown.scheduling_cycle = max(
-                shown.scheduling_cycle, cycle
-            )  # it may be older than what we have written
+            # The object may be older than our last write.
+            observed.scheduling_cycle = max(observed.scheduling_cycle, cycle)
 
     def on_deleted(self, name: str) -> None:
         """A Gang object was deleted."""
         self._observed.pop(name, None)
 
     def record_attempt(self, group: GangGroup, now: float) -> None:
-        """An attempt to place the group begins."""
+        """An attempt to place the group begins; after a restart the counts of its gangs go on."""
         for gang in group.gangs:
-            shown = self._observed.get(gang.name)
-            # After a restart the count goes on.
-            gang.scheduling_cycle = (
-                max(gang.scheduling_cycle, shown.scheduling_cycle if shown else 0) + 1
-            )
+            observed = self._observed.get(gang.name)
+            written = observed.scheduling_cycle if observed else 0
+            gang.scheduling_cycle = max(gang.scheduling_cycle, written) + 1
             self._schedule(gang.name, now)
 
     def write_due(self, now: float) -> None:
-        """Write what there is to write now."""
-        for name in self._notices.pop_due(now):
-            gang, shown = self._registry.gangs.get(name), self._observed.get(name)
-            if gang is None or shown is None or gang.scheduling_cycle <= shown.scheduling_cycle:
+        """Write the counts whose time has come."""
+        for name in self._writes.pop_due(now):
+            gang, observed = self._registry.gangs.get(name), self._observed.get(name)
+            if gang is None or observed is None:
                 continue
-            shown.scheduling_cycle, shown.written_at = gang.scheduling_cycle, now
+            if gang.scheduling_cycle <= observed.scheduling_cycle:
+                continue
+            observed.scheduling_cycle, observed.written_at = gang.scheduling_cycle, now
             namespace, _, own = name.partition("/")
             path = f"/apis/arranger.io/v1alpha1/namespaces/{namespace}/gangs/{own}/status"
             status = {"schedulingCycle": gang.scheduling_cycle}
-            change = {"metadata": {"uid": shown.uid}, "status": status}
+            change = {"metadata": {"uid": observed.uid}, "status": status}
             self._context.outbox.append(PatchObject(path, change))
 
     def next_timer(self) -> float | None:
-        """When :meth:`tell_due` will have something to do."""
-        return self._notices.next_deadline()
+        """When :meth:`write_due` will have something to do."""
+        return self._writes.next_deadline()
 
     def _schedule(self, name: str, now: float) -> None:
-        shown = self._observed.get(name)
-        if shown is not None:
-            self._notices.schedule(name, max(now, shown.written_at + MIN_WRITE_INTERVAL))
+        observed = self._observed.get(name)
+        if observed is not None:
+            self._writes.schedule(name, max(now, observed.written_at + MIN_WRITE_INTERVAL))

@@ -1,4 +1,4 @@
-"""What a gang group still lacks to be tried: its members, and its queue's admission."""
+"""Whether a gang group can be tried: its members have arrived, and its queue admits it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GangGate:
         self._quota = quota
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
-        """What the entity's gang group still lacks to be tried; None if it may be."""
+        """Why the entity's gang group is not tried yet; None if it is."""
         group = entity.gang_group
         if reason := messages.blocking_reason(group):
             return gang_rejection(reason)

@@ -1,17 +1,17 @@
-"""Which pods belong together: questions about gangs that need only the registry."""
+"""Questions of preemption about gangs: which pods belong together, and which leave together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
-from arranger.gangs.gang import MemberState
+from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.registry import GangRegistry
 
 
 class GangLinks:
-    """Says who leaves together and whose gang is bound in part."""
+    """Answers from the registry and the cluster; holds no state of its own."""
 
     def __init__(self, registry: GangRegistry, cluster: Cluster) -> None:
         self._registry = registry
@@ -28,7 +28,7 @@ class GangLinks:
         return frozenset(uid for each in gangs for uid in each.memberships)
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """The victims, and the whole of each gang that would be left short of its minimum."""
+        """The victims, and the whole of each gang group that would fall below its minimum."""
         leaving = {pod.uid: pod for pod in victims}
         groups = {
             self._registry.group_of(gang).name: self._registry.group_of(gang)
@@ -38,20 +38,15 @@ class GangLinks:
         for _, group in sorted(groups.items()):
             pods = [self._cluster.pod(uid) for gang in group.gangs for uid in gang.memberships]
             placed = {pod.uid: pod for pod in pods if pod is not None}
-            if any(
-                gang.breaks_if_evicted(
-                    sum(u in leaving and not gang.is_terminating(u) for u in gang.memberships)
-                )
-                for gang in group.gangs
-            ):
+            if any(_breaks_without(gang, leaving) for gang in group.gangs):
                 leaving |= placed
         return list(leaving.values())
 
     def is_partially_bound(self, uid: str) -> bool:
-        """Whether part of a pod's gang group is being bound, or is bound, and never all it needs.
+        """Whether part of a pod's gang group is bound or being bound, and never was its minimum.
 
-        Others that could use the node of such a pod are not tried there sooner than they must be:
-        the gang is to be completed first, perhaps by the pod that its owner makes in its place.
+        When such a pod leaves its node, others wait out their back-off: the gang is to be completed
+        first, perhaps by the pod that its owner creates in its place.
         """
         gang = self._registry.gang_of(uid)
         if gang is None:
@@ -59,3 +54,8 @@ class GangLinks:
         gangs = self._registry.group_of(gang).gangs
         begun = any(g.count(at) for g in gangs for at in (MemberState.BINDING, MemberState.BOUND))
         return begun and not all(g.satisfied for g in gangs)
+
+
+def _breaks_without(gang: Gang, leaving: Container[str]) -> bool:
+    evicted = (uid in leaving and not gang.is_terminating(uid) for uid in gang.memberships)
+    return gang.breaks_if_evicted(sum(evicted))

@@ -11,7 +11,7 @@ from arranger.gangs.registry import GangRegistry
 
 
 def effective_priority(registry: GangRegistry, pod: Pod) -> int:
-    """A pod's priority: its PodGroup's goes before what it says itself (KEP-5710)."""
+    """A pod's priority: that of its PodGroup, if it has one, instead of its own (KEP-5710)."""
     gang = registry.gang_of(pod.metadata.uid)
     group_priority = None if gang is None else gang.settings.priority
     return pod.priority if group_priority is None else group_priority
@@ -22,11 +22,11 @@ def update_priorities(
 ) -> None:
     """A PodGroup came, went or was edited: its gang's members may have another priority.
 
-    The caller sorts those that wait into the queue again.
+    The caller queues those that wait again, for their order.
     """
     gang = registry.gangs.get(group.name)
     if gang is None or not isinstance(group, NativePodGroup):
-        return  # the others' classes are for their pods
+        return  # other PodGroups do not set the priority of their pods
     for uid in gang.memberships:
         if uid not in nominator:
             _update_placed_pod(context.cluster, registry, uid)
@@ -44,7 +44,7 @@ def _update_placed_pod(cluster: Cluster, registry: GangRegistry, uid: str) -> No
         return
     priority = effective_priority(registry, placed.pod)
     if placed.priority != priority:
-        # Off the node and back, so that whoever has looked at the pods there looks again.
+        # Off the node and back, so that what is cached about the pods there is computed again.
         assumed = uid in cluster.assumed
         cluster.remove_pod(uid)
         placed.priority = priority

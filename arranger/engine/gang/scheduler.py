@@ -11,7 +11,7 @@ from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
-from arranger.engine.gang.preemption_executor import GangPreemptionExecutor
+from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.phases import Phase

@@ -1,4 +1,7 @@
-"""Keeps room for gangs that waited too long; see :mod:`~arranger.engine.pod.node_reservation`."""
+"""Reserves nodes for a gang that has waited too long to fit.
+
+What a reservation does is told in :mod:`arranger.engine.pod.node_reservation`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from arranger.engine.pod.node_reservation import (
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs import messages
+from arranger.gangs.group import GangGroup
 
-#: Seconds until nodes are looked for again for a group that none would have helped.
+#: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
 _WAITING = (
     QueueState.UNSCHEDULABLE,
@@ -27,7 +31,7 @@ _WAITING = (
 )
 
 
-class GangEntities(Protocol):
+class EntityLookup(Protocol):
     """Knows the entities of gang groups."""
 
     def by_key(self, key: str) -> QueuedEntity | None:
@@ -36,14 +40,14 @@ class GangEntities(Protocol):
 
 
 class StarvationGuard:
-    """Gives the reservation to the first gang that has waited for room ``after`` seconds."""
+    """Gives the reservation to the first group that has not fitted for ``after`` seconds."""
 
     def __init__(
         self,
         context: EngineContext,
         queue: SchedulingQueue,
         reservations: NodeReservations,
-        entities: GangEntities,
+        entities: EntityLookup,
         after: float,
     ) -> None:
         self._context = context
@@ -55,9 +59,9 @@ class StarvationGuard:
     def on_unschedulable(
         self, entity: QueuedEntity, now: float, nodes_needed: Callable[[], frozenset[str]]
     ) -> None:
-        """A complete group has found no room; ``nodes_needed`` names the nodes it would need.
+        """A complete group does not fit; ``nodes_needed`` finds the nodes that would hold it.
 
-        Nothing is kept for a group that ``nodes_needed`` has no nodes for.
+        Nothing is reserved for a group for which it finds none.
         """
         if entity.starving_since is None:
             entity.starving_since = now
@@ -65,34 +69,42 @@ class StarvationGuard:
             return
         if now < entity.reserve_retry_at:
             return
-        kept, rank = self._reservations.current, self._queue.sort_key(entity)
-        if kept is None or kept.key == entity.key or rank < kept.rank:
-            self._reservations.drop()  # it is this group's turn now, or nobody's
-            nodes = nodes_needed()
-            if not nodes:
-                entity.reserve_retry_at = now + RETRY_INTERVAL
-                self._reservations.keep(kept)
-                if kept is not None and kept.key == entity.key:
-                    self._release(now)
-                return
-            ends = last_pod_end(self._context.cluster, nodes)
-            self._reservations.keep(
-                NodeReservation(
-                    entity.key,
-                    rank,
-                    messages.display_name(entity.group),
-                    entity.representative.pod.priority,
-                    nodes,
-                    None if ends is None else self._context.clock.from_unix_time(ends, now),
-                )
-            )
+        current, rank = self._reservations.current, self._queue.sort_key(entity)
+        if current is not None and current.key != entity.key and rank >= current.rank:
+            return
+        self._reservations.drop()  # the nodes are looked for as if none were reserved
+        if nodes := nodes_needed():
+            self._reservations.keep(self._reservation(entity, entity.group, rank, nodes, now))
+            return
+        entity.reserve_retry_at = now + RETRY_INTERVAL
+        self._reservations.keep(current)
+        if current is not None and current.key == entity.key:
+            self._release(now)
+
+    def _reservation(
+        self,
+        entity: QueuedEntity,
+        group: GangGroup,
+        rank: tuple[object, ...],
+        nodes: frozenset[str],
+        now: float,
+    ) -> NodeReservation:
+        ends = last_pod_end(self._context.cluster, nodes)
+        return NodeReservation(
+            entity.key,
+            rank,
+            messages.display_name(group),
+            entity.representative.pod.priority,
+            nodes,
+            None if ends is None else self._context.clock.from_unix_time(ends, now),
+        )
 
     def release_if_idle(self, now: float) -> None:
-        """Drop the reservation when its group waits for room no more."""
-        kept = self._reservations.current
-        if kept is None:
+        """Drop the reservation when its group does not wait to fit any more."""
+        current = self._reservations.current
+        if current is None:
             return
-        entity = self._entities.by_key(kept.key)
+        entity = self._entities.by_key(current.key)
         if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
             return
         self._release(now)

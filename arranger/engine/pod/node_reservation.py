@@ -1,8 +1,8 @@
-"""Room kept for a gang that has waited too long, so that smaller work does not starve it.
+"""Nodes reserved for a gang that has waited too long, so that smaller pods do not starve it.
 
 One group at a time, the first in the queue's order, gets the nodes on which it would fit if they
-were empty. Nobody else is placed there but pods of higher priority, which go before it anyway, of
-lower priority, which it may evict, and those that will have ended by the time the nodes are free.
+were empty. Other pods are placed there only if they have a higher priority, and go first anyway, or
+a lower one, and can be evicted, or will have ended by the time all these nodes are free.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
 
-#: Named as the plugin that keeps others out.
+#: Named as the plugin that rejects other pods.
 RESERVATION: Final = "Reservation"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReservation:
-    """``nodes`` are kept for the entity ``key`` of that priority.
+    """``nodes`` are reserved for the entity ``key``, of ``priority``.
 
     Attributes:
-        rank: its place in the queue's order; a group of lower rank takes the reservation over.
-        title: how messages call the group.
-        free_at: when the last of the pods there will have ended, in the engine's clock; None when
+        rank: its sort key in the queue; a group with a lower one takes the reservation over.
+        title: the name of the group in messages.
+        free_at: when the last of the pods there will have ended, in the engine's clock; None if
             one of them may run for ever.
     """
 
@@ -44,24 +44,24 @@ class NodeReservation:
     free_at: float | None = None
 
     def excludes(self, member: QueuedPod, now: float) -> bool:
-        """Whether a pod must not be placed on these nodes."""
+        """Whether a pod must not be placed on the reserved nodes."""
         entity = member.entity
         if entity is not None and entity.key == self.key:
             return False
         lasts = member.pod.pod.spec.active_deadline_seconds
         if self.free_at is not None and lasts is not None and now + lasts <= self.free_at:
-            return False  # it has ended before the nodes would be free anyway
+            return False  # it will have ended before the group could start
         return member.pod.priority == self.priority
 
     def allowed_rows(self, cluster: Cluster) -> BoolArray:
-        """Row → whether it is not reserved."""
+        """Row → whether its node is not reserved."""
         rows = np.ones(cluster.table.size, dtype=np.bool_)
         rows[cluster.table.rows(self.nodes)] = False
         return rows
 
     @property
     def rejection(self) -> PluginRejection:
-        """What pods that are kept out are told of these nodes."""
+        """Why other pods do not fit on these nodes."""
         reason = f"node(s) reserved for {self.title}"
         return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
 
@@ -86,9 +86,9 @@ class NodeReservations:
 
 
 def last_pod_end(cluster: Cluster, nodes: Iterable[str]) -> float | None:
-    """When the pods on these nodes will have ended, in seconds since 1970.
+    """When the last of the pods on these nodes will have ended, in seconds since 1970.
 
-    By ``activeDeadlineSeconds``; None when one of them has none, or has not started.
+    By ``activeDeadlineSeconds``; None if one of them has none, or has not started.
     """
     ends = [0.0]
     for row in cluster.table.rows(nodes):
@@ -105,12 +105,13 @@ def select_nodes(
     classes: Sequence[tuple[Evaluation, QueuedPod, int]],
     within: BoolArray | None = None,
 ) -> frozenset[str]:
-    """The nodes to keep for so many pods of each class: the emptiest that would hold them.
+    """The nodes to reserve for pods of some classes: those that are nearest to being empty.
 
-    None at all where even all of them, or all rows of ``within``, are too few.
+    Empty if all nodes, or all rows of ``within``, are too few even without the pods that run there
+    now. Each class gets nodes of its own, so that a few more may be reserved than are needed.
 
-    Each class counts on nodes of its own, which may keep a few more than are needed, and empties
-    them of what runs there now in thought only.
+    Args:
+        classes: (evaluation, one pod, how many pods) of each class.
     """
     table = cluster.table
     taken = np.zeros(table.size, dtype=np.bool_)
@@ -124,7 +125,7 @@ def select_nodes(
         usable = suitable & ~taken
         total = np.where(usable, empty, 0)
         now = np.where(usable, table.replica_capacity(member.pod), 0)
-        # Those nearest to being free first, the larger first among them.
+        # Those first on which the fewest replicas have to go, the larger first among equals.
         order = np.lexsort((-total, total - now))
         enough = np.cumsum(total[order])
         last = int(np.searchsorted(enough, count)) + 1

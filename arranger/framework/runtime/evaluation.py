@@ -220,20 +220,23 @@ class Evaluation:
 
     def _pre_filters_unchanged(self) -> bool:
         """Rerun PreFilter where it depends on everything; whether the same filters run."""
+        skipped = self._pre_filter.skipped
         for plugin in self._cluster_pre_filters:
-            with plugin_errors(plugin.name, "PreFilter"):
+            name = plugin.name
+            with plugin_errors(name, "PreFilter"):
                 answer = plugin.pre_filter(self.state, self._pod, self._cluster)
             if isinstance(answer, PreFilterResult) or (answer is not None and answer.rejected):
                 return False
-            if _is_skip(answer) != (plugin.name in self._pre_filter.skipped):
+            if _is_skip(answer) != (name in skipped):
                 return False
         return True
 
     def _pre_scores_unchanged(self, view: NodeView) -> bool:
         for plugin in self._cluster_pre_scorers:
-            with plugin_errors(plugin.name, "PreScore"):
+            name = plugin.name
+            with plugin_errors(name, "PreScore"):
                 answer = plugin.pre_score(self.state, self._pod, view, self.feasible)
-            if _is_skip(answer) != (plugin.name in self._skipped_scores):
+            if _is_skip(answer) != (name in self._skipped_scores):
                 return False
         return True
 

@@ -141,7 +141,7 @@ class HttpTransport:
                 await self._config.credentials.renew(authorization)
             yield HttpStream(response)
         finally:
-            # A watch never ends by itself in time to be reused: cut it.
+            # A watch does not end by itself, so its connection cannot be reused.
             response.close()
 
     async def close(self) -> None:

@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._response is None:
-            # Nobody asked: what a server says before closing an idle connection (408).
+            # Not an answer, but a 408 before the server closes an idle connection.
             self.close()
             return
         try:
@@ -201,7 +201,7 @@ class ConnectionPool:
         self._idle.clear()
         for waiter in self._waiting:
             waiter.cancel()
-        # Let the transports take in that they were aborted.
+        # One turn of the loop, so that the transports end.
         await asyncio.sleep(0)
 
     def _header_block(self, authorization: str, content_type: str, accept: str) -> str:
@@ -221,7 +221,7 @@ class ConnectionPool:
         return head
 
     async def _acquire(self, deadline: float) -> _Connection:
-        """A connection nobody uses; raises RefusedConnectionError, as nothing was sent."""
+        """A free connection; raises RefusedConnectionError, as nothing was sent."""
         loop = asyncio.get_running_loop()
         while True:
             if self._closed:

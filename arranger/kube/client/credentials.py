@@ -46,12 +46,12 @@ CredentialLoader = Callable[[bool], Awaitable[Credential]]
 
 
 class CredentialSource:
-    """One identity, kept fresh: the header by age and on a 401, the certificates by file time.
+    """One credential, kept fresh: the header by age and on a 401, the certificates by file time.
 
     Args:
-        identity: what is known now.
-        load: reads the identity again; its argument says that the server rejected the last one.
-            ``None`` for an identity that never changes.
+        credential: the present one.
+        load: reads the credential again; its argument says that the server rejected the last one.
+            ``None`` for one that never changes.
         now: the monotonic clock, seconds.
     """
 
@@ -118,7 +118,7 @@ class CredentialSource:
         self._loaded_at = self._now()
         try:
             self._credential = await self._load(rejected)
-        # Whatever a plugin or a file did wrong, the old credential is the best we have.
+        # Whatever the plugin or the file did wrong, the old credential may still be valid.
         except Exception as error:
             log.warning("credentials.reload_failed", error=str(error))
 

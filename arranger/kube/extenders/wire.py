@@ -14,7 +14,7 @@ import msgspec
 
 from arranger.api.effects import Bind, NodeVictims
 
-#: The extenders' best score, and ours: theirs are scaled (``MaxExtenderPriority``).
+#: Our highest score by that of extenders (``MaxExtenderPriority``): theirs are multiplied by it.
 SCORE_SCALE: Final = 100 // 10
 
 _encode = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ class _NamedList(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ExtenderFilterResult:
-    """``ExtenderFilterResult``; None where it says nothing."""
+    """``ExtenderFilterResult``; None for what the answer leaves out."""
 
     nodes: list[str] | None = None
     node_names: list[str] | None = None
@@ -48,13 +48,13 @@ class ExtenderFilterResult:
     error: str = ""
 
 
-# --- what we say ---------------------------------------------------------------------------
+# --- what is sent --------------------------------------------------------------------------
 
 
 def encode_extender_args(
     pod: bytes, *, nodes: Sequence[bytes] | None = None, node_names: Sequence[str] | None = None
 ) -> bytes:
-    """``ExtenderArgs``, with the nodes whole or by name."""
+    """``ExtenderArgs``, with the nodes as JSON or by name."""
     listed = None
     if nodes is not None:
         listed = {"metadata": {}, "items": [msgspec.Raw(node) for node in nodes]}
@@ -64,7 +64,7 @@ def encode_extender_args(
 def encode_preemption_args(
     pod: bytes, victims: Mapping[str, NodeVictims], pods: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """``ExtenderPreemptionArgs``; with ``pods`` (by uid) the victims are sent whole."""
+    """``ExtenderPreemptionArgs``; with ``pods`` (by uid) the victims are sent as JSON."""
     full_victims: dict[str, Any] | None = None
     meta_victims: dict[str, Any] | None = None
     if pods is None:
@@ -101,11 +101,11 @@ def encode_binding_args(bind: Bind) -> bytes:
     )
 
 
-# --- what they answer ----------------------------------------------------------------------
+# --- what is answered ----------------------------------------------------------------------
 
 
 def decode_filter_result(body: bytes) -> ExtenderFilterResult:
-    """Read an ``ExtenderFilterResult``; raises BadAnswerError."""
+    """Read an ``ExtenderFilterResult``; raises ExtenderProtocolError."""
     fields = _lowercase_fields(body)
     nodes = _get(fields, "nodes", _NamedList | None)
     return ExtenderFilterResult(
@@ -118,7 +118,7 @@ def decode_filter_result(body: bytes) -> ExtenderFilterResult:
 
 
 def decode_host_priorities(body: bytes) -> dict[str, int]:
-    """Read a ``HostPriorityList``: node → score; raises BadAnswerError."""
+    """Read a ``HostPriorityList``: node → score; raises ExtenderProtocolError."""
     scores: dict[str, int] = {}
     for entry in _decode(body, list[msgspec.Raw] | None) or []:
         fields = _lowercase_fields(entry)
@@ -128,7 +128,7 @@ def decode_host_priorities(body: bytes) -> dict[str, int]:
 
 
 def decode_preemption_result(body: bytes) -> dict[str, NodeVictims]:
-    """Read an ``ExtenderPreemptionResult``; raises BadAnswerError."""
+    """Read an ``ExtenderPreemptionResult``; raises ExtenderProtocolError."""
     nodes = (
         _get(_lowercase_fields(body), "nodenametometavictims", dict[str, msgspec.Raw] | None) or {}
     )
@@ -142,7 +142,7 @@ def decode_preemption_result(body: bytes) -> dict[str, NodeVictims]:
 
 
 def decode_binding_error(body: bytes) -> str:
-    """Read an ``ExtenderBindingResult``: "" if it is bound; raises BadAnswerError."""
+    """Read an ``ExtenderBindingResult``: "" if it is bound; raises ExtenderProtocolError."""
     return str(_get(_lowercase_fields(body), "error", str | None) or "")
 
 

@@ -1,4 +1,4 @@
-"""Decoding watch lines and list pages in one pass per object, forgiving one bad object."""
+"""Decoding watch lines and list pages in one pass per object; a bad object spoils no other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PartialMetadata(msgspec.Struct, rename="camel"):
 
 
 class PartialObjectMetadata(msgspec.Struct):
-    """Any object, seen only by its metadata."""
+    """Any object, of which only the metadata is decoded."""
 
     metadata: PartialMetadata = msgspec.field(default_factory=PartialMetadata)
 

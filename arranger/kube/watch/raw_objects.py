@@ -20,7 +20,7 @@ _raw_event: Final = msgspec.json.Decoder(RawWatchEvent)
 
 
 class RawObject(msgspec.Struct):
-    """An object's name and version, and all of it as JSON."""
+    """An object's metadata, and all of it as JSON."""
 
     metadata: PartialMetadata
     raw: bytes
@@ -35,7 +35,7 @@ _page: Final = msgspec.json.Decoder(_Page)
 
 
 class RawObjectDecoder(Decoder[RawObject]):
-    """Decodes nothing but names and versions."""
+    """Decodes nothing but the metadata."""
 
     def __init__(self) -> None:
         super().__init__(RawObject)
@@ -59,7 +59,7 @@ class RawObjectDecoder(Decoder[RawObject]):
 
 
 class RawObjectStore:
-    """A reflector's sink that keeps every object whole, by name.
+    """A reflector's sink that keeps the JSON of every object, by name.
 
     Attributes:
         synced: whether a full state has been delivered.

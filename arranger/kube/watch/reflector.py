@@ -36,14 +36,14 @@ PAGE_SIZE: Final = 500
 #: Seconds without a byte after which a watch is dead: bookmarks come every minute.
 INACTIVITY_TIMEOUT: Final = 70.0
 #: Streams in a row without a line after which the state is listed anew: a kube-apiserver restored
-#: from a backup is asked for a future it never tells us about, and keeps back bookmarks too.
+#: from a backup knows no versions as late as ours, and sends neither events nor bookmarks.
 MAX_SILENT_STREAMS: Final = 2
-#: Seconds of silence in which the initial events of a WatchList must get on.
+#: Seconds of silence after which the initial events of a WatchList count as failed.
 INITIAL_EVENTS_TIMEOUT: Final = 30.0
 #: A stream shorter than this without an event is a failure, whatever its status said.
 MIN_WATCH_SECONDS: Final = 1.0
 NOT_SERVED_RETRY: Final = 30.0
-#: Errors in a row within the stream after which our place in it is given up.
+#: Errors in a row within streams after which the state is listed anew.
 MAX_STREAM_ERRORS: Final = 3
 #: Lines handled before other tasks may run (about 10 µs each).
 LINES_PER_YIELD: Final = 200
@@ -66,7 +66,7 @@ class Sink(Protocol[T]):
 
 
 class _ExpiredError(Exception):
-    """Our version is of no use to the server: fetch the full state."""
+    """Our resourceVersion cannot be resumed from: fetch the full state."""
 
 
 class _WatchListUnsupportedError(Exception):
@@ -139,9 +139,7 @@ class Reflector(Generic[T]):
             except _ExpiredError as reason:
                 self.resource_version = ""
                 self._record_restart("expired", str(reason))
-                # At once the first time, and then ever more slowly: relisting is dear.
-                delay = self._backoff.next_delay() if self._backoff.failures else 0.0
-                self._backoff.failures += not self._backoff.failures
+                delay = self._backoff.next_delay_unless_first()
             except _WatchListUnsupportedError as reason:
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
@@ -177,7 +175,7 @@ class Reflector(Generic[T]):
                 Request("GET", self._path, query=query, timeout=60.0)
             )
             if answer.status == 410 and "continue" in query:
-                # It took too long for the server to remember: all in one piece then.
+                # The continue token has expired: fetch all in one piece.
                 objects.clear()
                 query = dict(self._query)
                 continue
@@ -228,7 +226,7 @@ class Reflector(Generic[T]):
                         started = await self._read_initial_events(lines)
                     async for line in lines:
                         self._handle_line(line)
-                        # Not before: an ERROR is no sign of health.
+                        # Not counted before: an ERROR raises, and is no sign of health.
                         seen += 1
                         if seen % LINES_PER_YIELD == 0:
                             self._metrics.increment(
@@ -355,24 +353,20 @@ class Reflector(Generic[T]):
     def _response_error(self, answer: Response) -> Exception:
         if answer.status == 404:
             return _NotServedError()
-        error = self._classify(parse_status(answer.body, answer.status))
-        if isinstance(error, _ServerUnavailableError):
-            error.wait = retry_after(answer)
-        return error
+        return self._classify(parse_status(answer.body, answer.status), retry_after(answer))
 
     def _event_error(self, event: RawWatchEvent) -> Exception:
-        error = self._classify(parse_status(event.object))
+        status = parse_status(event.object)
+        error = self._classify(status, status.retry_after)
         if self._backoff.failures >= MAX_STREAM_ERRORS:
             return _ExpiredError(f"again and again: {error}")
         return error
 
-    def _classify(self, status: Status) -> Exception:
+    def _classify(self, status: Status, wait: float) -> Exception:
         detail = f"{status.code} {status.reason} {status.message}".strip()
         if status.expired or status.too_large_version:
             return _ExpiredError(detail)
-        return _ServerUnavailableError(
-            detail, status.details.retry_after_seconds if status.details else 0.0
-        )
+        return _ServerUnavailableError(detail, wait)
 
 
 def is_newer(version: str, other: str) -> bool:

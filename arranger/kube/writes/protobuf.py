@@ -1,4 +1,4 @@
-"""One edit of an object in the API server's binary form: a finalizer more.
+"""One edit of an object in the API server's binary form: adding a finalizer.
 
 The API server compares some fields byte for byte, and its JSON is not always what it was given: a
 ResourceClaim whose driver parameters are JSON with spaces can be changed by no client that sends
@@ -28,7 +28,7 @@ class ProtobufFormatError(ValueError):
 
 
 def add_finalizer(body: bytes, finalizer: str) -> bytes:
-    """The object with one finalizer more.
+    """The object with one more finalizer.
 
     Raises:
         ProtobufFormatError: it is not in the binary form.
@@ -65,7 +65,7 @@ def _encode_varint(number: int) -> bytes:
 
 
 def _decode_varint(body: bytes, offset: int) -> tuple[int, int]:
-    """The number at a place, and where it ends."""
+    """The number at an offset, and the offset after it."""
     number = shift = 0
     while True:
         if offset >= len(body):

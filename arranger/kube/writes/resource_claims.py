@@ -45,7 +45,7 @@ _Patches = list[tuple[str, dict[str, Any]]]
 
 
 class ResourceClaimCall(ApiCall):
-    """Brings one claim to where an effect wants it.
+    """Brings one claim into the state that an effect asks for.
 
     Reading first makes every attempt safe to repeat, whatever became of the one before.
     """
@@ -139,7 +139,7 @@ class ResourceClaimCall(ApiCall):
 
 
 def _reserve_patches(effect: ReserveClaim, claim: ResourceClaim) -> _Patches | Outcome:
-    """What is missing until the pod may use the claim."""
+    """The patches that are missing until the pod may use the claim, or why it cannot."""
     allocated, requested = claim.status.allocation, effect.allocation
     if claim.metadata.deletion_timestamp is not None:
         return _conflict(effect, "got deleted in the meantime")
@@ -162,13 +162,13 @@ def _reserve_patches(effect: ReserveClaim, claim: ResourceClaim) -> _Patches | O
 
 
 def _release_patches(effect: ReleaseClaim, claim: ResourceClaim) -> _Patches | Outcome:
-    """What is missing until the pod does not hold the claim any more."""
+    """The patches that are missing until the pod does not hold the claim any more."""
     left = [consumer for consumer in claim.status.reserved_for if consumer.uid != effect.pod.uid]
     status: dict[str, Any] = {}
     if len(left) < len(claim.status.reserved_for):
         status["reservedFor"] = left or None
     if effect.deallocate and not left and claim.status.allocation is not None:
-        # What drivers say of devices that are not given to it any more has to go with them.
+        # The status that drivers report of devices goes with their allocation.
         status |= {"allocation": None, "devices": None}
     return [("/status", {"status": status})] if status else []
 

@@ -83,8 +83,8 @@ class TaintToleration(SpecOnlyPlugin):
         return default_normalize_score(scores, feasible, reverse=True)
 
     def _results(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> _TaintListResults:
-        judged: _TaintListResults | None = state.get(self.name)
-        if judged is None:
-            judged = state[self.name] = _TaintListResults(pod.pod.spec.tolerations)
-        judged.extend(nodes.table)
-        return judged
+        results: _TaintListResults | None = state.get(self.name)
+        if results is None:
+            results = state[self.name] = _TaintListResults(pod.pod.spec.tolerations)
+        results.extend(nodes.table)
+        return results

@@ -73,7 +73,7 @@ async def test_f10_a_node_edited_under_a_binding_gets_that_pod_and_no_other(
 ) -> None:
     sim.create_nodes_and_pods(nodes=1)
     sim.create(a_pod("first").needs(cpu=2, memory="1Gi"))
-    sim.excused.add("n0")
+    sim.may_exceed_capacity.add("n0")
     sub = "/status" if "status" in edit else ""
     hit = sim.faults.inject(
         BINDINGS, ConcurrentAction(lambda: sim.patch("node", "n0", edit, sub=sub)), times=1
@@ -111,7 +111,7 @@ async def test_f13_a_race_with_another_scheduler_costs_one_pod_too_many_and_no_m
 ) -> None:
     sim.create_nodes_and_pods(nodes=2)
     sim.create(big("ours"), big("next"), big("after"))
-    sim.excused.add("n0")
+    sim.may_exceed_capacity.add("n0")
 
     def by_hand() -> None:
         sim.create(big("theirs").for_scheduler("other").on("n0"))

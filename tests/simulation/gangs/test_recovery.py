@@ -43,7 +43,7 @@ TOGETHER = json.dumps(["default/at", "default/by"])
 class FaultScenario:
     """One run: gangs of all kinds, of which not all fit, and something that happens on the way."""
 
-    sim: GangHarness = field(default_factory=lambda: GangHarness(patience=RECOVERY))
+    sim: GangHarness = field(default_factory=lambda: GangHarness(max_bind_seconds=RECOVERY))
     died: asyncio.Event = field(default_factory=asyncio.Event)
     dead: FaultRule | None = None
 
@@ -190,7 +190,7 @@ def bind(sim: GangHarness, name: str) -> None:
 def partly_bound() -> GangHarness:
     """Three CPUs, a gang of three of which one is bound, and two rivals that go first."""
     sim = GangHarness()
-    sim.torn.add("default/g")  # by whoever it was
+    sim.may_be_partial.add("default/g")  # by whoever it was
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
     sim.cluster.create({**head, "metadata": {"name": "important"}})
     rivals = (a_pod(f"rival-{n}").needs(cpu=1) for n in range(2))

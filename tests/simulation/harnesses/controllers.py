@@ -1,4 +1,4 @@
-"""All controllers as they run in a process, kopf and all."""
+"""All controllers, run by kopf as in a process of their own."""
 
 from __future__ import annotations
 

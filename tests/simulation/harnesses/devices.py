@@ -1,4 +1,4 @@
-"""Simulates what makes claims from templates, and takes back what nobody uses.
+"""Simulates what makes claims from templates, and releases those that no pod uses.
 
 One small controller stands for kube-controller-manager's resourceclaim controller, as far as a
 scheduler can see it.
@@ -40,7 +40,7 @@ class DeviceHarness:
         return {name: _devices(claim) for name, claim in self.claims().items() if _devices(claim)}
 
     def check(self) -> None:
-        """No device was ever two claims', and no pod was bound before its claims were its own."""
+        """No device was ever allocated twice, and no pod bound before its claims were reserved."""
         holders: dict[str, str] = {}
         claims: dict[str, Object] = {}
         for change in self._sim.history:

@@ -23,7 +23,7 @@ SIGS_LABEL = "pod-group.scheduling.sigs.k8s.io"
 POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"
 MERGE = "application/merge-patch+json"
 
-#: Read once: a test that starts over after every write makes many stages.
+#: Read once: a test that starts over after every write makes many simulations.
 DEFINITIONS = tuple(bundled_crds())
 
 
@@ -55,13 +55,13 @@ def running_for(seconds: float, pods: Iterable[PodBuilder]) -> list[PodBuilder]:
 
 @dataclass(slots=True)
 class GangRequirement:
-    """What the objects themselves say about a gang, read without the scheduler's help."""
+    """The minimums of a gang, read from its objects and not from the scheduler."""
 
     minima: dict[str, int] = field(default_factory=dict)
     partners: set[str] = field(default_factory=set)
 
     def add_member(self, pod: Object) -> None:
-        """Take up what a member says."""
+        """Take up a member's annotations and labels."""
         notes = pod["metadata"].get("annotations", {})
         if least := notes.get(BUNDLES + "minRequiredNumber"):
             self.minima[_role_of(pod)] = int(least)
@@ -76,17 +76,17 @@ class GangRequirement:
 
 
 class GangHarness(SimulationHarness):
-    """See the module.
+    """A simulation whose gangs are checked.
 
     Attributes:
-        patience: seconds within which all of a gang's minimum must be bound once one of it is.
-        torn: gangs that may have been left in pieces, because somebody else tore them apart.
+        max_bind_seconds: from the first Binding of a gang to the last that its minimum needs.
+        may_be_partial: gangs that may be partially bound, because somebody else took them apart.
     """
 
-    def __init__(self, seed: int = 1, *, patience: float = 1.0) -> None:
+    def __init__(self, seed: int = 1, *, max_bind_seconds: float = 1.0) -> None:
         super().__init__(seed)
-        self.patience = patience
-        self.torn: set[str] = set()
+        self.max_bind_seconds = max_bind_seconds
+        self.may_be_partial: set[str] = set()
         for definition in DEFINITIONS:
             self.cluster.create(definition)
 
@@ -170,7 +170,7 @@ class GangHarness(SimulationHarness):
         """No gang rests between nothing and its minimum, unless it had its minimum before.
 
         By the server's own history: between the first Binding and the last that the minimum needs
-        it takes no longer than ``patience``, and nothing is left in between now.
+        it takes no longer than ``max_bind_seconds``, and no gang is in between now.
         """
         demands = self._requirements()
         times = {w.request.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
@@ -179,7 +179,7 @@ class GangHarness(SimulationHarness):
         whole: set[frozenset[str]] = set()
         for change in self.cluster.store.changes_since(0):
             gang = _gang_of(change.after) if change.resource == "/pods" else ""
-            if not gang or gang in self.torn:
+            if not gang or gang in self.may_be_partial:
                 continue
             uid, role = change.after["metadata"]["uid"], _role_of(change.after)
             was_bound = bool(change.before and change.before["spec"].get("nodeName"))
@@ -190,7 +190,7 @@ class GangHarness(SimulationHarness):
                 continue
             if all(g in demands and demands[g].is_met(have[g]) for g in together):
                 took = times[uid] - begun.pop(together, times[uid])
-                assert took <= self.patience, f"{gang} took {took} s to be bound"
+                assert took <= self.max_bind_seconds, f"{gang} took {took} s to be bound"
                 whole.add(together)
             elif not any(have[g].total() for g in together):
                 begun.pop(together, None)
@@ -199,7 +199,7 @@ class GangHarness(SimulationHarness):
         assert not begun, f"in pieces: { {g: dict(have[g]) for group in begun for g in group} }"
 
     def _requirements(self) -> dict[str, GangRequirement]:
-        """What every gang there has ever been asks for, by what was said about it last."""
+        """The minimums of every gang there has been, as its objects had them last."""
         pods: dict[str, Object] = {}
         groups: dict[str, Object] = {}
         for change in self.cluster.store.changes_since(0):

@@ -48,17 +48,17 @@ def task(
 
 
 class JobHarness(GangHarness):
-    """See the module.
+    """A simulation with the controllers of Jobs.
 
     Attributes:
-        job_faults: what the controllers say goes through them.
-        pieces: jobs whose pods may be of several versions, or be made again, by name.
+        job_faults: every request of the controllers goes through them.
+        may_repeat_pods: names of jobs whose pods may be of several versions, or be made again.
     """
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
         self.job_faults = FaultInjector(rng=random.Random(seed))
-        self.pieces: set[str] = set()
+        self.may_repeat_pods: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
 
     # --- jobs --------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class JobHarness(GangHarness):
         watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANG_GROUP}/gangs")
 
         def hear(change: Change) -> None:
-            """A watch is never in step with the server."""
+            """Show the change a little later, as a watch does."""
             if change.resource in watched:
                 gone = change.type == "DELETED"
                 loop = asyncio.get_running_loop()
@@ -210,7 +210,7 @@ class JobHarness(GangHarness):
             assert running.cancelled(), running.exception()
 
     def kill(self, name: str = "jobs") -> FaultRule:  # type: ignore[override]
-        """As ``kill -9``: from this moment on, nothing that it says gets through."""
+        """As ``kill -9``: from this moment on, no request of it reaches the server."""
         self._running.pop(name).cancel()
         return self.job_faults.inject(from_user(name), DropConnection.BEFORE)
 
@@ -224,7 +224,7 @@ class JobHarness(GangHarness):
     def _check_jobs(self) -> None:
         """By the server's history: no pod is made twice, and no two versions of a job run at once.
 
-        And a job that has ended has nothing that lives.
+        And a job that has ended has no active pods.
         """
         made: Counter[tuple[str, str]] = Counter()
         living: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -234,13 +234,15 @@ class JobHarness(GangHarness):
                 continue
             meta = change.after["metadata"]
             version = meta["annotations"]["volcano.sh/job-version"]
-            made[meta["name"], version] += change.type == "ADDED" and job not in self.pieces
+            made[meta["name"], version] += (
+                change.type == "ADDED" and job not in self.may_repeat_pods
+            )
             alive = change.type != "DELETED" and not _ended(change.after)
             if alive:
                 living[job][meta["name"]] = version
             else:
                 living[job].pop(meta["name"], None)
-            if job not in self.pieces:
+            if job not in self.may_repeat_pods:
                 assert len(set(living[job].values())) <= 1, f"{job}: {living[job]}"
         twice = [name for name, times in made.items() if times > 1]
         assert not twice, f"made twice: {twice}"

@@ -1,4 +1,4 @@
-"""Simulates evictions: nobody leaves for nothing, and no nomination is an empty promise."""
+"""Simulates evictions: none is in vain, and every nomination has a reservation behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.harnesses.simulation import Object
 #: Deletions of pods; those by schedulers are evictions.
 DELETES = for_resource("pods") & RequestMatcher(lambda call: call.method == "DELETE")
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-#: Seconds within which a nomination and what the leader has in mind agree.
+#: Seconds within which a nomination and the leader's own record of it agree.
 NOMINATION_CHECK_DELAY = 2.0
 
 
@@ -36,15 +36,15 @@ def slow_to_terminate(seconds: float, builder: PodBuilder) -> PodBuilder:
 
 
 class PreemptionHarness(GangHarness):
-    """See the module.
+    """A simulation whose evictions are checked.
 
     Attributes:
-        empty_promises: nominations that nothing stood behind a little later.
+        unbacked_nominations: nominations of which the leader had no record a little later.
     """
 
     def __init__(self, seed: int = 1) -> None:
         super().__init__(seed)
-        self.empty_promises: list[str] = []
+        self.unbacked_nominations: list[str] = []
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         for value in range(100):
             self.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
@@ -83,12 +83,12 @@ class PreemptionHarness(GangHarness):
     def check(self) -> None:
         """The invariants of every simulation, and those of evictions."""
         super().check()
-        assert not self.empty_promises, self.empty_promises
+        assert not self.unbacked_nominations, self.unbacked_nominations
         self._check_victims()
         self._check_events()
 
     def _check_victims(self) -> None:
-        """By the log: of each victim this incarnation was meant, it knew why, and it was right."""
+        """By the log: the uid of each victim was given, its condition says why, and rightly so."""
         evictions = {
             write.request.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
         }
@@ -111,7 +111,7 @@ class PreemptionHarness(GangHarness):
                 pods[uid] = change.after
 
     def _check_events(self) -> None:
-        """Nobody has to leave for somebody who is not more important."""
+        """No pod is evicted for one of equal or lower priority."""
         priority = {
             change.after["metadata"]["uid"]: change.after["spec"]["priority"]
             for change in self.history
@@ -124,7 +124,7 @@ class PreemptionHarness(GangHarness):
                 assert priority[victim] < priority[by], event
 
     def _note_nomination(self, change: Change) -> None:
-        """A nomination is looked at a little later, when all that belongs to it is written."""
+        """Check a nomination a little later, when all that belongs to it is written."""
         if change.resource == "/pods" and change.type != "DELETED" and _nomination(change.after):
             uid = change.after["metadata"]["uid"]
             asyncio.get_running_loop().call_later(
@@ -150,7 +150,7 @@ class PreemptionHarness(GangHarness):
             asyncio.get_running_loop().call_later(35.0, self._check_nomination, uid, node)
         elif node == doubted and node and node != mind:
             name = found[0]["metadata"]["name"]
-            self.empty_promises.append(f"{name} is nominated to {node}, in mind is {mind!r}")
+            self.unbacked_nominations.append(f"{name} is nominated to {node}, in mind is {mind!r}")
 
 
 def minimal_victims(

@@ -1,4 +1,4 @@
-"""Simulates queues: nothing beyond a quota, no gang in pieces, nobody evicted against the rules.
+"""Simulates queues: no quota exceeded, no gang partially bound, no eviction against the rules.
 
 It plays the owners of pods as well: a Deployment keeps so many, a training job that loses a pod
 starts again as a whole.
@@ -24,7 +24,7 @@ SERVICE = "volcano.sh/service.type"
 #: What a pod belongs to.
 OWNER = "test/owner"
 
-#: The seed's arguments; and leases that cost little over days.
+#: The arguments of docs/design/queues.md; and leases that cost little over days.
 CONFIG = Config(
     leader_election=LeaderElectionConfig(
         resource_namespace="kube-system",
@@ -45,7 +45,7 @@ class Owner:
     Attributes:
         count: how many there shall be.
         make: a pod of that name; for a gang, with its life as a second argument.
-        gang: whether they live and die together.
+        gang: whether they are a gang, all of which is needed.
         restarts: whether a gang that has lost a pod starts again.
     """
 
@@ -59,7 +59,7 @@ class Owner:
 
 
 class QueueHarness(PreemptionHarness):
-    """See the module.
+    """A simulation whose queues are checked.
 
     Attributes:
         owners: by name.
@@ -78,7 +78,7 @@ class QueueHarness(PreemptionHarness):
         self.cluster.store.subscribe(self._account)
 
     def queues(self, inference: int = 8, training: int = 8) -> None:
-        """The seed's two queues, with these quotas."""
+        """The queues ``inference`` and ``training``, with these quotas of cards."""
         limits = {"cpu": 4, "memory": "4Gi"}
         for name, quota, priority in (
             ("inference", inference, 80000),
@@ -200,7 +200,7 @@ class QueueHarness(PreemptionHarness):
             self._reconcile_soon()
 
     def _check_victims(self) -> None:
-        """Of each victim this incarnation was meant, and it knew why."""
+        """The uid of each victim was given, and its condition says why."""
         meant = {
             write.request.json["preconditions"]["uid"] for write in self.faults.applied(DELETES)
         }
@@ -224,7 +224,7 @@ class QueueHarness(PreemptionHarness):
             assert write.request.json["preconditions"]["uid"] in told, "a victim that was not told"
 
     def check_gangs(self) -> None:
-        """By the history: whenever a gang rests, it is whole or nothing."""
+        """By the history: gangs are bound whole or not at all, within ``max_bind_seconds``."""
         bound: dict[str, set[str]] = {}
         times = {w.request.json["metadata"]["uid"]: w.at for w in self.faults.applied(BINDINGS)}
         sizes: dict[str, int] = {}
@@ -241,7 +241,7 @@ class QueueHarness(PreemptionHarness):
         for gang, uids in bound.items():
             assert len(uids) == sizes[gang], f"{gang}: {len(uids)} of {sizes[gang]} were ever bound"
             at = [times[uid] for uid in uids]
-            assert max(at) - min(at) <= self.patience, f"{gang} was bound in pieces"
+            assert max(at) - min(at) <= self.max_bind_seconds, f"{gang} was bound in pieces"
 
 
 def _cards(pod: Mapping[str, Object] | Object) -> int:

@@ -50,12 +50,12 @@ MERGE = "application/merge-patch+json"
 
 
 class SimulationHarness:
-    """See the module.
+    """A cluster with schedulers, and its invariants.
 
     Attributes:
-        faults: everything that schedulers say to the cluster goes through them; what the test
+        faults: every request of the schedulers goes through them; what the test
             itself does with :meth:`create`, :meth:`delete` and :meth:`patch` does not.
-        excused: nodes that may be over their capacity, because they changed behind our back.
+        may_exceed_capacity: nodes that changed after pods were bound to them.
         history: every change of the cluster, whether or not the server still remembers it.
         writes_per_pod: how many status patches, and how many event writes, a pod may cost an hour.
     """
@@ -64,7 +64,7 @@ class SimulationHarness:
         self._rng = random.Random(seed)
         self.cluster = EmbeddedCluster(rng=self._rng, now=_now)
         self.faults = FaultInjector(rng=random.Random(seed))
-        self.excused: set[str] = set()
+        self.may_exceed_capacity: set[str] = set()
         self.writes_per_pod = 12
         self.history: list[Change] = []
         self.cluster.store.subscribe(self.history.append)
@@ -153,16 +153,16 @@ class SimulationHarness:
         return [name for name, task in self._tasks.items() if not task.done()]
 
     def ended_by_themselves(self) -> list[str]:
-        """The schedulers that have ended by themselves and nobody has :meth:`ended` yet."""
+        """The schedulers that have ended by themselves and were not awaited yet."""
         return [name for name, task in self._tasks.items() if task.done()]
 
     def kill(self, name: str = "one") -> None:
-        """As ``kill -9``: from this moment on, nothing that it says gets through."""
+        """As ``kill -9``: from this moment on, no request of it reaches the server."""
         self.faults.inject(from_user(name), DropConnection.BEFORE)
         self._tasks.pop(name).cancel()
 
     def copy_server(self) -> EmbeddedCluster:
-        """The cluster as it is now, without those who watch it; it will give other uids."""
+        """A copy of the cluster without its watches; it will give other uids."""
         others: dict[int, Any] = {
             id(self.cluster.store._listeners): {},
             id(self._rng): random.Random(99),
@@ -192,7 +192,7 @@ class SimulationHarness:
                 await asyncio.sleep(0.25)
 
     async def until_settled(self, bound: int, *, within: float = 60.0) -> None:
-        """Until so many pods are bound, and every living scheduler knows it of all of its own."""
+        """Until so many pods are bound, and every living scheduler has seen its own bound."""
         await self.until(lambda: self.bound() == bound, within=within)
         living = [self.schedulers[name] for name in self._tasks]
         await self.until(lambda: not any(s.engine.pods() for s in living), within=within)
@@ -228,7 +228,13 @@ class SimulationHarness:
             kept[name] = change.after
             node = change.after["spec"].get("nodeName")
             newly = change.before is not None and node != change.before["spec"].get("nodeName")
-            if newly and node and uid in ours and node in nodes and node not in self.excused:
+            if (
+                newly
+                and node
+                and uid in ours
+                and node in nodes
+                and node not in self.may_exceed_capacity
+            ):
                 assert _requested_cpu(pods, node) <= milli_value(
                     nodes[node]["status"]["allocatable"]["cpu"]
                 ), f"{node} is over its capacity once {name} is bound to it"
@@ -251,7 +257,7 @@ class SimulationHarness:
             assert write.request.user in allowed, f"{allowed} leads, but {write}"
 
     def _check_write_rate(self) -> None:
-        """No pod costs more and more writes, however often it is tried."""
+        """The writes an hour that a pod costs are bounded, however often it is tried."""
         log = self.faults.log
         hours = 1 + (log[-1].at - log[0].at) / 3600 if log else 1
         for kind in (STATUSES, EVENTS):

@@ -29,7 +29,7 @@ MERGE = "application/merge-patch+json"
 POD_CREATES = for_resource("pods") & RequestMatcher(lambda call: call.method == "POST")
 
 _OPEN = ("Pending", "Starting", "Running", "Rescheduling")
-#: From where to where stages go.
+#: (from, to): the changes of stage that are allowed.
 EDGES = {
     ("Pending", "Starting"),
     ("Starting", "Running"),
@@ -64,14 +64,14 @@ class _KopfStandIn:
 
 
 class TYJobHarness(GangHarness):
-    """See the module.
+    """A simulation with the controller of TYJobs.
 
     Attributes:
-        controller_faults: everything that the controller says to the cluster goes through them.
+        controller_faults: every request of the controller goes through them.
     """
 
-    def __init__(self, seed: int = 1, *, patience: float = 1.0) -> None:
-        super().__init__(seed, patience=patience)
+    def __init__(self, seed: int = 1, *, max_bind_seconds: float = 1.0) -> None:
+        super().__init__(seed, max_bind_seconds=max_bind_seconds)
         self.controller_faults = FaultInjector(rng=random.Random(seed))
 
     @asynccontextmanager

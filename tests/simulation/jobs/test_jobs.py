@@ -165,7 +165,7 @@ async def test_an_eviction_that_nobody_saw(sim: JobHarness) -> None:
 
 
 async def test_without_a_policy_a_lost_pod_is_made_again(sim: JobHarness) -> None:
-    sim.pieces.add("j")
+    sim.may_repeat_pods.add("j")
     sim.job("j", task(cpu=4))
     async with sim.at_work():
         await sim.until_phase("j", "Running")
@@ -190,7 +190,7 @@ async def test_a_job_that_fails_again_and_again_fails(sim: JobHarness) -> None:
 
 
 async def test_only_the_pod_that_failed_is_restarted(sim: JobHarness) -> None:
-    sim.pieces.add("j")
+    sim.may_repeat_pods.add("j")
     sim.job("j", task("a", 1, runs=5, exits=1), task("b"), on={"PodFailed": "RestartPod"})
     async with sim.at_work():
         await sim.until(lambda: sim.phase("j") == "Failed", within=120)
@@ -200,7 +200,7 @@ async def test_only_the_pod_that_failed_is_restarted(sim: JobHarness) -> None:
 
 
 async def test_only_the_task_that_failed_is_restarted(sim: JobHarness) -> None:
-    sim.pieces.add("j")
+    sim.may_repeat_pods.add("j")
     policy = {"event": "PodFailed", "action": "RestartTask"}
     sim.job("j", task("a"), task("b", runs=5, exits=7, policies=[policy]))
     async with sim.at_work():
@@ -236,7 +236,7 @@ async def test_a_gang_in_pieces_is_restarted(sim: JobHarness) -> None:
         await sim.until_phase("j", "Running")
         # Its room is taken as soon as it is lost, so that it cannot be whole again.
         sim.create(a_pod("other").needs(cpu=4))
-        sim.pieces.add("j")
+        sim.may_repeat_pods.add("j")
         sim.delete("pod", "j-w-0")
         await sim.until(lambda: sim.status("j")["version"] == 1)
         assert sim.status("j")["retryCount"] == 1
@@ -294,7 +294,7 @@ async def test_what_belongs_to_a_job_goes_with_it(sim: JobHarness) -> None:
 
 
 async def test_a_job_of_the_same_name_waits_until_the_old_one_is_gone(sim: JobHarness) -> None:
-    sim.pieces.add("j")
+    sim.may_repeat_pods.add("j")
     sim.job("j", task())
     async with sim.at_work():
         await sim.until_phase("j", "Running")

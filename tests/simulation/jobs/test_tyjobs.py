@@ -236,7 +236,7 @@ async def test_a_worker_of_the_minimum_is_evicted_and_its_room_is_gone(sim: TYJo
     async with sim.at_work():
         await sim.until_stage("Running")
         sim.create(a_pod("taker").needs(cpu=1).with_priority(0).on("n1"))
-        sim.excused.add("n1")
+        sim.may_exceed_capacity.add("n1")
         sim.delete("pod", SECOND, grace=0)
         await sim.until_stage("Rescheduling")
         status = sim.status()

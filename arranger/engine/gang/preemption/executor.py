@@ -9,7 +9,7 @@ from arranger.api.effects import PatchPodStatus
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.preemption import GangPreemptionPlanner
+from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.nominator import Nominator
 

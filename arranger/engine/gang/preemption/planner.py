@@ -17,7 +17,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
-from arranger.engine.gang.preemption_candidates import PreemptionCandidates
+from arranger.engine.gang.preemption.candidates import PreemptionCandidates
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle

@@ -1,0 +1,1 @@
+"""Preemption for gang groups: who could be evicted, whom a plan evicts, and carrying it out."""
