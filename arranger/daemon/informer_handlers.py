@@ -75,7 +75,7 @@ def creation_time(obj: Node | Pod) -> datetime:
     return obj.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
 
 
-def without_ended_pods(pod: Pod) -> Pod:
+def trim_ended_pod(pod: Pod) -> Pod:
     """What an informer keeps of a pod: of one that has ended, which the engine does not keep
     either, nothing but its name."""
     if not pod.terminal:

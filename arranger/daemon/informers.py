@@ -32,7 +32,7 @@ from arranger.daemon.informer_handlers import (
     PodHandler,
     TimedHandler,
     creation_time,
-    without_ended_pods,
+    trim_ended_pod,
 )
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import MetricsRecorder
@@ -107,7 +107,7 @@ class Informers:
             Pod: Informer(
                 PodHandler(handlers, engine.cluster, now),
                 sort_by=creation_time,
-                transform=without_ended_pods,
+                transform=trim_ended_pod,
                 notify=wake,
             ),
             PodDisruptionBudget: informer(

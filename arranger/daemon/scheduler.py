@@ -80,7 +80,7 @@ class Scheduler:
         extenders = ordered_extenders(config.extenders)
         self.engine = Engine(
             build_profiles(config),
-            queue_config=config.queue_settings(),
+            queue_config=config.scheduling_queue_config(),
             gang_policy=config.gang_policy(),
             quota_config=config.quota_config(),
             extenders=extenders,

@@ -217,7 +217,7 @@ class Config(ConfigSection):
         """What this was read from, for messages; None where it was not read from a file."""
         return self._file
 
-    def queue_settings(self) -> SchedulingQueueConfig:
+    def scheduling_queue_config(self) -> SchedulingQueueConfig:
         """The queue's times."""
         return SchedulingQueueConfig(
             initial_backoff=self.pod_initial_backoff_seconds,
