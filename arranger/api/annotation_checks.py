@@ -15,23 +15,25 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     ``policies`` are the placement policies of its profile. Annotations about gangs are checked by
     :func:`~arranger.api.gang_membership.gang_membership`.
     """
-    notes = pod.metadata.annotations
-    if not notes:
+    annotations = pod.metadata.annotations
+    if not annotations:
         return ()
     problems = []
-    if text := notes.get(PLACEMENT):
-        asked = (part.strip() for part in text.split(","))
+    if text := annotations.get(PLACEMENT):
+        names = (part.strip() for part in text.split(","))
         problems += [
             f"{PLACEMENT}: {name!r} is no plugin of this profile"
-            for name in asked
+            for name in names
             if name not in policies
         ]
-    service = notes.get(SERVICE_TYPE, "")
+    service = annotations.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
         problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
-    if notes.get(CARD_NAME) and not requested_cards(pod):
-        problems.append(f"{CARD_NAME}: {notes[CARD_NAME]!r} names no card")
-    stays = notes.get(PREEMPTABLE, "")
-    if stays and stays.lower() not in ("true", "1", "t", "false", "0", "f"):
-        problems.append(f"{PREEMPTABLE}: {stays!r} is neither 'true' nor 'false', and counts as no")
+    if annotations.get(CARD_NAME) and not requested_cards(pod):
+        problems.append(f"{CARD_NAME}: {annotations[CARD_NAME]!r} names no card")
+    preemptable = annotations.get(PREEMPTABLE, "")
+    if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
+        problems.append(
+            f"{PREEMPTABLE}: {preemptable!r} is neither 'true' nor 'false', and counts as no"
+        )
     return tuple(problems)

@@ -114,7 +114,7 @@ class ReserveClaim:
     """Reserve a ResourceClaim for a pod and, unless it is allocated, allocate it.
 
     ``allocation`` is ``status.allocation`` as the API has it, None for a claim that has one. A
-    claim that is allocated otherwise meanwhile, or is going, ends as Refused.
+    claim that has another allocation by then, or is being deleted, ends as Refused.
     """
 
     claim: ObjectKey
@@ -149,7 +149,10 @@ class PublishEvent:
 
 @dataclass(frozen=True, slots=True)
 class QueryExtenders:
-    """Ask extenders, in this order, which of the nodes a pod may have; ends with an Advice."""
+    """Ask extenders, in this order, which of the nodes a pod may have.
+
+    Ends with an :class:`ExtenderDecision`.
+    """
 
     pod: ObjectKey
     extenders: tuple[Extender, ...]
@@ -166,9 +169,9 @@ class NodeVictims:
 
 @dataclass(frozen=True, slots=True)
 class QueryExtenderPreemption:
-    """Ask extenders whom a pod may have evicted, by node; ends with a VictimAdvice.
+    """Ask extenders whom a pod may have evicted, by node.
 
-    ``pods`` are all the pods that are named, by uid.
+    Ends with an :class:`ExtenderPreemptionDecision`. ``pods``: uid → key, of all pods named.
     """
 
     pod: ObjectKey
@@ -216,13 +219,13 @@ class Ambiguous:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderDecision:
-    """What extenders say of the nodes they were asked about.
+    """The extenders' answer to :class:`QueryExtenders`.
 
     Attributes:
         nodes: those the pod may have.
-        scores: node → what is added to its score, weighted and in the scheduler's scale.
-        failed: node → why not, if evicting pods there may help.
-        unresolvable: node → why not, whoever is evicted.
+        scores: node → what is added to its score, weighted, on the scheduler's scale.
+        failed: node → why not, where evicting pods may help.
+        unresolvable: node → why not, where evicting pods cannot help.
     """
 
     nodes: tuple[str, ...]
@@ -233,7 +236,7 @@ class ExtenderDecision:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderPreemptionDecision:
-    """Whom extenders let a pod have evicted, by node."""
+    """The extenders' answer to :class:`QueryExtenderPreemption`: the victims, by node."""
 
     victims: Mapping[str, NodeVictims]
 

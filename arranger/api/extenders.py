@@ -1,4 +1,4 @@
-"""Scheduler extenders: HTTP servers that have a say in placing pods.
+"""Scheduler extenders: HTTP servers that take part in placing pods.
 
 The protocol is kube-scheduler's (``k8s.io/kube-scheduler/extender/v1``); the edge speaks it, and
 the core only knows whom to ask about what.
@@ -14,7 +14,7 @@ from arranger.api.types.core import Pod
 
 @dataclass(frozen=True, slots=True)
 class ExtenderTls:
-    """How to trust an extender, and to be trusted by it; paths of PEM files."""
+    """The certificates for calls to an extender, as paths of PEM files."""
 
     insecure: bool = False
     server_name: str = ""
@@ -25,7 +25,7 @@ class ExtenderTls:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """One extender; a verb that is empty is not spoken.
+    """One extender; it does not support a verb that is empty.
 
     Attributes:
         url: the prefix that verbs are appended to; names the extender in messages.
@@ -52,11 +52,11 @@ class Extender:
 
     @property
     def filters_or_scores(self) -> bool:
-        """Whether it has a say in where a pod goes."""
+        """Whether it filters or scores nodes."""
         return bool(self.filter_verb or self.prioritize_verb)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the pod is its business (``IsInterested``)."""
+        """Whether it handles the pod (``IsInterested`` upstream)."""
         if not self.managed_resources:
             return True
         for container in chain(pod.spec.containers, pod.spec.init_containers):

@@ -168,27 +168,27 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     (scheduling.sigs.k8s.io, scheduling.x-k8s.io), Koordinator's annotations, those of bundles,
     Volcano's.
     """
-    labels, notes = pod.metadata.labels, pod.metadata.annotations
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
     group = pod.spec.scheduling_group
-    if not (labels or notes or group):
+    if not (labels or annotations or group):
         return None
-    name, pod_group_type = _gang_name(labels, notes, group.pod_group_name if group else None)
+    name, pod_group_type = _gang_name(labels, annotations, group.pod_group_name if group else None)
     if not name:
         return None
     bundle = ""
-    if BUNDLE_GANG in notes:
-        bundle = notes.get(BUNDLE_NAME, "")
+    if BUNDLE_GANG in annotations:
+        bundle = annotations.get(BUNDLE_NAME, "")
     elif pod_group_type is VolcanoPodGroup:
-        bundle = notes.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
-    values = tuple(map(notes.get, _SETTINGS_ANNOTATIONS))
+        bundle = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
+    values = tuple(map(annotations.get, _SETTINGS_ANNOTATIONS))
     settings, problems = _pod_settings(values, bundle, labels.get(POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
         name = quote(name, safe="")
-    timed_out = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
+    timed_out = "true" in (annotations.get(GANG_TIMEOUT), annotations.get(BUNDLE_TIMEOUT))
     gang = f"{pod.metadata.namespace}/{name}"
-    in_bundle = BUNDLE_GANG in notes and GANG_NAME not in notes
+    in_bundle = BUNDLE_GANG in annotations and GANG_NAME not in annotations
     mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
     return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
 
@@ -210,25 +210,29 @@ def _pod_settings(
 
     Cached, as most members of a gang have the same values.
     """
-    notes = {key: value for key, value in zip(_SETTINGS_ANNOTATIONS, values, strict=True) if value}
+    annotations = {
+        key: value for key, value in zip(_SETTINGS_ANNOTATIONS, values, strict=True) if value
+    }
     problems: list[str] = []
-    settings = _koordinator_settings(notes, problems)
-    if BUNDLE_GANG in notes:
-        settings = settings.with_fallback(_bundle_settings(notes, bundle, problems))
+    settings = _koordinator_settings(annotations, problems)
+    if BUNDLE_GANG in annotations:
+        settings = settings.with_fallback(_bundle_settings(annotations, bundle, problems))
     if settings.minimum is None:
         # A deprecated label of the scheduler plugins.
-        least = _read_annotation({POD_GROUP_MIN: label}, POD_GROUP_MIN, _parse_pod_count, problems)
-        settings = replace(settings, minimum=least)
+        minimum = _read_annotation(
+            {POD_GROUP_MIN: label}, POD_GROUP_MIN, _parse_pod_count, problems
+        )
+        settings = replace(settings, minimum=minimum)
     return settings, tuple(problems)
 
 
 def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     """What a PodGroup sets for its gang; appends its invalid values to ``problems``."""
-    notes = _koordinator_settings(group.metadata.annotations, problems)
+    from_annotations = _koordinator_settings(group.metadata.annotations, problems)
     if isinstance(group, NativePodGroup):
         policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
         key = constraints.topology[0].key if constraints and constraints.topology else ""
-        return notes.with_fallback(
+        return from_annotations.with_fallback(
             GangSettings(
                 # The basic policy schedules pods one by one, so that no minimum must be reached.
                 minimum=policy.gang.min_count if policy.gang else 0,
@@ -241,11 +245,13 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     spec = group.spec
     wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
-    least = _non_negative("minMember", spec.min_member, problems)
+    minimum = _non_negative("minMember", spec.min_member, problems)
     tasks = spec.min_task_member.items()
-    minima = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
-    return notes.with_fallback(
-        GangSettings(minimum=least, wait_time=float(wait) or None, bundle_minimums=tuple(minima))
+    minimums = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
+    return from_annotations.with_fallback(
+        GangSettings(
+            minimum=minimum, wait_time=float(wait) or None, bundle_minimums=tuple(minimums)
+        )
     )
 
 
@@ -267,7 +273,7 @@ def parse_duration(text: str) -> float:
 
 
 def _gang_name(
-    labels: Mapping[str, str], notes: Mapping[str, str], native: str | None
+    labels: Mapping[str, str], annotations: Mapping[str, str], native: str | None
 ) -> tuple[str, type[AnyPodGroup] | None]:
     """The gang's name, and the type of PodGroup that defines it."""
     if native:
@@ -278,18 +284,22 @@ def _gang_name(
     if name := labels.get(POD_GROUP_X):
         return name, CommunityPodGroup
     for key in (GANG_NAME, POD_GROUP, POD_GROUP_NAME, BUNDLE_GANG):
-        if name := notes.get(key):
+        if name := annotations.get(key):
             return name, None
     for key in (VOLCANO_GROUP, VOLCANO_GROUP_LONG):
-        if name := notes.get(key):
+        if name := annotations.get(key):
             return name, VolcanoPodGroup
     return "", None
 
 
-def _koordinator_settings(notes: Mapping[str, str], problems: list[str]) -> GangSettings:
+def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -> GangSettings:
     def first(read: Callable[[str], T], *names: str) -> T | None:
         return next(
-            (v for n in names if (v := _read_annotation(notes, n, read, problems)) is not None),
+            (
+                v
+                for n in names
+                if (v := _read_annotation(annotations, n, read, problems)) is not None
+            ),
             None,
         )
 
@@ -303,20 +313,22 @@ def _koordinator_settings(notes: Mapping[str, str], problems: list[str]) -> Gang
     )
 
 
-def _bundle_settings(notes: Mapping[str, str], bundle: str, problems: list[str]) -> GangSettings:
-    strict = _read_annotation(notes, BUNDLE_STRICT, _parse_bool, problems)
-    least = _read_annotation(notes, BUNDLE_MIN, _parse_pod_count, problems)
+def _bundle_settings(
+    annotations: Mapping[str, str], bundle: str, problems: list[str]
+) -> GangSettings:
+    strict = _read_annotation(annotations, BUNDLE_STRICT, _parse_bool, problems)
+    minimum = _read_annotation(annotations, BUNDLE_MIN, _parse_pod_count, problems)
     return GangSettings(
-        bundle_minimums=() if least is None else ((bundle, least),),
+        bundle_minimums=() if minimum is None else ((bundle, minimum),),
         mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
-        wait_time=_read_annotation(notes, BUNDLE_WAIT, parse_duration, problems) or None,
+        wait_time=_read_annotation(annotations, BUNDLE_WAIT, parse_duration, problems) or None,
     )
 
 
 def _read_annotation(
-    notes: Mapping[str, str], key: str, read: Callable[[str], T], problems: list[str]
+    annotations: Mapping[str, str], key: str, read: Callable[[str], T], problems: list[str]
 ) -> T | None:
-    text = notes.get(key, "")
+    text = annotations.get(key, "")
     if not text:
         return None
     try:

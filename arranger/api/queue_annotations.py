@@ -79,8 +79,8 @@ def service_type(pod: Pod, group: Mapping[str, str], by_owner: Mapping[str, str]
 
     Of the annotations ``group`` of its PodGroup, else of the pod, else by the kind of its owner.
     """
-    said = group.get(SERVICE_TYPE) or pod.metadata.annotations.get(SERVICE_TYPE, "")
-    if said:
-        return said if said in ("inference", "training") else ""
+    service = group.get(SERVICE_TYPE) or pod.metadata.annotations.get(SERVICE_TYPE, "")
+    if service:
+        return service if service in ("inference", "training") else ""
     owners = pod.metadata.owner_references
     return by_owner.get(owners[0].kind, "") if owners else ""

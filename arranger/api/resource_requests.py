@@ -104,21 +104,21 @@ def pod_requests(
             _raise_to(peak, wanted)
         _raise_to(total, peak)
     if pod_level and spec.resources is not None:
-        whole = parse_resource_list(spec.resources.requests)
-        names = [name for name in whole if _may_be_pod_level(name)]
+        requested = parse_resource_list(spec.resources.requests)
+        names = [name for name in requested if _may_be_pod_level(name)]
         if pod.status.resources is not None:
             held = pod.status.resources.requests
-            whole = effective(whole, held, pod.status.allocated_resources)
-        total.update({name: whole.get(name, 0) for name in names})
+            requested = effective(requested, held, pod.status.allocated_resources)
+        total.update({name: requested.get(name, 0) for name in names})
     if spec.overhead:
         _add_to(total, parse_resource_list(spec.overhead))
     return total
 
 
 def nonzero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
-    """(cpu, memory) as a node's load is scored, with what containers leave open filled in.
+    """(cpu, memory) by which a node's load is scored: defaults for containers without a request.
 
-    ``requests`` is what :func:`pod_requests` says. A pod-level request leaves nothing open.
+    ``requests`` is the result of :func:`pod_requests`. A pod-level request replaces the defaults.
     """
     defaults = NONZERO_DEFAULTS
     resources = pod.spec.resources

@@ -14,7 +14,7 @@ from arranger.api.types.core import LabelSelector, Requirement, Taint, Toleratio
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _INT64: Final = range(-(2**63), 2**63)
-#: How many values each operator takes: (least, most), ``None`` for any number.
+#: How many values each operator takes: (minimum, maximum), ``None`` for any number.
 _VALUE_COUNTS: Final[Mapping[str, tuple[int, int | None]]] = {
     "In": (1, None),
     "NotIn": (1, None),
@@ -26,12 +26,12 @@ _VALUE_COUNTS: Final[Mapping[str, tuple[int, int | None]]] = {
 
 
 def is_valid_requirement(requirement: Requirement) -> bool:
-    """Whether a requirement can match anything; the API server lets some through that cannot."""
+    """Whether a requirement is well formed; the API server accepts some that are not."""
     if requirement.operator not in _VALUE_COUNTS:
         return False
-    least, most = _VALUE_COUNTS[requirement.operator]
+    minimum, maximum = _VALUE_COUNTS[requirement.operator]
     count = len(requirement.values)
-    if count < least or (most is not None and count > most):
+    if count < minimum or (maximum is not None and count > maximum):
         return False
     if requirement.operator in ("Gt", "Lt") and parse_int64(requirement.values[0]) is None:
         return False

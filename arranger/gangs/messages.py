@@ -43,9 +43,9 @@ def arrival_summary(group: GangGroup, arrived: BundleCounts) -> str:
         there = sum(counts.values()) + _count_with_node(gang, None)
         if gang.minimum or not gang.bundle_minimums:
             parts.append(f"{label}{there} of {gang.minimum} arrived")
-        for bundle, least in gang.bundle_minimums.items():
+        for bundle, minimum in gang.bundle_minimums.items():
             there = counts.get(bundle, 0) + _count_with_node(gang, bundle)
-            parts.append(f"{label}{bundle or 'members'} {there} of {least} arrived")
+            parts.append(f"{label}{bundle or 'members'} {there} of {minimum} arrived")
     return ", ".join(parts)
 
 

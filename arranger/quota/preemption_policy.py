@@ -55,7 +55,7 @@ class QuotaConfig:
     card_request_timeout: float = 300.0
 
 
-class GangLinks(Protocol):
+class GangExpansion(Protocol):
     """Which pods leave together, since they are in one gang."""
 
     def in_gang(self, pod: PodInfo) -> bool:
@@ -85,9 +85,9 @@ class QueuePreemptionPolicy:
         config: QuotaConfig,
         terminating_victims: Collection[str] = (),
         protection: EvictionProtection | None = None,
-        gangs: GangLinks | None = None,
+        gangs: GangExpansion | None = None,
     ) -> None:
-        self._gangs: GangLinks = gangs or PriorityPolicy()
+        self._gangs: GangExpansion = gangs or PriorityPolicy()
         self._protection = protection if protection is not None and protection.active else None
         self._ledger = ledger
         self._config = config

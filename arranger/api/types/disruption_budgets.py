@@ -16,7 +16,7 @@ class PodDisruptionBudgetSpec(Struct):
 
 
 class PodDisruptionBudgetStatus(Struct):
-    """``status``: how many may go, and which are going already."""
+    """``status``: how many pods may be evicted, and which are being evicted."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)

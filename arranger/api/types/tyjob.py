@@ -132,8 +132,8 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
     @property
     def policies(self) -> tuple[str, ...]:
         """The basic policies."""
-        said = self.spec.scheduler_policy.basic_policy if self.spec else ()
-        return (said,) if isinstance(said, str) else tuple(said)
+        policy = self.spec.scheduler_policy.basic_policy if self.spec else ()
+        return (policy,) if isinstance(policy, str) else tuple(policy)
 
 
 def parse_tyjob(body: dict[str, Any]) -> TYJob:
@@ -275,8 +275,8 @@ class TYJobPod(Struct):
 
         Never decreases over the life of a pod, so that it can be read at any time.
         """
-        said = self.metadata.annotations.get(RESTARTS, "")
-        before = int(said) if said.isdecimal() else 0
+        text = self.metadata.annotations.get(RESTARTS, "")
+        before = int(text) if text.isdecimal() else 0
         again = max((status.restart_count for status in self._containers()), default=0)
         return before + again + int(self.failed)
 
@@ -300,8 +300,8 @@ class TYJobPod(Struct):
     @property
     def timed_out(self) -> bool:
         """Whether its gang has timed out and is not tried until its owner acts."""
-        notes = self.metadata.annotations
-        marked = "true" in (notes.get(GANG_TIMEOUT), notes.get(BUNDLE_TIMEOUT))
+        annotations = self.metadata.annotations
+        marked = "true" in (annotations.get(GANG_TIMEOUT), annotations.get(BUNDLE_TIMEOUT))
         return marked and not self.node
 
     def _true_condition(self, kind: str) -> StatusCondition | None:

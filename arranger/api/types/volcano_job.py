@@ -79,7 +79,7 @@ class LifecyclePolicy(Struct):
         return frozenset(self.events if self.event is None else [*self.events, self.event])
 
 
-class DependsOn(Struct):
+class TaskDependsOn(Struct):
     """``tasks[].dependsOn``: upstream reads a missing ``iteration`` as all."""
 
     name: list[str] = msgspec.field(default_factory=list)
@@ -95,7 +95,7 @@ class Task(Struct):
     min_available: int | None = None
     policies: list[LifecyclePolicy] = msgspec.field(default_factory=list)
     max_retry: int = 3
-    depends_on: DependsOn | None = None
+    depends_on: TaskDependsOn | None = None
 
     @property
     def minimum(self) -> int:

@@ -1,4 +1,4 @@
-"""What selects pods: Services and the controllers that make them.
+"""The objects that select pods: Services and workload controllers.
 
 Pods that one of these selects belong together, and are spread by default.
 """

@@ -31,7 +31,7 @@ _WAITING = (
 )
 
 
-class GangEntities(Protocol):
+class EntityLookup(Protocol):
     """Knows the entities of gang groups."""
 
     def by_key(self, key: str) -> QueuedEntity | None:
@@ -47,7 +47,7 @@ class StarvationGuard:
         context: EngineContext,
         queue: SchedulingQueue,
         reservations: NodeReservations,
-        entities: GangEntities,
+        entities: EntityLookup,
         after: float,
     ) -> None:
         self._context = context
