@@ -1,8 +1,8 @@
 """How bytes reach an API server: one protocol, spoken over HTTP or directly to the embedded one.
 
-Everything in ``arranger/kube`` is written against :class:`Transport`. ``kube/http.py`` implements
-it with aiohttp; ``embedded/direct.py`` implements it without sockets, so that a simulation needs
-neither ports nor real time.
+Everything in ``arranger/kube`` is written against :class:`Transport`. ``aiohttp_transport.py``
+implements it over HTTP, ``embedded/transport/in_process.py`` without sockets, so that a simulation
+needs neither ports nor real time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+#: Not for custom resources.
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -64,11 +68,9 @@ class Stream(Protocol):
         Raises:
             TransportError: the connection broke, or nothing came for the inactivity limit.
         """
-        ...
 
     async def body(self) -> bytes:
         """Read all that is left, for an answer with an error status."""
-        ...
 
 
 class RequestTransport(Protocol):
@@ -83,11 +85,9 @@ class RequestTransport(Protocol):
             RefusedConnectionError: nothing was sent.
             TransportError: something may have been sent, and no answer came.
         """
-        ...
 
     async def close(self) -> None:
         """Give back every connection; idempotent."""
-        ...
 
 
 class Transport(RequestTransport, Protocol):
@@ -102,4 +102,3 @@ class Transport(RequestTransport, Protocol):
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
         """Open a watch; ``timeout`` bounds the wait for the status, ``inactivity`` a silence."""
-        ...
