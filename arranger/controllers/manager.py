@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Coroutine, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -16,7 +14,7 @@ from arranger import __version__
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.queue.controller import QueueController
-from arranger.controllers.runtime.controller import Controller
+from arranger.controllers.runtime.controller import Controller, ControllerOptions, Tasks
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
@@ -31,12 +29,7 @@ _LOGIN_RETRY: Final = 10.0
 
 
 async def run_controllers(
-    config: ApiServerConfig,
-    *,
-    schedulers: Sequence[str] = ("arranger",),
-    namespaces: Sequence[str] = (),
-    debounce: float = 0.5,
-    liveness: str | None = None,
+    config: ApiServerConfig, options: ControllerOptions, *, liveness: str | None = None
 ) -> None:
     """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until cancelled or a signal.
 
@@ -44,22 +37,19 @@ async def run_controllers(
     processes at a time do no harm, because both write the same.
 
     Args:
-        schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
-        namespaces: where to look; empty for everywhere.
-        debounce: seconds to gather the changes of an object before it is looked at.
         liveness: where to answer probes, ``http://0.0.0.0:8080/healthz`` for example.
 
     Raises:
         Exception: the API server could not be reached at all, or kopf or a controller has failed.
     """
-    log.info("controllers.starting", server=config.url, namespaces=list(namespaces) or "all")
+    namespaces = list(options.namespaces)
+    log.info("controllers.starting", server=config.url, namespaces=namespaces or "all")
     transport = HttpTransport(config)
     tasks: list[asyncio.Task[Any]] = []
     try:
         registry = kopf.OperatorRegistry()
         _register_login(registry, config)
-        coroutines = _controllers(transport, registry, schedulers, namespaces, debounce)
-        tasks += map(asyncio.create_task, coroutines)
+        tasks += map(asyncio.create_task, _controllers(transport, registry, options))
         # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
         tasks += await kopf.spawn_tasks(
             registry=registry,
@@ -81,31 +71,19 @@ async def run_controllers(
 
 
 def _controllers(
-    transport: Transport,
-    registry: kopf.OperatorRegistry,
-    schedulers: Sequence[str],
-    namespaces: Sequence[str],
-    debounce: float,
-) -> list[Coroutine[Any, Any, None]]:
+    transport: Transport, registry: kopf.OperatorRegistry, options: ControllerOptions
+) -> Tasks:
     """Put the controllers together; what has to run beside kopf."""
-    rng = random.Random()
-    gangs = GangController(transport, schedulers=schedulers, debounce=debounce, rng=rng)
-    jobs = JobController(
-        transport, schedulers=schedulers, namespaces=namespaces, debounce=debounce, rng=rng
-    )
-    tyjobs = TYJobController(
-        transport, schedulers=schedulers, namespaces=namespaces, debounce=debounce, rng=rng
-    )
+    gangs = GangController(transport, options)
+    jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
     controllers: list[Controller] = [gangs, jobs, tyjobs]
     pod_handlers = [gangs.pods]
     # Queues belong to no namespace: who does not see all pods cannot count what they use.
-    if not namespaces:
-        queues = QueueController(transport, schedulers=schedulers, debounce=debounce, rng=rng)
+    if not options.namespaces:
+        queues = QueueController(transport, options)
         controllers.append(queues)
         pod_handlers.append(queues.pods)
-    pods = MultiNamespaceInformer(
-        transport, "/api/v1", "pods", Pod, *pod_handlers, rng=rng, namespaces=namespaces
-    )
+    pods = MultiNamespaceInformer(transport, options, "/api/v1", "pods", Pod, *pod_handlers)
     for controller in controllers:
         controller.register(registry)
     # A gang whose pods have not been read yet looks like one that has lost them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -30,7 +30,7 @@ async def health_server(
         OSError: the address cannot be bound.
     """
 
-    def check_handler(checks: Checks) -> Callable[[web.Request], object]:
+    def check_handler(checks: Checks) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(_: web.Request) -> web.Response:
             failed = {name: why for name, check in checks.items() if (why := check()) is not None}
             if failed:
@@ -46,9 +46,9 @@ async def health_server(
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app.router.add_get("/livez", check_handler(live))  # type: ignore[arg-type]
-    app.router.add_get("/healthz", check_handler(live))  # type: ignore[arg-type]
-    app.router.add_get("/readyz", check_handler(ready))  # type: ignore[arg-type]
+    app.router.add_get("/livez", check_handler(live))
+    app.router.add_get("/healthz", check_handler(live))
+    app.router.add_get("/readyz", check_handler(ready))
     app.router.add_get("/metrics", metrics)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -1,4 +1,4 @@
-"""When whom is to be told something, each at most once at a time."""
+"""Keys that are due at some time, each at most once."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Engine:
     """Decides where pods go.
 
     Attributes:
-        handlers: takes in what the watches tell.
+        handlers: takes in the events of the watches.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
@@ -274,7 +274,7 @@ class Engine:
             "assumed": len(self.cluster.assumed),
             "gangs": len(self.registry.gangs),
             "queues": len(self.ledger.queues),
-            "promises": len(self._nominator),
+            "nominations": len(self._nominator),
             "waiting": len(self._context.waiting_pods),
             **{part.value: count for part, count in self.queue.count().items()},
         }
@@ -311,4 +311,4 @@ class Engine:
             held = uid in waiting or self._gangs.is_held(member)
             assert (member.phase is Phase.WAITING) == held, f"{member}: waiting"
         queued = {uid for entity in self.queue.entities() for uid in entity.members}
-        assert queued <= self._context.pods.keys(), "the queue holds strangers"
+        assert queued <= self._context.pods.keys(), "the queue holds pods that are not ours"

@@ -47,13 +47,13 @@ class QueuedPod:
         profile: whose plugins schedule it.
         queued_at: when it first arrived, in the engine's clock.
         entity: what it is placed with; None when it is placed or gone.
-        signature: key of its equivalence class, None when it must be judged alone.
+        signature: key of its equivalence class, None when it must be evaluated alone.
         phase: see :class:`~arranger.engine.phases.Phase`.
         node: the node reserved for it, "" for none.
         cycle_state: the plugins' notes of the attempt that placed it.
         pending_writes: effects that must be applied before the Binding.
         binding: the Binding on its way, None before it is posted.
-        permit_plugin: the Permit plugin it waits for, with ``permit_timeout`` seconds' patience.
+        permit_plugin: the Permit plugin it waits for, at most ``permit_timeout`` seconds.
         deadline: when waiting ends, in the engine's clock.
         attempts: how often it has been tried.
         last_condition: the condition text we last wrote.
@@ -142,14 +142,13 @@ class QueuedEntity:
         arrived: gang → bundle → how many of its members may be placed.
         urgent: whether part of its minimum is bound already, so that it goes before all others.
         plugin_error: what a plugin of the queue raised when asked about it, "" when none did.
-        reason: why its members wait, as they are told.
-        starving_since: since when it has been complete and found no room.
-        reserve_retry_at: when nodes to keep for it are looked for again, for there were none of
-            use.
+        reason: why its members wait, as their conditions say.
+        starving_since: since when it has been complete and no nodes could take it.
+        reserve_retry_at: when nodes to reserve for it are looked for again; none helped so far.
         victims: uids of pods evicted for it that have not left yet.
         evictions: how often pods have been evicted for it; not again before ``evict_after``.
-        notify_after: when they may be told that others are missing, if none arrives before.
-        notified_at: when they were last told.
+        notify_after: when to notify its members that others are missing, if none arrives before.
+        notified_at: when they were last notified.
     """
 
     __slots__ = (
@@ -188,7 +187,7 @@ class QueuedEntity:
         group: GangGroup | None = None,
         role_of: Callable[[str], Role] | None = None,
     ) -> None:
-        """``role_of`` tells a member's role by its uid."""
+        """``role_of`` gives a member's role by its uid."""
         self.key = key
         self.group = group
         self.members: dict[str, QueuedPod] = {}
@@ -296,7 +295,7 @@ class QueuedEntity:
         return len(self._ready)
 
     def sort_input(self, share: Callable[[QueuedEntity], float]) -> QueueSortInput:
-        """What the QueueSort plugin is told (seed 000: a gang counts from its own creation).
+        """What the QueueSort plugin is given; a gang counts from its own creation.
 
         ``share`` works out what the entity asks for in all, as a part of the cluster.
         """

@@ -1,4 +1,4 @@
-"""What the watches tell, and what it does to the engine's state (``eventhandlers.go``)."""
+"""What the watches deliver, and how it changes the engine's state (``eventhandlers.go``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Com
 
 
 class EventHandlers:
-    """Takes in what the watches tell, and changes the engine's state by it."""
+    """Changes the engine's state by the events of the watches."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class EventHandlers:
         self._on_gangs_changed(changed, now)
 
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
-        """A Gang object tells, at the start, what has become of a gang before."""
+        """A Gang object appeared or was edited; at the start it restores the gang's state."""
         self._attempt_status.on_updated(gang, now)
         if self._running:
             return
@@ -292,12 +292,12 @@ class EventHandlers:
             return
         if member is None:
             if info.uid in self._cluster:
-                return  # bound by an earlier life of ours or by others; this event is older
+                return  # bound by an earlier run of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
             self._context.outbox.extend(pod_events.invalid_annotations(member))
             if node := info.pod.status.nominated_node_name:
-                # Promised by an earlier life of ours: its victims may be gone already.
+                # Nominated by an earlier run of ours: its victims may be gone already.
                 self._nominator.nominate(member, node)
             self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
@@ -315,12 +315,15 @@ class EventHandlers:
             member.update(info)
             self._requeuer.enqueue(home, now)
         if earlier.pod.metadata.annotations != info.pod.metadata.annotations:
-            told = invalid_values(earlier.pod, member.profile.by_name)
-            self._context.outbox.extend(pod_events.invalid_annotations(member, told))
+            published = invalid_values(earlier.pod, member.profile.by_name)
+            self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
 
     def _remove_pod(self, uid: str, now: float) -> None:
-        freed, node = self._cluster.pod(uid), self._cluster.node_of(uid)  # on it, or promised it
+        freed, node = (
+            self._cluster.pod(uid),
+            self._cluster.node_of(uid),
+        )  # on it, or nominated for it
         self._preemption.on_pod_deleted(uid)
         member = self._context.pods.get(uid)
         if member is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from arranger.api.effects import Ambiguous, Effect, Outcome
@@ -19,13 +18,6 @@ class OutcomeHandler(Protocol[S]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    effect: Effect  # kept, so that its identity stays its own
-    handler: OutcomeHandler[Any]
-    subject: Any
-
-
 class PendingEffects:
     """Sends effects off, and hands their outcomes to the part that sent them.
 
@@ -34,14 +26,15 @@ class PendingEffects:
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        self._pending: dict[int, _Pending] = {}
+        #: Identity → (the effect itself, which keeps its identity its own, handler, subject).
+        self._pending: dict[int, tuple[Effect, OutcomeHandler[Any], Any]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
 
     def send(self, effect: Effect, handler: OutcomeHandler[S], subject: S) -> None:
         """Have the driver carry out an effect whose outcome matters."""
-        self._pending[id(effect)] = _Pending(effect, handler, subject)
+        self._pending[id(effect)] = effect, handler, subject
         self._context.outbox.append(effect)
 
     def cancel(self, effect: Effect) -> None:
@@ -57,9 +50,10 @@ class PendingEffects:
         pending = self._pending.get(id(effect))
         if pending is None:
             return
+        _, handler, subject = pending
         if not isinstance(outcome, Ambiguous):
             del self._pending[id(effect)]
-        pending.handler.on_outcome(effect, outcome, pending.subject, now)
+        handler.on_outcome(effect, outcome, subject, now)
 
     def check_consistent(self, handlers: tuple[object, ...]) -> None:
         """Check that every effect belongs to one of the parts.
@@ -67,5 +61,5 @@ class PendingEffects:
         Raises:
             AssertionError: one does not.
         """
-        for pending in self._pending.values():
-            assert pending.handler in handlers, f"{pending.effect} belongs to nobody"
+        for effect, handler, _ in self._pending.values():
+            assert handler in handlers, f"{effect} belongs to nobody"

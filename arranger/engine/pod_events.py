@@ -108,20 +108,20 @@ def plugin_events(member: QueuedPod, events: Sequence[tuple[str, str]]) -> list[
 def preempted(
     victim: Pod, by: Pod, node: str, controller: str, *, group: str, queue: str, stays: bool
 ) -> PublishEvent:
-    """A pod has to leave a node for another, or for the gang ``group`` of that other.
+    """A victim has to leave a node for a pod, or for the gang ``group`` of that pod.
 
-    In kube-scheduler's words, where it knows the case. ``queue``: the taker's, if that is another
-    than the victim's; the taker is then named as well. ``stays``: the victim is not deleted, since
+    In kube-scheduler's words, where it knows the case. ``queue``: the preemptor's, if that is not
+    the victim's; the preemptor is then named as well. ``stays``: the victim is not deleted, since
     it was not bound yet.
     """
-    taker = f"gang {group}" if group else f"pod {by.metadata.uid}"
+    preemptor = f"gang {group}" if group else f"pod {by.metadata.uid}"
     if queue:
-        taker += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
+        preemptor += f" of queue {queue}" if group else f" ({by.key}) of queue {queue}"
     return PublishEvent(
         regarding=object_ref(victim),
         reason=event_reasons.PREEMPTED,
         action="Preempting",
-        note=f"Preempted by {taker} on node {node}" + (f" (in {controller} memory)." * stays),
+        note=f"Preempted by {preemptor} on node {node}" + (f" (in {controller} memory)." * stays),
         related=object_ref(by),
         controller=controller,
     )
@@ -155,7 +155,7 @@ def disruption_condition(controller: str, *, group: bool) -> PodCondition:
 
 
 def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> list[Effect]:
-    """What a pod says about its gang cannot be read; the rest of it counts."""
+    """Annotations of a pod about its gang cannot be read; the others count."""
     return [_invalid_gang(object_ref(pod), problems)]
 
 
@@ -170,7 +170,7 @@ def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> lis
 
 
 def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
-    """What a PodGroup says cannot be read; the rest of it counts."""
+    """Fields of a PodGroup cannot be read; the others count."""
     if not problems:
         return []
     meta = group.metadata
@@ -186,7 +186,7 @@ def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
 
 
 def invalid_queue(queue: Queue, problems: Sequence[str]) -> list[Effect]:
-    """What a Queue says cannot be read; the rest of it counts."""
+    """Fields of a Queue cannot be read; the others count."""
     about = ObjectReference(
         "scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid
     )

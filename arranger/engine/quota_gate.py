@@ -1,4 +1,4 @@
-"""Asks the queues' quotas whether gangs may be tried, and tells the owners of PodGroups."""
+"""Asks the queues' quotas whether gangs may be tried, and writes the events about it."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class EntityScheduler:
     def _handle_unschedulable(
         self, entity: QueuedEntity, result: Unschedulable, now: float
     ) -> None:
-        """No node: tell the pod's owner, wait for events that help, and carry preemption out."""
+        """No node: write why, wait for events that help, and carry preemption out."""
         member, context = entity.representative, self._context
         context.record_attempt(member, "unschedulable")
         context.outbox.extend(
@@ -165,13 +165,13 @@ class EntityScheduler:
             self._preemption.release_nomination(member, now)
 
     def _nomination_change(self, member: QueuedPod, nominated: str | None) -> str | None:
-        """What the pod's status must be told of its nomination; None if that is no news."""
+        """The nomination to write to the pod's status; None if nothing has changed."""
         if nominated is None or nominated == self._nominator.node_of(member.uid):
             return None
         return nominated
 
     def _handle_error(self, entity: QueuedEntity, message: str, now: float) -> None:
-        """A plugin raised: tell every pod it concerns, and try again."""
+        """A plugin raised: write it to every pod it concerns, and try again."""
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
             self._context.record_attempt(member, "error")

@@ -1,1 +1,4 @@
-"""Which pods to evict so that another finds room (seed 001, kube-scheduler 1.36)."""
+"""Which pods to evict so that another finds room, as kube-scheduler 1.36 does it.
+
+See ``docs/design/preemption.md``.
+"""

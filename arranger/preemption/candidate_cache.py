@@ -1,7 +1,7 @@
 """What evictions would achieve on every node, kept current for a class of pods.
 
-Where only room counts, who would have to leave a node depends on that node alone; so of a thousand
-alike that preempt one after the other, each looks again only at the nodes that have changed.
+Where only resources count, the victims on a node depend on that node alone; so of a thousand equal
+pods that preempt one after the other, each looks again only at the nodes that have changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds, for one node, the fewest and least important pods whose leaving makes room for a pod."""
+"""Finds, for one node, the fewest and least important pods without which a pod would fit."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ class VictimSelector:
         self._budgets = tuple(context.cluster.budgets.values())
         self._policy = context.policy
         self._quota = context.policy.quota
+        self._can_preempt = context.policy.can_preempt
         self._exceeded = exceeded
         self._reason_cache = {} if reason_cache is None else reason_cache
         self.resource_only = context.resource_only
@@ -154,7 +155,7 @@ class VictimSelector:
         self, row: int, preemptible: Sequence[PodInfo], left: dict[object, int]
     ) -> Candidate | Reasons:
         """What would still be too little, in the words of plugins, asked once for each set."""
-        # What plugins say of room names the resource, and what they say of quotas the numbers too.
+        # Messages of plugins about resources name the resource; about quotas the amounts, too.
         lacking = tuple(
             (limit, amount) if isinstance(limit, tuple) else limit
             for limit, amount in left.items()
@@ -205,4 +206,4 @@ class VictimSelector:
         return Candidate(row, tuple(ordered), len(violating), importance)
 
     def _can_evict(self, pod: PodInfo) -> bool:
-        return self._policy.can_preempt(self._pod, pod) and self._is_preemptable(pod)
+        return self._can_preempt(self._pod, pod) and self._is_preemptable(pod)

@@ -1,7 +1,7 @@
-"""Whom time protects from eviction: who has run too briefly, and who comes back from one.
+"""Protection from eviction by time: after a pod's start, and after an eviction of its workload.
 
 As KAI's ``reclaimMinRuntime`` and ``preemptMinRuntime``; the cool-down keeps what was evicted, and
-started again, from going round in circles.
+started again, from being evicted again and again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from arranger.framework.preemption import UNPROTECTED
 
 
 class EvictionProtection:
-    """Says until when pods are protected, and tells when one is no more that somebody wanted.
+    """Says until when pods are protected, and when a protection ends that kept a pod from eviction.
 
     All times are in seconds, and all moments in seconds since 1970.
 
     Args:
-        reclaim: a pod is not evicted for one of another queue before it has run so long.
-        preempt: nor for one of its own queue before it has run so long.
+        reclaim_min_runtime: for a pod of another queue no pod is evicted before it ran so long.
+        preempt_min_runtime: the same for a pod of its own queue.
         cool_down: what comes back after an eviction is not evicted again within so long of it.
         clock: the present moment.
-        family: what a pod's successors have in common with it: its gang or its controller.
-        bound: whether a pod of which no node is known yet is being bound.
+        workload_key: what a pod's successors have in common with it: its gang or its controller.
+        is_being_bound: whether a pod without a known node is being bound.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class EvictionProtection:
         self._clock = clock
         self._workload_key = workload_key
         self._is_being_bound = is_being_bound
-        #: Whether anybody is ever protected.
+        #: Whether any pod is ever protected.
         self.active = max(reclaim_min_runtime, preempt_min_runtime, cool_down) > 0
-        #: Family → when one of it was evicted last, in that order.
+        #: Workload → when a pod of it was evicted last, in that order.
         self._last_eviction: dict[str, float] = {}
-        #: (when, uid) of protected pods that somebody wanted to evict.
+        #: (when, uid) of protected pods that would have been evicted otherwise.
         self._expiries: list[tuple[float, str]] = []
         self._watched: set[tuple[float, str]] = set()
 
@@ -59,7 +59,7 @@ class EvictionProtection:
     def protected_until(self, victim: PodInfo, *, same_queue: bool) -> float:
         """Until when a pod is protected; a moment that is past, or ``UNPROTECTED``, if it is not.
 
-        ``same_queue`` says that the taker is of the pod's own queue. Who has no node yet loses
+        ``same_queue`` says that the preemptor is of the pod's own queue. A pod without a node loses
         nothing by an eviction and is not protected.
         """
         binding = not victim.pod.spec.node_name
@@ -109,7 +109,7 @@ class EvictionProtection:
         return found
 
     def next_expiry(self) -> float | None:
-        """When :meth:`over` will have something to tell."""
+        """When :meth:`take_expired` will have something to give."""
         return self._expiries[0][0] if self._expiries else None
 
 

@@ -1,8 +1,11 @@
-"""Who gives way to whom: preempt inside a queue, reclaim across (seed 004 and the decisions page).
+"""Who may evict whom: preemption inside a queue, reclaim across queues.
 
-Inside a queue a pod of higher priority takes from a lower one. Across queues inference takes from
-training of lower priority, and nobody else from anybody: training takes from nobody, inference not
-from inference, and who tells no service type neither takes nor gives.
+See ``docs/design/queues.md``.
+
+Inside a queue a pod of higher priority may evict one of lower priority. Across queues inference
+pods may evict training pods of lower priority, and that is all: training pods evict nobody in other
+queues, inference pods no inference pods, and pods without a service type neither evict nor are
+evicted.
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ class QuotaConfig:
     """What about queues can be set.
 
     Attributes:
-        respect_priority: whether a victim must also be of lower priority than the taker; not where
-            neither has any.
+        respect_priority: whether a victim must also be of lower priority than the preemptor; not
+            where neither has any.
         preempt_within_queue: whether a pod may take from a lower one of its own queue.
-        service_type_by_owner: kind of a pod's owner → service type, for pods that do not tell
+        service_type_by_owner: kind of a pod's owner → service type, for pods that do not state
             theirs.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
         over_commit: PodGroups are let in while their cards fit into this many times the quota.
@@ -158,7 +161,7 @@ class QueuePreemptionPolicy:
             return lower and self._config.preempt_within_queue
         if not (open_ and mine.service == "inference" and theirs.service == "training"):
             return False
-        # Who has no priority at all is judged by its service alone (seed 004, case 5).
+        # Pods without any priority are judged by their service types alone.
         none = preemptor.priority == victim.priority == 0
         if self._config.respect_priority and not (lower or none):
             return False
@@ -166,8 +169,8 @@ class QueuePreemptionPolicy:
         return state is not None and state.reclaimable
 
     def _preemptor_facts(self, pod: PodInfo) -> tuple[Charge, bool]:
-        """What counts of a pod that takes, and whether its queue may; the last one is remembered,
-        for it is compared with many."""
+        """What counts of a preemptor, and whether its queue may; the last one is remembered, since
+        it is compared with many."""
         ledger = self._ledger
         known, version, facts = self._last_preemptor
         if known is not pod or version != ledger.version:
@@ -175,7 +178,7 @@ class QueuePreemptionPolicy:
             there = ledger.queue_state(charge.queue) is not None
             facts = charge, there and not ledger.closed_queue(pod)
             self._last_preemptor = pod, ledger.version, facts
-        assert facts is not None, "a taker is known with its facts"
+        assert facts is not None, "a preemptor is known with its facts"
         return facts
 
     def in_gang(self, pod: PodInfo) -> bool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import kopf
 import msgspec
@@ -23,11 +21,17 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
 )
 from arranger.controllers.gang.reconciler import GangReconciler
-from arranger.controllers.runtime.controller import DEFINITIONS, Object, status_fields, watch
+from arranger.controllers.runtime.controller import (
+    DEFINITIONS,
+    ControllerOptions,
+    Object,
+    Tasks,
+    status_fields,
+    watch,
+)
 from arranger.controllers.runtime.informers import CacheHandler
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
-from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 
 log = structlog.get_logger(__name__)
@@ -49,12 +53,6 @@ _WATCHED_VERSIONS: Final = {
 class GangController:
     """Keeps Gangs and PodGroups true to the pods.
 
-    Args:
-        schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
-        debounce: seconds to wait after the first change of a gang for more of them; so a gang costs
-            two writes an object in a second at most, however large it is.
-        now: the calendar clock.
-
     Attributes:
         cache: what is known.
         work_queue: the gangs that are due.
@@ -64,23 +62,17 @@ class GangController:
             pods are gone.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        schedulers: Sequence[str] = ("arranger",),
-        debounce: float = 0.5,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self.cache = cache = GangCache(schedulers)
-        self.work_queue = WorkQueue("gang", debounce=debounce, rng=rng or random.Random())
+    def __init__(self, transport: Transport, options: ControllerOptions) -> None:
+        self.cache = cache = GangCache(options.schedulers)
+        self.work_queue = WorkQueue(options, "gang")
         self.pods = CacheHandler[Pod](
             cache.on_pod_updated,
             lambda pod: cache.on_pod_deleted(pod.metadata.uid),
             self.work_queue.enqueue,
         )
-        self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, now=now)
+        self._reconciler = GangReconciler(
+            Writer(transport), cache, self.work_queue, now=options.now
+        )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Have kopf tell of Gangs, PodGroups, and the definitions that are installed."""
@@ -91,9 +83,7 @@ class GangController:
                 handle = partial(self.on_object_event, group)
                 watch(registry, (group, version, plural), handle, id=f"gang.{plural}")
 
-    def tasks(
-        self, *, caches_synced: Iterable[asyncio.Event] = ()
-    ) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         return [self.work_queue.run(self._reconciler.reconcile, caches_synced=caches_synced)]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import kopf
@@ -14,24 +12,25 @@ from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import QUEUE_API_VERSION, ObservedQueue, QueueCache
 from arranger.controllers.queue.reconciler import QueueReconciler
-from arranger.controllers.runtime.controller import DEFINITIONS, Object, status_fields, watch
+from arranger.controllers.runtime.controller import (
+    DEFINITIONS,
+    ControllerOptions,
+    Object,
+    Tasks,
+    status_fields,
+    watch,
+)
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
-from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 
 _DEFINITION: Final = "queues.scheduling.volcano.sh"
 
 
 class QueueController:
-    """Keeps the status of Queues.
-
-    Args:
-        schedulers: whose pods are counted as groups.
-        debounce: seconds to gather the changes of a queue before they are written.
-        now: the calendar clock.
+    """Keeps the status of Queues; only for controllers that look everywhere.
 
     Attributes:
         cache: what is known.
@@ -39,19 +38,10 @@ class QueueController:
         pods: has to be told of the pods of all namespaces, for queues belong to none.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        schedulers: Sequence[str] = ("arranger",),
-        debounce: float = 0.5,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        rng = rng or random.Random()
-        self.cache = cache = QueueCache(schedulers)
-        self.work_queue = WorkQueue("queue", debounce=debounce, rng=rng)
-        self._events = EventBroadcaster(transport, "queues", rng=rng, now=now)
+    def __init__(self, transport: Transport, options: ControllerOptions) -> None:
+        self.cache = cache = QueueCache(options.schedulers)
+        self.work_queue = WorkQueue(options, "queue")
+        self._events = EventBroadcaster(transport, options, "queues")
         enqueue = self.work_queue.enqueue
         self.pods = CacheHandler[Pod](
             cache.on_pod_updated, lambda pod: cache.on_pod_deleted(pod.metadata.uid), enqueue
@@ -67,21 +57,19 @@ class QueueController:
         )
         api = f"/apis/{QUEUE_API_VERSION}"
         self._informers: list[MultiNamespaceInformer[Any]] = [
-            MultiNamespaceInformer(transport, api, "queues", ObservedQueue, queues, rng=rng),
-            MultiNamespaceInformer(transport, "/api/v1", "nodes", Node, nodes, rng=rng),
-            MultiNamespaceInformer(transport, api, "podgroups", VolcanoPodGroup, groups, rng=rng),
+            MultiNamespaceInformer(transport, options, api, "queues", ObservedQueue, queues),
+            MultiNamespaceInformer(transport, options, "/api/v1", "nodes", Node, nodes),
+            MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
         ]
         self._reconciler = QueueReconciler(
-            Writer(transport), cache, self._events, self.work_queue, now=now
+            Writer(transport), cache, self._events, self.work_queue, now=options.now
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Have kopf tell which fields the status of Queues has here."""
         watch(registry, DEFINITIONS, self.on_definition_event, id="queue.definition")
 
-    def tasks(
-        self, *, caches_synced: Iterable[asyncio.Event] = ()
-    ) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         synced = [*caches_synced, *(event for each in self._informers for event in each.synced)]
         return [

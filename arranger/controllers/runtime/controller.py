@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import random
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import kopf
 
+from arranger.kube.client.timestamps import utc_now
+
 Object = dict[str, Any]
+Tasks = list[Coroutine[Any, Any, None]]
 #: A group, a version and the plural name of a resource.
 Resource = tuple[str, str, str]
 
 DEFINITIONS: Final[Resource] = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """What all controllers are told.
+
+    Attributes:
+        schedulers: whose pods and jobs are ours, by ``spec.schedulerName``; the first one signs
+            Gangs, and places the pods of jobs that name none.
+        namespaces: where to look; empty for everywhere.
+        debounce: seconds to wait after the first change of an object for more of them, before it is
+            reconciled; so it is written twice in a second at most, whatever happens to it.
+        rng: spreads time-outs and back-off.
+        now: the calendar clock.
+    """
+
+    schedulers: Sequence[str] = ("arranger",)
+    namespaces: Sequence[str] = ()
+    debounce: float = 0.5
+    rng: random.Random = field(default_factory=random.Random)
+    now: Callable[[], datetime] = utc_now
 
 
 class Controller(Protocol):
@@ -22,9 +49,7 @@ class Controller(Protocol):
         """Have kopf tell of what people write."""
         ...
 
-    def tasks(
-        self, *, caches_synced: Iterable[asyncio.Event] = ()
-    ) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled.
 
         Args:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
-from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 
 import structlog
 
 from arranger.api.effects import ObjectReference, PublishEvent
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.kube.client.transport import Request, Transport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
 
@@ -25,20 +23,11 @@ class EventBroadcaster:
 
     Args:
         instance: names this controller in ``reportingInstance``.
-        rng: spreads the retries.
-        now: the calendar clock.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        instance: str,
-        *,
-        rng: random.Random,
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, transport: Transport, options: ControllerOptions, instance: str) -> None:
         self._transport = transport
-        self._recorder = EventRecorder(instance, rng=rng, clock=now)
+        self._recorder = EventRecorder(instance, rng=options.rng, clock=options.now)
         self._recorded = asyncio.Event()
 
     def record(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
 
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder, T
 from arranger.kube.watch.informer import Informer, ResourceEventHandler, uid_of
@@ -48,25 +48,23 @@ class MultiNamespaceInformer(Generic[T]):
         api: where it is served: ``/api/v1``, ``/apis/<group>/<version>``.
         kind: what its objects are decoded as.
         handlers: told of every change.
-        namespaces: where to look; empty for everywhere.
         selector: a label that the objects must have; empty for none.
     """
 
     def __init__(
         self,
         transport: Transport,
+        options: ControllerOptions,
         api: str,
         plural: str,
         kind: type[T],
         *handlers: ResourceEventHandler[T],
-        rng: random.Random,
-        namespaces: Sequence[str] = (),
         selector: str = "",
     ) -> None:
         query = {"labelSelector": selector} if selector else None
         self._informers: Mapping[str, Informer[T]] = {
             namespace: Informer(_FanOutHandler(handlers), key=uid_of)
-            for namespace in namespaces or ("",)
+            for namespace in options.namespaces or ("",)
         }
         self._reflectors = [
             Reflector(
@@ -74,7 +72,7 @@ class MultiNamespaceInformer(Generic[T]):
                 f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}",
                 Decoder(kind),
                 informer,
-                rng=rng,
+                rng=options.rng,
                 query=query,
             )
             for namespace, informer in self._informers.items()
@@ -85,7 +83,7 @@ class MultiNamespaceInformer(Generic[T]):
         """Come when everything has been listed once."""
         return [reflector.synced for reflector in self._reflectors]
 
-    def tasks(self) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self) -> Tasks:
         """What has to run, each until cancelled."""
         return [reflector.run() for reflector in self._reflectors]
 

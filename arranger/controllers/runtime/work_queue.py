@@ -8,7 +8,6 @@ writes fail is tried again after a back-off.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.writer import ApiError
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import TransportError
@@ -44,14 +44,12 @@ class WorkQueue:
 
     Args:
         name: of the kind of objects, for the log: ``gang``, ``job``.
-        debounce: seconds to wait after the first change of a key for more of them.
-        rng: spreads the back-off.
     """
 
-    def __init__(self, name: str, *, debounce: float, rng: random.Random) -> None:
+    def __init__(self, options: ControllerOptions, name: str) -> None:
         self._name = name
-        self._debounce = debounce
-        self._rng = rng
+        self._debounce = options.debounce
+        self._rng = options.rng
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         #: Key → when it is due, and the timer.
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}

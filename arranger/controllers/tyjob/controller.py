@@ -7,57 +7,39 @@ informers, which see only what carries our label.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import kopf
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.runtime.controller import Object, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Object, Tasks, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
 from arranger.controllers.tyjob.reconciler import TYJobReconciler
-from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 
 
 class TYJobController:
     """Runs TYJobs.
 
-    Args:
-        schedulers: the first one places pods whose template names nobody.
-        namespaces: where to look; empty for everywhere.
-        debounce: seconds to gather the changes of a job before it is looked at.
-        now: the calendar clock.
-
     Attributes:
         cache: what is known.
         work_queue: the jobs that are due.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        schedulers: Sequence[str] = ("arranger",),
-        namespaces: Sequence[str] = (),
-        debounce: float = 0.5,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        rng = rng or random.Random()
+    def __init__(self, transport: Transport, options: ControllerOptions) -> None:
         self.cache = cache = TYJobCache()
-        self.work_queue = WorkQueue("tyjob", debounce=debounce, rng=rng)
-        self._events = EventBroadcaster(transport, "tyjobs", rng=rng, now=now)
+        self.work_queue = WorkQueue(options, "tyjob")
+        self._events = EventBroadcaster(transport, options, "tyjobs")
         self._informers: Mapping[str, MultiNamespaceInformer[Any]] = {
             plural: MultiNamespaceInformer(
                 transport,
+                options,
                 "/api/v1",
                 plural,
                 kind,
@@ -66,8 +48,6 @@ class TYJobController:
                     partial(cache.on_owned_deleted, plural),
                     self.work_queue.enqueue,
                 ),
-                rng=rng,
-                namespaces=namespaces,
                 selector=TYJOB,
             )
             for plural, kind in OWNED_KINDS.items()
@@ -77,8 +57,8 @@ class TYJobController:
             cache,
             self._events,
             lambda plural, owned: self._informers[plural].record(owned),
-            scheduler=schedulers[0],
-            now=now,
+            scheduler=options.schedulers[0],
+            now=options.now,
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -86,9 +66,7 @@ class TYJobController:
         resource = ("arranger.io", "v1alpha1", "tyjobs")
         watch(registry, resource, self.on_tyjob_event, id="tyjob")
 
-    def tasks(
-        self, *, caches_synced: Iterable[asyncio.Event] = ()
-    ) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
         informers = self._informers.values()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterable
 
 import kopf
 import msgspec
@@ -17,14 +14,13 @@ from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
-from arranger.controllers.runtime.controller import Object, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Object, Tasks, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.reconciler import JobReconciler
-from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import Transport
 
 log = structlog.get_logger(__name__)
@@ -33,43 +29,21 @@ log = structlog.get_logger(__name__)
 class JobController:
     """Runs the Jobs of ``batch.volcano.sh`` whose scheduler is one of ours.
 
-    Args:
-        schedulers: these; the first one is for pods that name none.
-        namespaces: where to look; empty for everywhere.
-        debounce: seconds to gather the changes of a job before they are acted on.
-        now: the calendar clock.
-
     Attributes:
         cache: what is known.
         work_queue: the jobs that are due.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        schedulers: Sequence[str] = ("arranger",),
-        namespaces: Sequence[str] = (),
-        debounce: float = 0.5,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = utc_now,
-    ) -> None:
-        rng = rng or random.Random()
-        self.cache = cache = JobCache(schedulers)
-        self.work_queue = WorkQueue("job", debounce=debounce, rng=rng)
-        self._events = EventBroadcaster(transport, "jobs", rng=rng, now=now)
+    def __init__(self, transport: Transport, options: ControllerOptions) -> None:
+        self.cache = cache = JobCache(options.schedulers)
+        self.work_queue = WorkQueue(options, "job")
+        self._events = EventBroadcaster(transport, options, "jobs")
+        pods = CacheHandler(cache.on_pod_updated, cache.on_pod_deleted, self.work_queue.enqueue)
         self._pods = MultiNamespaceInformer(
-            transport,
-            "/api/v1",
-            "pods",
-            JobPod,
-            CacheHandler(cache.on_pod_updated, cache.on_pod_deleted, self.work_queue.enqueue),
-            rng=rng,
-            namespaces=namespaces,
-            selector=JOB_NAME,
+            transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
         )
         self._reconciler = JobReconciler(
-            Writer(transport), cache, self._events, self._pods.record, now=now
+            Writer(transport), cache, self._events, self._pods.record, now=options.now
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -78,9 +52,7 @@ class JobController:
         watch(registry, (JOB_GROUP, JOB_VERSION, "jobs"), self.on_job_event, id="job")
         watch(registry, (group, version, "podgroups"), self.on_pod_group_event, id="job.podgroups")
 
-    def tasks(
-        self, *, caches_synced: Iterable[asyncio.Event] = ()
-    ) -> list[Coroutine[Any, Any, None]]:
+    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
         synced = [*caches_synced, *self._pods.synced]

@@ -6,8 +6,8 @@ two writes loses no decision: whoever comes next draws the same conclusions from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -57,15 +57,7 @@ class JobPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        wants = (
-            self.status,
-            self.delete_pods,
-            self.create_objects,
-            self.create_pods,
-            self.pod_group,
-            self.delete_pod_groups,
-        )
-        return not (any(wants) or self.delete_job)
+        return replace(self, requeue_at=None) == JobPlan()
 
 
 def plan(snapshot: JobSnapshot) -> JobPlan:
@@ -79,44 +71,25 @@ def plan(snapshot: JobSnapshot) -> JobPlan:
             return JobPlan(status=status, events=tuple(_events(snapshot, state)))
     if state.reason == "Invalid":
         return JobPlan()
-    requeue_at = state.requeue_at
+    expiry = state.requeue_at
     match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
-            return _plan_working(snapshot, requeue_at)
+            return _plan_working(snapshot, state.requeue_at)
         case JobPhase.RESTARTING:
-            return JobPlan(
-                delete_pods=_not_yet_deleted(snapshot.outdated),
-                delete_pod_groups=_stale_pod_groups(snapshot),
-            )
-    drop = tuple(snapshot.pod_groups.values())
-    expired = requeue_at is not None and state.phase in FINISHED and requeue_at <= snapshot.now
-    return JobPlan(
-        delete_pods=_not_yet_deleted(snapshot.active),
-        delete_pod_groups=drop,
-        delete_job=expired,
-        requeue_at=requeue_at,
-    )
+            return _deletions(snapshot.outdated, _stale_pod_groups(snapshot))
+    expired = expiry is not None and state.phase in FINISHED and expiry <= snapshot.now
+    ended = _deletions(snapshot.active, snapshot.pod_groups.values())
+    return replace(ended, delete_job=expired, requeue_at=expiry)
 
 
 def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan:
-    make = [
-        m
-        for m in objects_of(snapshot.job)
-        if snapshot.controlled_resources.created.get(m.name) != m.digest
-    ]
-    delete = _not_yet_deleted(snapshot.surplus)
-    drop = _stale_pod_groups(snapshot)
-    if make:
-        return JobPlan(
-            delete_pods=delete,
-            delete_pod_groups=drop,
-            create_objects=tuple(make),
-            requeue_at=requeue_at,
-        )
-    known, open_tasks = (
-        snapshot.controlled_resources,
-        {t.name for t in snapshot.spec.tasks if snapshot.dependencies_met(t)},
-    )
+    known = snapshot.controlled_resources
+    planned = _deletions(snapshot.surplus, _stale_pod_groups(snapshot))
+    planned = replace(planned, requeue_at=requeue_at)
+    manifests = [m for m in objects_of(snapshot.job) if known.created.get(m.name) != m.digest]
+    if manifests:
+        return replace(planned, create_objects=tuple(manifests))
+    open_tasks = {task.name for task in snapshot.spec.tasks if snapshot.dependencies_met(task)}
     create = tuple(
         index
         for index in snapshot.indices()
@@ -125,13 +98,7 @@ def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan
         # One that has been seen was lost, or is not seen yet: the status will say which.
         and not known.has_seen(index)
     )
-    return JobPlan(
-        delete_pods=delete,
-        create_pods=create,
-        pod_group=_pod_group_change(snapshot),
-        delete_pod_groups=drop,
-        requeue_at=requeue_at,
-    )
+    return replace(planned, create_pods=create, pod_group=_pod_group_change(snapshot))
 
 
 def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
@@ -158,8 +125,9 @@ def _stale_pod_groups(snapshot: JobSnapshot) -> tuple[ObservedPodGroup, ...]:
     return tuple(group for group in snapshot.pod_groups.values() if group is not snapshot.pod_group)
 
 
-def _not_yet_deleted(pods: Mapping[TaskIndex, JobPod]) -> tuple[JobPod, ...]:
-    return tuple(pod for pod in pods.values() if not pod.deleting)
+def _deletions(pods: Mapping[TaskIndex, JobPod], groups: Iterable[ObservedPodGroup]) -> JobPlan:
+    going = tuple(pod for pod in pods.values() if not pod.deleting)
+    return JobPlan(delete_pods=going, delete_pod_groups=tuple(groups))
 
 
 def _is_over(snapshot: JobSnapshot) -> bool:

@@ -8,7 +8,7 @@ belong to an earlier version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -88,91 +88,67 @@ def decide(snapshot: JobSnapshot) -> tuple[Decision | None, datetime | None]:
     parts = [_decision(cause, action) for cause, action in found]
     tasks = dict.fromkeys(task for part in parts for task in part.tasks)
     indices = dict.fromkeys(p for part in parts for p in part.indices if p[0] not in tasks)
-    first = parts[0]
-    return (
-        Decision(
-            action=first.action,
-            reason=first.reason,
-            message=first.message,
-            costs_no_retry=all(part.costs_no_retry for part in parts),
-            indices=tuple(indices),
-            tasks=tuple(tasks),
-        ),
-        requeue_at,
-    )
+    free = all(part.costs_no_retry for part in parts)
+    together = replace(parts[0], costs_no_retry=free, indices=tuple(indices), tasks=tuple(tasks))
+    return together, requeue_at
 
 
 def causes(snapshot: JobSnapshot) -> Iterator[Cause]:
     """All causes, evictions first, because other pods may have failed in consequence."""
     pods = snapshot.current
-    evicted = [index for index, pod in pods.items() if _is_evicted(pod)]
+    evicted = dict.fromkeys(index for index, pod in pods.items() if _is_evicted(pod))
     for index in evicted:
         pod = pods[index]
         failed = (LifecycleEvent.POD_FAILED,) if pod.status.phase == "Failed" else ()
-        yield Cause(
-            (LifecycleEvent.POD_EVICTED, *failed),
-            f"pod {_pod_name(snapshot, index)} was evicted",
-            *_task_and_index(index),
+        yield replace(
+            _pod_cause(snapshot, index, "was evicted", LifecycleEvent.POD_EVICTED, *failed),
             exit_codes=pod.exit_codes if failed else frozenset(),
             since=pod.metadata.deletion_timestamp or pod.ended_at,
             evicted=True,
         )
     for index in snapshot.lost():
-        text = f"pod {_pod_name(snapshot, index)} was removed"
-        yield Cause((LifecycleEvent.POD_EVICTED,), text, *_task_and_index(index), evicted=True)
-    yield from _failure_causes(snapshot, set(evicted))
+        cause = _pod_cause(snapshot, index, "was removed", LifecycleEvent.POD_EVICTED)
+        yield replace(cause, evicted=True)
+    for index, pod in pods.items():
+        if pod.status.phase == "Failed" and index not in evicted:
+            codes = ", ".join(str(code) for code in sorted(pod.exit_codes - {0}))
+            text = f"failed (exit code {codes})" if codes else "failed"
+            cause = _pod_cause(snapshot, index, text, LifecycleEvent.POD_FAILED)
+            yield replace(cause, exit_codes=pod.exit_codes, since=pod.ended_at)
     if snapshot.pod_group is not None and snapshot.pod_group.phase == "Unknown":
         why = snapshot.pod_group.message or "some of its pods run and the others cannot be placed"
         yield Cause((LifecycleEvent.UNKNOWN,), why)
     for task in snapshot.spec.tasks:
         yield from _task_causes(snapshot, task)
+    # What a policy may give a timeout.
     for index, pod in pods.items():
-        yield from _duration_causes(snapshot, index, pod)
+        if pod.deleting:
+            continue
+        if pod.status.phase in ("", "Pending"):
+            cause = _pod_cause(snapshot, index, "is pending", LifecycleEvent.POD_PENDING)
+            yield replace(cause, since=pod.metadata.creation_timestamp)
+        elif pod.status.phase == "Running":
+            yield _pod_cause(snapshot, index, "is running", LifecycleEvent.POD_RUNNING)
 
 
-def _failure_causes(snapshot: JobSnapshot, evicted: set[TaskIndex]) -> Iterator[Cause]:
-    for index, pod in snapshot.current.items():
-        if pod.status.phase == "Failed" and index not in evicted:
-            codes = ", ".join(str(code) for code in sorted(pod.exit_codes - {0}))
-            text = f"pod {_pod_name(snapshot, index)} failed" + (
-                f" (exit code {codes})" if codes else ""
-            )
-            yield Cause(
-                (LifecycleEvent.POD_FAILED,),
-                text,
-                *_task_and_index(index),
-                exit_codes=pod.exit_codes,
-                since=pod.ended_at,
-            )
+def _pod_cause(
+    snapshot: JobSnapshot, index: TaskIndex, text: str, *events: LifecycleEvent
+) -> Cause:
+    pod = pod_name(snapshot.job.metadata.name, index)
+    return Cause(events, f"pod {pod} {text}", index[0], index)
 
 
 def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
-    pods = [snapshot.current[p] for p in _indices(task) if p in snapshot.current]
+    indices = ((task.name, index) for index in range(task.replicas))
+    pods = [snapshot.current[index] for index in indices if index in snapshot.current]
     restarts = sum(pod.restart_count for pod in pods if not pod.terminal)
     if 0 < task.max_retry <= restarts:
         text = f"the containers of task {task.name} were restarted {restarts} times"
         yield Cause((LifecycleEvent.TASK_FAILED,), text, task.name)
     if task.replicas and snapshot.task_count(task, "Succeeded") >= task.replicas:
         since = max((pod.ended_at for pod in pods if pod.ended_at), default=None)
-        yield Cause(
-            (LifecycleEvent.TASK_COMPLETED,),
-            f"task {task.name} has completed",
-            task.name,
-            since=since,
-        )
-
-
-def _duration_causes(snapshot: JobSnapshot, index: TaskIndex, pod: JobPod) -> Iterator[Cause]:
-    """States that a policy may give a timeout."""
-    if pod.deleting:
-        return
-    if pod.status.phase in ("", "Pending"):
-        since = pod.metadata.creation_timestamp
-        text = f"pod {_pod_name(snapshot, index)} is pending"
-        yield Cause((LifecycleEvent.POD_PENDING,), text, *_task_and_index(index), since=since)
-    elif pod.status.phase == "Running":
-        text = f"pod {_pod_name(snapshot, index)} is running"
-        yield Cause((LifecycleEvent.POD_RUNNING,), text, *_task_and_index(index))
+        text = f"task {task.name} has completed"
+        yield Cause((LifecycleEvent.TASK_COMPLETED,), text, task.name, since=since)
 
 
 def _is_evicted(pod: JobPod) -> bool:
@@ -223,18 +199,6 @@ def _decision(cause: Cause, action: JobAction) -> Decision:
         indices=(cause.index,) if action is JobAction.RESTART_POD and cause.index else (),
         tasks=(cause.task,) if action is JobAction.RESTART_TASK else (),
     )
-
-
-def _task_and_index(index: TaskIndex) -> tuple[str, TaskIndex]:
-    return index[0], index
-
-
-def _indices(task: Task) -> Iterator[TaskIndex]:
-    return ((task.name, index) for index in range(task.replicas))
-
-
-def _pod_name(snapshot: JobSnapshot, index: TaskIndex) -> str:
-    return pod_name(snapshot.job.metadata.name, index)
 
 
 def pod_name(job: str, index: TaskIndex) -> str:

@@ -229,17 +229,14 @@ def _apply(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobSta
         resources = resources.with_task_restart(version, task)
     for index in decision.indices:
         resources = resources.with_pod_restart(version, index)
-    return replace(
-        begun, phase=JobPhase.RESTARTING, retries=retries, controlled_resources=resources
-    )
+    begun = replace(begun, retries=retries, controlled_resources=resources)
+    return replace(begun, phase=JobPhase.RESTARTING)
 
 
 def _expiry(snapshot: JobSnapshot) -> datetime | None:
     """When a finished job is to be deleted."""
-    ttl, ended = (
-        snapshot.spec.ttl_seconds_after_finished,
-        snapshot.job.status.state.last_transition_time,
-    )
+    ended = snapshot.job.status.state.last_transition_time
+    ttl = snapshot.spec.ttl_seconds_after_finished
     return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
 
 

@@ -1,9 +1,9 @@
-"""Asks extenders about pods, and keeps the pods aside until they have answered.
+"""Asks extenders about pods, and parks the pods until they have answered.
 
-The pods of an entity that extenders have a say about are judged first, as things are; one
-question for each class then goes out with the nodes that would do. The entity stays in a part of
-the queue of its own, where an edit, a deletion or a time-out finds it as everywhere else; an
-answer that comes when it has left that part is about a pod that is no more, and is dropped.
+The pods of an entity that extenders are interested in are evaluated first, as things are; one
+question for each class then goes out with the feasible nodes. The entity stays in the queue in a
+state of its own, where an edit, a deletion or a time-out finds it as everywhere else; an answer
+that comes when it has left that state is dropped.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from arranger.engine.queue.scheduling_queue import SchedulingQueue
 
 #: Seconds beyond the extenders' own time-outs after which an answer is not waited for any more.
 TIMEOUT_MARGIN: Final = 30.0
-#: Seconds after which an entity that waits for its turn is taken up anew; a turn comes before.
+#: Seconds after which an entity that waits for its turn is queued again; its turn comes before.
 MAX_WAIT: Final = 300.0
-#: Turns given before others get theirs: each costs a judgement of all nodes.
+#: Entities taken up in one run of the engine: each costs an evaluation of all nodes.
 MAX_STARTS_PER_RUN: Final = 64
 
 
@@ -124,7 +124,7 @@ class ExtenderCoordinator:
     def start_preemption_call(
         self, entity: QueuedEntity, unschedulable: Unschedulable, now: float
     ) -> None:
-        """Let extenders choose among the options of preemption; the pod is kept aside."""
+        """Let extenders choose among the candidates for preemption; the pod is parked meanwhile."""
         member = entity.representative
         pod = member.pod.pod
         extenders = tuple(e for e in self._context.extenders if e.chooses_victims(pod))
@@ -148,7 +148,7 @@ class ExtenderCoordinator:
     def _interested(
         self, entity: QueuedEntity
     ) -> dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]]:
-        """One member of each kind that extenders mind, and those that do."""
+        """One member of each class that extenders are interested in, and these extenders."""
         found: dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]] = {}
         seen: set[Hashable] = set()
         for member in entity.ready():
@@ -235,17 +235,17 @@ class ExtenderCoordinator:
             if call.is_current:
                 self._queue.remove(call.entity)
                 table = self._context.cluster.table
-                for kind, (question, advice) in call.answers.items():
-                    call.results[kind] = ExtenderResult(table, question.nodes, advice)
+                for kind, (question, decision) in call.answers.items():
+                    call.results[kind] = ExtenderResult(table, question.nodes, decision)
                 yield call
 
     def start_waiting(self, now: float) -> None:
-        """Ask about those that are first in line, as many as there are turns."""
+        """Ask about the first of those that wait, as many as may be asked about at once."""
         for _ in range(MAX_STARTS_PER_RUN):
             if not self._can_start:
                 break
-            _, ticket, entity = heapq.heappop(self._waiting)
-            if entity.state is QueueState.WAITING_FOR_EXTENDERS and entity.heap_version == ticket:
+            _, version, entity = heapq.heappop(self._waiting)
+            if entity.state is QueueState.WAITING_FOR_EXTENDERS and entity.heap_version == version:
                 self._queue.remove(entity)
                 self._start(entity, now)
 
@@ -266,12 +266,12 @@ class ExtenderCoordinator:
         """Check the questions against the queue.
 
         Raises:
-            AssertionError: an entity is set aside, and nothing will bring it back.
+            AssertionError: an entity is parked, and nothing will bring it back.
         """
         queue = self._queue
         calls = [*self._calls, *self._finished]
         awaited = {(call.entity.key, call.heap_version) for call in calls}
-        awaited |= {(entity.key, ticket) for _, ticket, entity in self._waiting}
+        awaited |= {(entity.key, version) for _, version, entity in self._waiting}
         for entity in queue.entities():
             if entity.state is QueueState.WAITING_FOR_EXTENDERS:
                 assert (entity.key, entity.heap_version) in awaited, f"{entity} waits for nobody"

@@ -24,7 +24,7 @@ def select_candidate(
     unschedulable: Unschedulable,
     decision: ExtenderPreemptionDecision,
 ) -> Unschedulable:
-    """The cheapest of what extenders agree to that makes room, as things are now."""
+    """The cheapest candidate that extenders agree to and that lets the pod fit now."""
     found = [
         candidate
         for node, victims in decision.victims.items()

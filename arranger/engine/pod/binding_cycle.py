@@ -1,4 +1,4 @@
-"""From a reserved node to a bound pod: PreBind's writes, the Binding, and what became of them."""
+"""From a reserved node to a bound pod: PreBind's writes, the Binding, and their outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SILENT_REFUSALS = frozenset({"NotLeader", "Stopped", "NotFound", "Replaced", "Al
 
 @dataclass(frozen=True, slots=True)
 class _PreBindWait:
-    """A pod that waits for others before its Binding; after a time-out it is told why."""
+    """A pod that a plugin makes wait before its Binding, and the message if that is too long."""
 
     member: QueuedPod
     deadline: float
@@ -52,7 +52,7 @@ class BindingCycle:
         effects: sends the writes, and brings their outcomes back to :meth:`on_outcome`.
         release: frees the nodes of pods that do not get them.
         requeuer: queues these pods again.
-        gangs: is told of every pod that is bound.
+        gangs: follows which pods are bound.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BindingCycle:
         self._gangs = gangs
         #: How many cluster events there had been when the waits were last looked at.
         self._events_seen = 0
-        #: Members whose writes are done and whom a plugin does not let go yet, by uid.
+        #: Pods whose PreBind writes are applied and that a plugin makes wait, by uid.
         self._pre_bind_waits: dict[str, _PreBindWait] = {}
 
     def begin(self, member: QueuedPod, now: float) -> None:
@@ -89,7 +89,7 @@ class BindingCycle:
             self._continue(member, now)
 
     def advance(self, now: float) -> None:
-        """Ask again about those that are not let go, and break off what has waited too long."""
+        """Ask WaitPreBind again after events, and roll back pods that have waited too long."""
         recheck = self.ready
         self._events_seen = self._queue.event_count
         for uid, wait in list(self._pre_bind_waits.items()):
@@ -118,7 +118,7 @@ class BindingCycle:
             self._on_pre_bind_outcome(subject, effect, outcome, now)
 
     def cancel(self, member: QueuedPod) -> None:
-        """The pod is gone or given up; outcomes of its writes do not matter any more."""
+        """The pod is gone or loses its node; outcomes of its writes do not matter any more."""
         self._pre_bind_waits.pop(member.uid, None)
         for effect in member.pending_writes:
             self._effects.cancel(effect)
@@ -128,7 +128,7 @@ class BindingCycle:
     def roll_back(
         self, member: QueuedPod, message: str, now: float, refused: Refused | None = None
     ) -> None:
-        """What was begun failed for good: free the node, tell, and try again after a back-off."""
+        """Binding failed for good: free the node, write why, and try again after a back-off."""
         context = self._context
         self.cancel(member)
         if member.uid not in context.cluster.assumed:
@@ -150,7 +150,7 @@ class BindingCycle:
             self._requeuer.requeue_unschedulable(member, refusal.plugin, now)
 
     def preempt(self, member: QueuedPod, refusal: Status, now: float) -> None:
-        """Others get the node: again after a back-off, for only an attempt tells what it lacks."""
+        """Another pod gets the node: try again after a back-off, to see what is lacking then."""
         if self._give_up_node(member, refusal, now):
             self._requeuer.requeue_with_backoff(member, now)
 
@@ -168,7 +168,7 @@ class BindingCycle:
     # --- inside ----------------------------------------------------------------------------
 
     def _give_up_node(self, member: QueuedPod, refusal: Status, now: float) -> bool:
-        """Free the pod's node and tell its owner; whether it is to be queued again."""
+        """Free the pod's node and write why; whether the pod is to be queued again."""
         self.cancel(member)
         self._context.record_attempt(member, "unschedulable")
         if not self._release.release_node(member, now):
@@ -195,7 +195,7 @@ class BindingCycle:
         return None
 
     def _continue(self, member: QueuedPod, now: float) -> None:
-        """PreBind's writes are applied: post the Binding if every plugin lets the pod go."""
+        """PreBind's writes are applied: send the Binding if no plugin makes the pod wait."""
         try:
             for plugin in member.profile.plugins_at("wait_pre_bind"):
                 with plugin_errors(plugin.name, "PreBind"):

@@ -30,28 +30,30 @@ class ExtenderResult:
     """Which rows a pod may have, as far as extenders are concerned, and how good they find them.
 
     Args:
-        asked: the nodes that the advice is about.
+        asked: the nodes that the decision is about.
 
     Attributes:
         allowed: row → whether a pod may be placed there.
         refused: row → whether an extender has said no; rows not asked about are neither.
     """
 
-    def __init__(self, table: NodeTable, asked: Collection[str], advice: ExtenderDecision) -> None:
+    def __init__(
+        self, table: NodeTable, asked: Collection[str], decision: ExtenderDecision
+    ) -> None:
         self.allowed: BoolArray = np.zeros(table.size, dtype=np.bool_)
-        self.allowed[table.rows(advice.nodes)] = True
+        self.allowed[table.rows(decision.nodes)] = True
         self.refused: BoolArray = np.zeros(table.size, dtype=np.bool_)
         self.refused[table.rows(asked)] = True
         self.refused &= ~self.allowed
         self._bonus: IntArray = np.zeros(table.size, dtype=np.int64)
-        for node, score in advice.scores.items():
+        for node, score in decision.scores.items():
             if (row := table.index.get(node)) is not None:
                 self._bonus[row] = score
         self._rejections = {
             table.index[node]: PluginRejection(EXTENDER, Rejection((reason,), code))
             for code, reasons in (
-                (Code.UNSCHEDULABLE, advice.failed),
-                (Code.UNRESOLVABLE, advice.unresolvable),
+                (Code.UNSCHEDULABLE, decision.failed),
+                (Code.UNRESOLVABLE, decision.unresolvable),
             )
             for node, reason in reasons.items()
             if node in table.index

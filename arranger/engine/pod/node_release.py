@@ -1,4 +1,4 @@
-"""Gives nodes back that were reserved or promised, and wakes the pods that may fit there now."""
+"""Gives reserved nodes back, and wakes the pods that may fit there now."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NodeRelease:
         self._gangs = gangs
 
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
-        """A pod has left a node, or the promise of it: wake those who might fit there now."""
+        """A pod has left a node, or its nomination: wake pods that might fit there now."""
         cluster, can_preempt = self._context.cluster, self._policy.can_preempt
 
         def could_fit_waiting(waiting: PodInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Carries preemption out: promise the node, evict the victims, and see that they go."""
+"""Carries preemption out: nominate the pod, evict the victims, and follow what becomes of them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class PreemptionExecutor:
     Args:
         effects: sends the deletes, and brings their outcomes back to :meth:`on_outcome`.
         binding_cycle: takes the node of a victim that waits in Permit or in PreBind.
-        requeuer: queues a pod again whose victims could not be evicted, or that has lost its
-            promise.
+        requeuer: queues a pod again whose victims could not be evicted, or whose nomination is
+            cancelled.
         protection: remembers who was evicted when.
         gangs: follows the evictions of members.
     """
@@ -78,7 +78,7 @@ class PreemptionExecutor:
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
     ) -> None:
-        """Promise ``node`` to the pod and evict the victims there."""
+        """Nominate the pod for ``node`` and evict the victims there."""
         nominator, can_preempt = self._nominator, self._policy.can_preempt
         for other in nominator.nominated_pods_on(node):
             if other.entity is not member.entity and can_preempt(member.pod, other.pod):
@@ -91,19 +91,19 @@ class PreemptionExecutor:
             self._context.outbox.append(pod_events.preempting(member, victims))
 
     def cancel_nomination(self, member: QueuedPod, now: float) -> None:
-        """Withdraw a promise; the pod looks for another node."""
+        """Clear a nomination; the pod looks for another node."""
         self.clear_nomination(member, now)
         self._requeuer.requeue_with_backoff(member, now)
 
     def clear_nomination(self, member: QueuedPod, now: float) -> None:
-        """Take a promise back, and the nomination with it."""
+        """Clear a nomination, in the pod's status as well."""
         if self.release_nomination(member, now):
             self._context.outbox.append(
                 PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node="")
             )
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
-        """The pod needs no promised room any more, so that others may have it; whether it had."""
+        """The pod needs its nominated node no more: others may have it; whether it had one."""
         nominator = self._nominator
         node = nominator.node_of(member.uid)
         if nominator.clear(member.uid):
@@ -150,16 +150,16 @@ class PreemptionExecutor:
         self._gangs.on_evicted(victim)
         self._effects.send(delete, self, member)
 
-    def _foreign_queue(self, victim: PodInfo, taker: QueuedPod) -> str:
-        """The taker's queue where that is not the victim's, and queues count; else ""."""
+    def _foreign_queue(self, victim: PodInfo, preemptor: QueuedPod) -> str:
+        """The preemptor's queue where that is not the victim's, and queues count; else ""."""
         ledger = self._ledger
         if not ledger.active:
             return ""
-        queue = ledger.queue_name(taker.pod)
+        queue = ledger.queue_name(preemptor.pod)
         return queue if queue != ledger.queue_name(victim) else ""
 
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
-        """What became of a delete for ``subject``: if the victim stays, its promise is void."""
+        """The outcome of a delete for ``subject``: if the victim stays, its nomination is void."""
         assert isinstance(effect, DeletePod), f"{effect} is no eviction"
         if isinstance(outcome, Ambiguous | Applied):
             return
@@ -169,14 +169,14 @@ class PreemptionExecutor:
             self.cancel_nomination(subject, now)
 
     def on_pod_deleted(self, uid: str) -> None:
-        """A pod is gone: it leaves nowhere any more, and is promised nothing."""
+        """A pod is gone: it is no terminating victim, and not nominated."""
         self._nominator.terminating_victims.discard(uid)
         self._nominator.clear(uid)
 
     def on_victim_left(self, node: str) -> None:
-        """A pod has left a node: those who are promised it try again as soon as they fit.
+        """A pod has left a node: pods that are nominated for it try again as soon as they fit.
 
-        There is no need to try before, and they have waited long enough to be spared a back-off.
+        There is no need to try before, and they have waited long enough to skip their back-offs.
         """
         nominator = self._nominator
         for member in nominator.nominated_pods_on(node):
@@ -193,7 +193,7 @@ class PreemptionExecutor:
                 self._queue.activate(entity)
 
     def _yields_to(self, member: QueuedPod, other: PodInfo) -> bool:
-        """Whether another's promise counts for nothing against a pod's own."""
+        """Whether another pod's nomination does not count against a pod's own."""
         if other.uid not in self._nominator:
             return False
         return other.uid == member.uid or self._policy.can_preempt(member.pod, other)

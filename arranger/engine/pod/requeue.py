@@ -1,4 +1,4 @@
-"""Queues pods again that have lost their node or the promise of one."""
+"""Queues pods again that have lost their node or their nomination."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PodRequeuer:
             self._entities.enqueue(entity, now)
 
     def requeue_with_backoff(self, member: QueuedPod, now: float) -> None:
-        """A pod has lost its node, or the promise of one: again after a back-off."""
+        """A pod has lost its node or its nomination: again after a back-off."""
         entity = self._entity_after_loss(member, now)
         entity.attempts = max(entity.attempts, 1)
         entity.last_attempt = now

@@ -68,7 +68,7 @@ class RowMask:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No node is feasible; whoever asked may make room or give up."""
+    """No node is feasible; the caller may try preemption or give up."""
 
     evaluation: Evaluation
     diagnosis: Diagnosis

@@ -1,4 +1,4 @@
-"""One scheduling cycle: judge the nodes for a pod, and reserve the best."""
+"""One scheduling cycle: evaluate the nodes for a pod, and reserve the best."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SchedulingCycle:
     def feasible_nodes(self, member: QueuedPod) -> tuple[str, ...]:
         """The nodes that the pod could be placed on now; none when a plugin raises.
 
-        Placing the pod will then raise as well, and its owner is told.
+        Placing the pod will then raise as well, and its condition says so.
         """
         with self._hide_lower_nominees(member):
             try:
@@ -118,7 +118,7 @@ class SchedulingCycle:
 
     @contextmanager
     def dry_run(self) -> Iterator[None]:
-        """Place pods in thought inside: rows that extenders were not asked about will do, too."""
+        """Placing pods inside is a dry run: rows that extenders were not asked about pass, too."""
         self._is_dry_run = True
         try:
             yield
@@ -135,8 +135,8 @@ class SchedulingCycle:
         """
         if not self._nominator:
             return self._decide(member)
-        # Also while victims are sought: a pod that only has a promise can be no victim, and the
-        # room that the pod has been promised itself is not taken.
+        # Also while victims are sought: a pod that is only nominated can be no victim, and the
+        # pod's own nomination takes nothing from it.
         with self._hide_lower_nominees(member):
             return self._decide(member)
 
@@ -157,7 +157,7 @@ class SchedulingCycle:
     ) -> ScheduleResult | Infeasible:
         """Place a pod on the best feasible node, of the rows ``within`` if given.
 
-        Makes no room: PostFilter is left to the caller, who may have more pods to place.
+        Runs no PostFilter: that is left to the caller, who may have more pods to place.
         """
         if not self._nominator:
             return self._find_and_reserve(member, within)
@@ -224,7 +224,7 @@ class SchedulingCycle:
         masks: list[RowMask],
         extender_result: ExtenderResult | None,
     ) -> int:
-        """The best row; the one it has been promised, if that is feasible now."""
+        """The best row; the one it is nominated for, if that is feasible now."""
         rows = _intersection(masks)
         if extender_result is not None:
             agreed = ~extender_result.refused if self._is_dry_run else extender_result.allowed
@@ -270,7 +270,7 @@ class SchedulingCycle:
 
     def _run_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> Unschedulable:
         diagnosis = infeasible.diagnosis
-        # The answer is the same with promised pods and without.
+        # Where filters are monotone the answer is the same with nominated pods and without.
         filters = infeasible.evaluation.pod_dependent_filters
         monotone = filters <= member.profile.monotone_filters
         context = DryRun(
@@ -303,7 +303,9 @@ class SchedulingCycle:
                 plugin.pod_group_post_filter(state, member.pod, diagnosis)
             except Exception:
                 # The others must not suffer; it will be asked again.
-                log.exception("pod %s: running TakeBack plugin %r", member.pod.key, plugin.name)
+                log.exception(
+                    "pod %s: running PodGroupPostFilter plugin %r", member.pod.key, plugin.name
+                )
 
     def _reserve(self, member: QueuedPod, state: CycleState, node: str) -> ScheduleResult:
         self._cluster.assume_pod(member.pod, node)

@@ -1,7 +1,7 @@
 """The second of kube-scheduler's two filter passes: where a pod fits even without nominees.
 
-Pods that were promised a node count as if they ran there. That keeps their room for them, but a pod
-with an affinity must not be placed beside one that may never come.
+Nominated pods count as if they ran on their nodes, which keeps others off. But a pod with an
+affinity must not be placed beside one that may never come.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from arranger.framework.status import Code, Status
 def filter_without_nominees(
     cluster: Cluster, nominator: Nominator, member: QueuedPod, evaluation: Evaluation
 ) -> tuple[BoolArray, PluginRejection] | None:
-    """(row → whether it would do without the promised pods, why the others would not).
+    """(row → whether it is feasible without the nominated pods, why the others are not).
 
-    None where all rows that are feasible with them would do. Upstream adds on each node the
-    nominees of that node only; here all of them count, so that what is promised anywhere is kept.
+    None where all rows that are feasible with them are so without. Upstream adds on each node the
+    nominees of that node only; here all of them count.
     """
     if (
         not nominator

@@ -1,4 +1,4 @@
-"""Turns between queues: by priority, then by share, then by who came first (seed 004).
+"""The order between quota queues: by priority, then by share, then by who came first.
 
 Of queues that are parts of others, those compete whose siblings they are; so that a team does not
 get more by having more queues (as Volcano's capacity plugin).
@@ -14,7 +14,7 @@ from arranger.quota.ledger import QuotaLedger
 
 
 class FairShareOrder(FairSharePolicy):
-    """A lane for each queue; one for all where there are no queues."""
+    """Gives each quota queue its turns; without queues all pods are of one."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""Entities in the order of their turns, lane by lane."""
+"""A heap of entities for each quota queue, and whose turn it is among the queues."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueueState
 
-#: Void entries are thrown out when they outnumber the others by so many.
+#: Void entries are removed when they outnumber the others by so many.
 _SLACK = 64
 
 
 class FairSharePolicy:
-    """One lane for all; queues that share the cluster override this."""
+    """One queue for all pods; quota queues that share the cluster override this."""
 
     def queue_of(self, pod: PodInfo) -> str:
-        """The lane of a pod."""
+        """The quota queue of a pod."""
         del pod
         return ""
 
     def queue_rank(self, queue: str) -> tuple[Any, ...]:
-        """The place of a lane among the others as things are now, smallest first."""
+        """The place of a queue among the others as things are now, smallest first."""
         del queue
         return ()
 
@@ -29,13 +29,13 @@ class FairSharePolicy:
 class MultiQueueHeap:
     """The entities of one part of the queue; entries that are void are dropped in passing.
 
-    An entry is void once its entity has another ticket or is in another part.
+    An entry is void once its entity has another version or is in another state.
     """
 
     def __init__(self, state: QueueState, policy: FairSharePolicy) -> None:
         self._state = state
         self._policy = policy
-        #: Lane → (rank, ticket, entity), the first in the lane's order on top.
+        #: Queue → (sort key, heap version, entity), the first in the queue's order on top.
         self._heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = {}
         self._entries = 0
         self._entries_allowed = _SLACK
@@ -49,7 +49,7 @@ class MultiQueueHeap:
         return {id(entry[2]) for entry in entries if self._valid(entry)}
 
     def push(self, rank: Any, entity: QueuedEntity) -> None:
-        """Put in an entity that has got a new ticket."""
+        """Add an entity that has a new version."""
         heap = self._heaps.setdefault(self._policy.queue_of(entity.representative.pod), [])
         heapq.heappush(heap, (rank, entity.heap_version, entity))
         self._entries += 1
@@ -57,7 +57,7 @@ class MultiQueueHeap:
             self._compact()
 
     def first_queue(self) -> str | None:
-        """The lane whose turn it is; None if there is nothing in any."""
+        """The queue whose turn it is; None if there is nothing in any."""
         for queue in list(self._heaps):
             heap = self._heaps[queue]
             while heap and not self._valid(heap[0]):
@@ -68,11 +68,12 @@ class MultiQueueHeap:
         if len(self._heaps) < 2:
             return next(iter(self._heaps), None)
         return min(
-            self._heaps, key=lambda lane: (self._policy.queue_rank(lane), self._heaps[lane][0][:2])
+            self._heaps,
+            key=lambda queue: (self._policy.queue_rank(queue), self._heaps[queue][0][:2]),
         )
 
     def pop(self) -> QueuedEntity | None:
-        """The first of the lane that is first, taken out."""
+        """The first entity of the queue whose turn it is, taken out."""
         queue = self.first_queue()
         if queue is None:
             return None

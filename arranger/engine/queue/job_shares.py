@@ -1,4 +1,7 @@
-"""How much of the cluster a job asks for in all: DRF between jobs (seed 003)."""
+"""How much of the cluster a job asks for in all: dominant resource fairness between jobs.
+
+See ``docs/design/tyjob.md``.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Room promised to pods that wait for their victims to go.
+"""Which node a pod is nominated for while its victims terminate (``nominator.go``).
 
-A nominated pod takes its room at once, in the cluster's books, so that nobody of the same or lower
-priority gets what its victims free (seed 001's race). It stands aside for itself and for pods of
-higher priority, as in the first of kube-scheduler's two filter passes; in the second, for pods that
-would profit from its being there, it does not count
+A nominated pod is assumed on its node at once, so that no pod of the same or lower priority gets
+what its victims free. It is hidden from itself and from pods of higher priority, as in the first of
+kube-scheduler's two filter passes; the second pass is for pods that would profit from its being
+there, and leaves it out
 (:mod:`~arranger.engine.pod.second_filter_pass`).
 """
 
@@ -19,7 +19,7 @@ from arranger.framework.preemption import EvictionPolicy
 
 
 class Nominator:
-    """Who has been promised which node.
+    """The nominated pods and their nodes.
 
     Attributes:
         terminating_victims: uids of pods that are being evicted, until they are gone.
@@ -41,19 +41,19 @@ class Nominator:
         return uid in self._nodes
 
     def node_of(self, uid: str) -> str:
-        """The node a pod has been promised, "" for none."""
+        """The node a pod is nominated for, "" for none."""
         return self._nodes.get(uid, "")
 
     def nominated_pods_on(self, node: str) -> list[QueuedPod]:
-        """The pods that have been promised a node."""
+        """The pods that are nominated for a node."""
         return list(self._by_node.get(node, {}).values())
 
     def visible_pods(self) -> list[PodInfo]:
-        """The pods whose promises count now: those that are not aside."""
+        """The nominated pods that count now: those that are not hidden."""
         return [m.pod for uid, m in self._pods.items() if uid in self._cluster]
 
     def nominate(self, member: QueuedPod, node: str) -> None:
-        """Promise a node to a pod that has none, in place of an earlier promise."""
+        """Nominate a pod without a node, in place of an earlier nomination."""
         self.clear(member.uid)
         self._pods[member.uid], self._nodes[member.uid] = member, node
         self._by_node.setdefault(node, {})[member.uid] = member
@@ -61,7 +61,7 @@ class Nominator:
         self._cluster.assume_pod(member.pod, node)
 
     def clear(self, uid: str) -> bool:
-        """Withdraw a promise; whether there was one."""
+        """End a nomination; whether there was one."""
         if uid not in self._nodes:
             return False
         self._forget(uid)
@@ -76,9 +76,9 @@ class Nominator:
 
     @contextmanager
     def hide_for(self, member: QueuedPod, policy: EvictionPolicy) -> Iterator[None]:
-        """Leave out the promises that do not count for a pod: its own, and those it may break.
+        """Hide the nominations that do not count for a pod: its own, and those it may preempt.
 
-        A pod that gets a node inside keeps it, and its promise is fulfilled.
+        A pod that gets a node inside keeps it; its nomination is over.
         """
         hidden = self._hidden_for(member, policy)
         for other in hidden:
@@ -104,7 +104,7 @@ class Nominator:
         return hidden
 
     def _forget(self, uid: str) -> None:
-        """The promise is over, whatever room there is for it."""
+        """The nomination is over; the pod stays on the node if it is there."""
         member, node = self._pods.pop(uid), self._nodes.pop(uid)
         del self._by_node[node][uid]
         if not self._by_node[node]:
@@ -116,11 +116,11 @@ class Nominator:
                     del self._of_priority[priority]
 
     def check_consistent(self) -> None:
-        """Check the promises against the cluster.
+        """Check the nominations against the cluster.
 
         Raises:
             AssertionError: they disagree.
         """
         for uid, node in self._nodes.items():
-            assert self._cluster.node_of(uid) == node, f"{uid} was promised {node}"
-            assert uid in self._cluster.assumed, f"{uid} is promised and observed"
+            assert self._cluster.node_of(uid) == node, f"{uid} is nominated for {node}"
+            assert uid in self._cluster.assumed, f"{uid} is nominated and observed"

@@ -4,11 +4,12 @@ Upstream: ``pkg/scheduler/backend/queue``. Nothing polls: an unschedulable entit
 event that one of the plugins that rejected it asked for, and failing that by a timer after
 ``flush_after`` (5 minutes), so that a missing hint costs time but never a pod.
 
-A back-off spares others the attempts of who fails again and again. So while there is nothing else
-to try, those that an event has woken do not wait for its end, the most important first
-(``SchedulerPopFromBackoffQ``); but only every second back-off of an entity is cut short, lest two
-that wake each other never rest, and none that comes from an error. Back-offs end by whole seconds,
-so that of those that end within one the most important goes first as well.
+Back-off keeps pods that fail again and again from taking attempts away from others. So while there
+is nothing else to try, entities in back-off that an event has woken are tried before it ends, the
+most important first (``SchedulerPopFromBackoffQ``). Only every second back-off of an entity is
+skipped, since two that wake each other would be tried without end, and none that comes from an
+error. Back-offs end at whole seconds, so that of those that end within one the most important goes
+first as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
 from arranger.framework.status import Status
 
-#: A half-bound gang is tried so often without a pause.
+#: A gang that is bound in part is tried so often without a back-off.
 _URGENT_ATTEMPTS: Final = 4
 #: Seconds within which back-offs end together; less where they are shorter.
 _BACKOFF_WINDOW: Final = 1.0
@@ -37,7 +38,7 @@ class SchedulingQueueConfig:
 
     Attributes:
         initial_backoff, max_backoff: wait after the first failed attempt, doubling up to the max.
-        flush_after: the longest an unschedulable entity rests without being tried.
+        flush_after: the longest an unschedulable entity waits without being tried.
     """
 
     initial_backoff: float = 1.0
@@ -87,7 +88,7 @@ class SchedulingQueue:
         self._active = MultiQueueHeap(QueueState.ACTIVE, fair_share)
         #: In back-off, woken by an event, and to be tried when nothing else is.
         self._backoff_poppable = MultiQueueHeap(QueueState.BACKOFF, fair_share)
-        #: (when, ticket, entity) of back-offs that end and rests that have lasted too long.
+        #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
         #: Unschedulable entities that the same events can help, asked once for all of them.
         self._unschedulable: dict[tuple[frozenset[str], Hashable], dict[str, QueuedEntity]] = {}
@@ -136,7 +137,7 @@ class SchedulingQueue:
         self.add(entity, now)
 
     def activate(self, entity: QueuedEntity) -> None:
-        """Try an entity next, its back-off notwithstanding."""
+        """Try an entity next, even if its back-off has not ended."""
         self._dequeue(entity)
         self._push_active(entity)
 
@@ -152,9 +153,9 @@ class SchedulingQueue:
         self._entities.pop(entity.key, None)
 
     def pop(self) -> QueuedEntity | None:
-        """The next entity to try, taken out of the queue: the first of the lane that is first.
+        """The next entity to try, taken out: the first of the quota queue whose turn it is.
 
-        Of those in back-off only where no other is to be tried.
+        One in back-off only if no other is to be tried.
         """
         entity = self._active.pop()
         backoff_skipped = entity is None
@@ -173,10 +174,10 @@ class SchedulingQueue:
     # --- waking ----------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """End the back-offs and rests that are over."""
+        """End the back-offs and the waits for events that have lasted long enough."""
         while self._timers and self._timers[0][0] <= now:
-            _, ticket, entity = heapq.heappop(self._timers)
-            if entity.heap_version != ticket:
+            _, version, entity = heapq.heappop(self._timers)
+            if entity.heap_version != version:
                 continue
             if entity.state is QueueState.BACKOFF or self._backoff_ends(entity) <= now:
                 self._dequeue(entity)
@@ -186,7 +187,7 @@ class SchedulingQueue:
                 self._wait_until(entity, self._backoff_ends(entity), QueueState.BACKOFF)
 
     def next_timer(self) -> float | None:
-        """When :meth:`next_state` will have something to do."""
+        """When :meth:`advance` will have something to do."""
         while self._timers and self._timers[0][2].heap_version != self._timers[0][1]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
@@ -217,13 +218,13 @@ class SchedulingQueue:
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
     ) -> None:
-        """A pod of a queued entity was edited: judge it by its new self."""
+        """A pod of a queued entity was edited: its gates are asked again."""
         state = entity.state
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
         if state is QueueState.UNSCHEDULABLE and not _hint_matches(entity, [pod], event):
-            # Not a moment longer than before: whoever edits often must not put it off for ever.
+            # It waits no longer than before: frequent edits must not put the attempt off for ever.
             self._wait_unschedulable(entity)
         else:
             woken = state is QueueState.UNSCHEDULABLE
@@ -235,13 +236,13 @@ class SchedulingQueue:
         Raises:
             AssertionError: one is not, or has not.
         """
-        timers = {(ticket, id(entity)) for _, ticket, entity in self._timers}
+        timers = {(version, id(entity)) for _, version, entity in self._timers}
         active = self._active.entity_ids()
         unschedulable = {
             key: e for group in self._unschedulable.values() for key, e in group.items()
         }
         for key, entity in self._entities.items():
-            ticket = (entity.heap_version, id(entity))
+            entry = (entity.heap_version, id(entity))
             assert entity.key == key, f"{entity} is filed under {key}"
             assert entity.members, f"{entity} is empty"
             assert entity.state is not QueueState.NOT_QUEUED, f"{entity} is in no part"
@@ -252,7 +253,7 @@ class SchedulingQueue:
                 QueueState.UNSCHEDULABLE,
                 QueueState.WAITING_FOR_EXTENDERS,
             ):
-                assert ticket in timers, f"{entity} has no future wake-up"
+                assert entry in timers, f"{entity} has no future wake-up"
             assert (entity.state is QueueState.UNSCHEDULABLE) == (key in unschedulable), (
                 f"{entity} resting"
             )
@@ -263,7 +264,7 @@ class SchedulingQueue:
     # --- inside ----------------------------------------------------------------------------
 
     def _enqueue(self, entity: QueuedEntity, now: float, *, poppable: bool = False) -> None:
-        """``poppable`` says that its back-off may be cut short."""
+        """Queue an entity by its gates and its back-off, which ``poppable`` allows to skip."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
         refusals = self._requirements(entity)
@@ -280,7 +281,7 @@ class SchedulingQueue:
             self._push_active(entity)
 
     def _requirements(self, entity: QueuedEntity) -> list[Status]:
-        """Who holds the entity back: what its gang lacks comes first, then PreEnqueue plugins."""
+        """What holds the entity back: first what its gang lacks, then PreEnqueue plugins."""
         entity.plugin_error = ""
         refusals: list[Status] = []
         for member in entity.unchecked():
@@ -313,7 +314,7 @@ class SchedulingQueue:
         return _hint_matches(entity, _pods_to_help(entity), event)
 
     def _backoff_ends(self, entity: QueuedEntity) -> float:
-        # Others must not slip into the room that a half-bound gang needs.
+        # Others must not take the nodes that a gang bound in part needs.
         if entity.attempts < (_URGENT_ATTEMPTS if entity.urgent else 1):
             return entity.last_attempt
         config = self._config
@@ -325,7 +326,7 @@ class SchedulingQueue:
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
         """The entity's place in the order of the queue, smallest first.
 
-        What half-bound gangs need comes first; what a QueueSort plugin broke on comes last, where
+        Gangs bound in part come first; what a QueueSort plugin raised on comes last, where
         it meets nobody it cannot be compared with.
         """
         plugin = entity.profile.queue_sort
@@ -356,7 +357,7 @@ class SchedulingQueue:
         entity.heap_version = self._last_version
 
     def _dequeue(self, entity: QueuedEntity) -> None:
-        """Take an entity out of its part, by voiding its ticket."""
+        """Take an entity out of its state; its entries in heaps become void."""
         if entity.state is QueueState.UNSCHEDULABLE:
             group = self._unschedulable[_hint_group(entity)]
             del group[entity.key]
@@ -382,7 +383,7 @@ def _hint_matches(entity: QueuedEntity, pods: Sequence[PodInfo], event: ClusterE
     if not entity.rejected_by:
         return True
     if entity.group is not None and event.could_fit is not None:
-        event = replace(event, could_fit=None)  # one member may make room for another elsewhere
+        event = replace(event, could_fit=None)  # where one member fits, another may leave its node
     for name in entity.rejected_by:
         if name == GANG:
             continue  # its own members and PodGroups wake a gang, no event of the cluster

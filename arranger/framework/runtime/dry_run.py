@@ -20,7 +20,7 @@ class DryRun:
 
     Args:
         evaluation: what is known about the pod's class, as things are.
-        nominated_pods: pods that only have a promise of a node, without which the pod must fit,
+        nominated_pods: pods that are only nominated, without which the pod must fit,
             too.
     """
 

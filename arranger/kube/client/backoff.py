@@ -22,6 +22,13 @@ class Backoff:
         self.failures += 1
         return delay * self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter)
 
+    def next_delay_unless_first(self) -> float:
+        """As :meth:`next_delay`, but the first failure is tried again at once."""
+        if self.failures:
+            return self.next_delay()
+        self.failures = 1
+        return 0.0
+
     def reset(self) -> None:
         """Start again from the first delay, after a success."""
         self.failures = 0

@@ -82,6 +82,11 @@ class Status(msgspec.Struct):
         return self.code == 410 or self.reason in ("Expired", "Gone")
 
     @property
+    def retry_after(self) -> float:
+        """Seconds that the server asks us to wait; 0 when it does not say."""
+        return float(self.details.retry_after_seconds) if self.details else 0.0
+
+    @property
     def too_large_version(self) -> bool:
         """Whether the server has not yet seen our resourceVersion (it was restored, or lags)."""
         causes = self.details.causes if self.details else []
@@ -109,5 +114,4 @@ def retry_after(response: Response) -> float:
     text = response.headers.get("retry-after", "")
     if text.isdecimal():
         return float(text)
-    details = parse_status(response.body, response.status).details
-    return float(details.retry_after_seconds) if details else 0.0
+    return parse_status(response.body, response.status).retry_after

@@ -139,9 +139,7 @@ class Reflector(Generic[T]):
             except _ExpiredError as reason:
                 self.resource_version = ""
                 self._record_restart("expired", str(reason))
-                # At once the first time, and then ever more slowly: a list is expensive.
-                delay = self._backoff.next_delay() if self._backoff.failures else 0.0
-                self._backoff.failures += not self._backoff.failures
+                delay = self._backoff.next_delay_unless_first()
             except _WatchListUnsupportedError as reason:
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
@@ -355,24 +353,20 @@ class Reflector(Generic[T]):
     def _response_error(self, answer: Response) -> Exception:
         if answer.status == 404:
             return _NotServedError()
-        error = self._classify(parse_status(answer.body, answer.status))
-        if isinstance(error, _ServerUnavailableError):
-            error.wait = retry_after(answer)
-        return error
+        return self._classify(parse_status(answer.body, answer.status), retry_after(answer))
 
     def _event_error(self, event: RawWatchEvent) -> Exception:
-        error = self._classify(parse_status(event.object))
+        status = parse_status(event.object)
+        error = self._classify(status, status.retry_after)
         if self._backoff.failures >= MAX_STREAM_ERRORS:
             return _ExpiredError(f"again and again: {error}")
         return error
 
-    def _classify(self, status: Status) -> Exception:
+    def _classify(self, status: Status, wait: float) -> Exception:
         detail = f"{status.code} {status.reason} {status.message}".strip()
         if status.expired or status.too_large_version:
             return _ExpiredError(detail)
-        return _ServerUnavailableError(
-            detail, status.details.retry_after_seconds if status.details else 0.0
-        )
+        return _ServerUnavailableError(detail, wait)
 
 
 def is_newer(version: str, other: str) -> bool:

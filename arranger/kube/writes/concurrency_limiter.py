@@ -15,7 +15,7 @@ class AimdLimiter:
     """Additive increase, multiplicative decrease: :data:`MIN_LIMIT` to :data:`MAX_LIMIT`.
 
     Attributes:
-        in_flight: writes that have started and not ended; kept by the dispatcher.
+        in_flight: writes that have started and not ended.
     """
 
     def __init__(self) -> None:
@@ -32,6 +32,14 @@ class AimdLimiter:
     def is_full(self) -> bool:
         """Whether no further write may start now."""
         return self.in_flight >= int(self._value)
+
+    def acquire(self) -> None:
+        """A write starts."""
+        self.in_flight += 1
+
+    def release(self) -> None:
+        """A write has ended."""
+        self.in_flight -= 1
 
     def on_success(self) -> None:
         """An answer came. When the limit is reached, it grows by one for as many answers."""

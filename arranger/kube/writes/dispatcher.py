@@ -206,7 +206,8 @@ class ApiDispatcher:
         if work is None and self._events_in_flight < self._limiter.value // 2:
             work = self._recorder.next()
             self._events_in_flight += work is not None
-        self._limiter.in_flight += work is not None
+        if work is not None:
+            self._limiter.acquire()
         return work
 
     async def _run_worker(self, work: ApiCall | EventWrite) -> None:
@@ -217,7 +218,7 @@ class ApiDispatcher:
                 else:
                     await self._execute(work)
             finally:
-                self._limiter.in_flight -= 1
+                self._limiter.release()
                 self._events_in_flight -= isinstance(work, EventWrite)
                 self._work_done.set()
             following = self._next_work()

@@ -141,7 +141,7 @@ class PodVolumeClaims:
         unbound: Sequence[PersistentVolumeClaim],
     ) -> PodVolumeClaims:
         """Look up what the claims need; the unbound ones are WaitForFirstConsumer."""
-        promised = [c for c in unbound if SELECTED_NODE in c.metadata.annotations]
+        node_selected = [c for c in unbound if SELECTED_NODE in c.metadata.annotations]
         waiting = [c for c in unbound if SELECTED_NODE not in c.metadata.annotations]
         volumes: dict[str, list[PersistentVolume]] = {claim.class_name: [] for claim in waiting}
         for volume in objects.in_namespace(PersistentVolume, "") if waiting else ():
@@ -150,7 +150,7 @@ class PodVolumeClaims:
         return cls(
             objects,
             tuple(objects.get(PersistentVolume, "", c.spec.volume_name) for c in bound),
-            tuple(promised),
+            tuple(node_selected),
             tuple(
                 UnboundClaim(claim, _candidate_volumes(claim, volumes[claim.class_name]))
                 for claim in sorted(waiting, key=lambda claim: claim.size or 0)

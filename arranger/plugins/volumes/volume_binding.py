@@ -193,9 +193,8 @@ class VolumeBinding(VolumePlugin):
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
-    def _may_serve(pod: PodInfo, after: StorageObject, _before: StorageObject | None) -> bool:
+    def _may_serve(pod: PodInfo, after: PersistentVolume, _before: PersistentVolume | None) -> bool:
         """A volume is free, or reserved for one of the pod's claims."""
-        assert isinstance(after, PersistentVolume)
         ref = after.spec.claim_ref
         if ref is None:
             return True
@@ -208,12 +207,8 @@ class VolumeBinding(VolumePlugin):
         return before is None or before.migrated_plugins != after.migrated_plugins
 
     @staticmethod
-    def _stopped_counting(
-        _pod: PodInfo, after: StorageObject, before: StorageObject | None
-    ) -> bool:
+    def _stopped_counting(_pod: PodInfo, after: CSIDriver, before: CSIDriver | None) -> bool:
         """A driver no longer reports capacity, so it is not checked."""
-        assert isinstance(after, CSIDriver)
-        assert before is None or isinstance(before, CSIDriver)
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod

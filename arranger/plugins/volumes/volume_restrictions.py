@@ -36,6 +36,12 @@ ONE_POD: Final = Rejection(
 )
 
 Source = Mapping[str, Any]
+#: Kind of disk, as a field of a volume → (what identifies one, whether many pods may read it).
+_DISKS: Final = {
+    "gce_persistent_disk": ("pdName", True),
+    "aws_elastic_block_store": ("volumeID", False),
+    "iscsi": ("iqn", True),
+}
 
 
 class VolumeRestrictions(VolumePlugin):
@@ -108,12 +114,7 @@ def _in_use(claims: Iterable[PvcKey], in_use: Mapping[PvcKey, int]) -> bool:
 
 
 def _is_disk(volume: Volume) -> bool:
-    return (
-        volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.rbd is not None
-        or volume.iscsi is not None
-    )
+    return volume.rbd is not None or any(getattr(volume, kind) is not None for kind in _DISKS)
 
 
 def _conflict(wanted: Iterable[Volume], others: Iterable[Volume]) -> bool:
@@ -122,17 +123,11 @@ def _conflict(wanted: Iterable[Volume], others: Iterable[Volume]) -> bool:
 
 
 def _same_disk(one: Volume, other: Volume) -> bool:
-    if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
-        mine, theirs = one.gce_persistent_disk, other.gce_persistent_disk
-        if mine.get("pdName") == theirs.get("pdName") and not _both_read(mine, theirs):
-            return True
-    if one.aws_elastic_block_store is not None and other.aws_elastic_block_store is not None:
-        mine, theirs = one.aws_elastic_block_store, other.aws_elastic_block_store
-        if mine.get("volumeID") == theirs.get("volumeID"):
-            return True
-    if one.iscsi is not None and other.iscsi is not None:
-        mine, theirs = one.iscsi, other.iscsi
-        if mine.get("iqn") == theirs.get("iqn") and not _both_read(mine, theirs):
+    for kind, (identity, readable_by_many) in _DISKS.items():
+        mine, theirs = getattr(one, kind), getattr(other, kind)
+        if mine is None or theirs is None or mine.get(identity) != theirs.get(identity):
+            continue
+        if not (readable_by_many and _both_read(mine, theirs)):
             return True
     if one.rbd is not None and other.rbd is not None:
         mine, theirs = one.rbd, other.rbd

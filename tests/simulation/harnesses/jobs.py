@@ -12,6 +12,7 @@ from typing import Any
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP
 from arranger.controllers.gang.controller import GangController
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.vcjob.controller import JobController
 from arranger.embedded.kubelet import EXIT_CODE, RUN_SECONDS
@@ -159,11 +160,11 @@ class JobHarness(GangHarness):
     async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
         """Controllers at work: those of Jobs and those of gangs, as in one process."""
         transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)
-        controller = JobController(transport, debounce=0.1, rng=random.Random(1), now=virtual_now)
-        gangs = GangController(transport, debounce=0.1, rng=random.Random(1))
-        pods = MultiNamespaceInformer(
-            transport, "/api/v1", "pods", Pod, gangs.pods, rng=random.Random(1)
-        )
+        options = ControllerOptions(debounce=0.1, rng=random.Random(1), now=virtual_now)
+        controller = JobController(transport, options)
+        gang_options = ControllerOptions(debounce=0.1, rng=random.Random(1))
+        gangs = GangController(transport, gang_options)
+        pods = MultiNamespaceInformer(transport, gang_options, "/api/v1", "pods", Pod, gangs.pods)
         gangs.cache.on_definition_updated(GANG_GROUP, None)
         gangs.cache.on_definition_updated(GROUP_GROUP, None)
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.core import ObjectMeta
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
@@ -80,7 +81,8 @@ class TYJobHarness(GangHarness):
             self.cluster, hook=self.controller_faults, user="controllers"
         )
         rng = random.Random(1)
-        controller = TYJobController(transport, debounce=0.1, rng=rng, now=virtual_now)
+        options = ControllerOptions(debounce=0.1, rng=rng, now=virtual_now)
+        controller = TYJobController(transport, options)
         shown: Reflector[Any] = Reflector(
             transport,
             "/apis/arranger.io/v1alpha1/tyjobs",

@@ -15,7 +15,7 @@ import yaml
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.cache import GANG_GROUP, POD_GROUP_KINDS, GangObjectKey
 from arranger.controllers.gang.controller import GangController
-from arranger.controllers.runtime.controller import status_fields
+from arranger.controllers.runtime.controller import ControllerOptions, status_fields
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.kube.client.transport import Request
@@ -45,7 +45,7 @@ class ReconcilerHarness:
     def restart(self) -> None:
         """The controllers start, knowing what is served and nothing else."""
         transport = InProcessTransport(self.cluster, hook=self.faults)
-        self.controller = GangController(transport, rng=random.Random(1))
+        self.controller = GangController(transport, ControllerOptions(rng=random.Random(1)))
         self.cache, self.work_queue = self.controller.cache, self.controller.work_queue
         self.pods: Informer[Pod] = Informer(self.controller.pods, key=uid_of)
         for definition in self._definitions:

@@ -13,6 +13,7 @@ import pytest
 
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.controller import QueueController
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
@@ -50,13 +51,13 @@ class QueueControllerHarness:
     async def controller(
         self, definition: dict[str, Any] | None = None
     ) -> AsyncIterator[QueueController]:
-        rng = random.Random(1)
-        controller = QueueController(self.transport, rng=rng)
+        options = ControllerOptions(rng=random.Random(1))
+        controller = QueueController(self.transport, options)
         controller.on_definition_updated(
             definition or self.definitions["queues.scheduling.volcano.sh"]
         )
         pods = MultiNamespaceInformer(
-            self.transport, "/api/v1", "pods", Pod, controller.pods, rng=rng
+            self.transport, options, "/api/v1", "pods", Pod, controller.pods
         )
         parts = [*controller.tasks(caches_synced=pods.synced), *pods.tasks()]
         tasks = [asyncio.create_task(part) for part in parts]
@@ -172,6 +173,19 @@ async def test_what_is_wrong_is_told_once_and_taken_back_when_it_is_mended(
         await asyncio.sleep(5)
         (condition,) = harness.status()["conditions"]
         assert (condition["status"], condition["message"]) == ("True", "")
+
+
+async def test_an_event_that_failed_is_sent_again_though_nothing_else_changes(
+    harness: QueueControllerHarness,
+) -> None:
+    harness.faults.inject(EVENTS, Reply(500, "InternalError"), times=2)
+    async with harness.controller():
+        harness.edit({"spec": {"parent": "team"}})
+        await asyncio.sleep(5)
+        assert harness.status()["conditions"][0]["status"] == "False"
+        assert harness.notes() == []
+        await asyncio.sleep(60)
+        assert harness.notes() == ["spec.parent: there is no queue team"]
 
 
 FAULTS: dict[str, Any] = {

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from arranger.api.effects import ObjectReference
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
@@ -22,7 +23,9 @@ QUEUE = ObjectReference("scheduling.volcano.sh/v1beta1", "Queue", "", "q", "uid-
 async def test_a_failed_event_is_sent_again_though_nothing_else_happens() -> None:
     faults = FaultInjector()
     transport = InProcessTransport(EmbeddedCluster(rng=random.Random(1)), hook=faults)
-    events = EventBroadcaster(transport, "queues", rng=random.Random(1), now=virtual_now)
+    events = EventBroadcaster(
+        transport, ControllerOptions(rng=random.Random(1), now=virtual_now), "queues"
+    )
     rejected = faults.inject(EVENTS, Reply(500, "InternalError"), times=2)
     task = asyncio.create_task(events.run())
     events.record(QUEUE, "InvalidQueue", "there is no queue team", warning=True)

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from arranger.api.types.core import Pod
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
@@ -51,13 +52,12 @@ async def test_all_handlers_hear_of_the_namespaces_that_were_named() -> None:
     create(cluster, a_pod("a").in_namespace("near"), a_pod("b").in_namespace("far"), a_pod("c"))
     informer = MultiNamespaceInformer(
         InProcessTransport(cluster),
+        ControllerOptions(rng=random.Random(1), namespaces=["near", "default"]),
         "/api/v1",
         "pods",
         Pod,
         first.handler,
         second.handler,
-        rng=random.Random(1),
-        namespaces=["near", "default"],
     )
     tasks = [asyncio.create_task(task) for task in informer.tasks()]
     await asyncio.gather(*(event.wait() for event in informer.synced))
@@ -74,7 +74,12 @@ async def test_all_handlers_hear_of_the_namespaces_that_were_named() -> None:
 async def test_what_we_have_created_and_no_watch_has_shown_is_missed_when_it_is_gone() -> None:
     cluster, heard = EmbeddedCluster(rng=random.Random(1)), Heard()
     informer = MultiNamespaceInformer(
-        InProcessTransport(cluster), "/api/v1", "pods", Pod, heard.handler, rng=random.Random(1)
+        InProcessTransport(cluster),
+        ControllerOptions(rng=random.Random(1)),
+        "/api/v1",
+        "pods",
+        Pod,
+        heard.handler,
     )
     created = a_pod("a").build()
     heard.on_updated(created)

@@ -10,20 +10,19 @@ from itertools import pairwise
 
 import pytest
 
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import ApiError
 from arranger.kube.client.transport import TransportError
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 
-DEBOUNCE = 0.5
-
 
 class Reconciled:
     """Notes when which key was reconciled, and answers as told."""
 
     def __init__(self, answer: Callable[[int], Result | float]) -> None:
-        self.queue = WorkQueue("test", debounce=DEBOUNCE, rng=random.Random(1))
+        self.queue = WorkQueue(ControllerOptions(rng=random.Random(1)), "test")
         self.log: list[tuple[float, str]] = []
         self.at_work: set[str] = set()
         self._answer = answer

@@ -511,13 +511,13 @@ class Holding(SpecOnlyPlugin):
         return [PatchObject(path, {})] if self._holds(pod, "pre_bind") else []
 
     def wait_pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Wait | None:
-        return Wait(600, "late") if self._holds(pod, "bindable") else None
+        return Wait(600, "late") if self._holds(pod, "wait_pre_bind") else None
 
     def _holds(self, pod: PodInfo, where: str) -> bool:
         return pod.pod.metadata.name == "low" and self._where == where
 
 
-@pytest.mark.parametrize("where", ["permit", "pre_bind", "bindable"])
+@pytest.mark.parametrize("where", ["permit", "pre_bind", "wait_pre_bind"])
 def test_who_is_not_bound_yet_only_loses_the_node(where: str) -> None:
     plugins = [PluginWeight(plugin(), weight) for plugin, weight in DEFAULT_PLUGINS]
     harness = EngineHarness(Profile("arranger", [*plugins, PluginWeight(Holding(where))]))

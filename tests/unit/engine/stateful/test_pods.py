@@ -187,7 +187,7 @@ class Life(RuleBasedStateMachine):
         maps = (
             engine.handlers._uid_of,
             engine._context.waiting_pods,
-            [p for p in engine._effects._pending.values() if p.handler is engine._binding_cycle],
+            [e for e, by, _ in engine._effects._pending.values() if by is engine._binding_cycle],
             engine.queue._unschedulable,
         )
         assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._unknown_node_pods)), (
