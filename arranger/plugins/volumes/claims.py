@@ -41,8 +41,10 @@ def pvc_references(pod: PodInfo) -> Iterator[PvcReference]:
 
 def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Whether an ephemeral claim belongs to this pod, not to one that had its name before."""
-    owner = claim.metadata.controller
-    return owner is not None and owner.uid == pod.metadata.uid
+    return any(
+        owner.controller and owner.uid == pod.metadata.uid
+        for owner in claim.metadata.owner_references
+    )
 
 
 def not_for_pod_message(claim: PersistentVolumeClaim, pod: Pod) -> str:
