@@ -78,7 +78,7 @@ class EvictionProtection:
         return ends
 
     def is_protected(self, victim: PodInfo, *, same_queue: bool) -> bool:
-        """Whether a pod is protected, which whoever asks wants to know the end of."""
+        """Whether a pod is protected now; if so, :meth:`take_expired` will report the end."""
         ends = self.protected_until(victim, same_queue=same_queue)
         if ends <= self.now:
             return False

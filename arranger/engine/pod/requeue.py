@@ -14,11 +14,9 @@ class GangEntities(Protocol):
 
     def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
-        ...
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity."""
-        ...
 
 
 class NodeLossListener(Protocol):
@@ -26,7 +24,6 @@ class NodeLossListener(Protocol):
 
     def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member of a gang has lost its node."""
-        ...
 
 
 class PodRequeuer:
