@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -30,12 +29,7 @@ _LOGIN_RETRY: Final = 10.0
 
 
 async def run_controllers(
-    config: ApiServerConfig,
-    *,
-    schedulers: Sequence[str] = ("arranger",),
-    namespaces: Sequence[str] = (),
-    debounce: float = 0.5,
-    liveness: str | None = None,
+    config: ApiServerConfig, options: ControllerOptions, *, liveness: str | None = None
 ) -> None:
     """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until cancelled or a signal.
 
@@ -43,21 +37,18 @@ async def run_controllers(
     processes at a time do no harm, because both write the same.
 
     Args:
-        schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
-        namespaces: where to look; empty for everywhere.
-        debounce: seconds to gather the changes of an object before it is looked at.
         liveness: where to answer probes, ``http://0.0.0.0:8080/healthz`` for example.
 
     Raises:
         Exception: the API server could not be reached at all, or kopf or a controller has failed.
     """
-    log.info("controllers.starting", server=config.url, namespaces=list(namespaces) or "all")
+    namespaces = list(options.namespaces)
+    log.info("controllers.starting", server=config.url, namespaces=namespaces or "all")
     transport = HttpTransport(config)
     tasks: list[asyncio.Task[Any]] = []
     try:
         registry = kopf.OperatorRegistry()
         _register_login(registry, config)
-        options = ControllerOptions(schedulers, namespaces, debounce)
         tasks += map(asyncio.create_task, _controllers(transport, registry, options))
         # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
         tasks += await kopf.spawn_tasks(

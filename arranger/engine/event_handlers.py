@@ -147,7 +147,7 @@ class EventHandlers:
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
-        """A gang that was let in is gone: others may have what it was to get."""
+        """A gang that was admitted is gone: others may have the cards that were kept for it."""
         if self._quota.release(gang):
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
 

@@ -135,7 +135,7 @@ class PreemptionContext(Protocol):
         cluster: as it is; take pods away in memory with :meth:`Cluster.simulate_without`.
         pod: the pod.
         policy: who may be evicted for it.
-        nominated_node: the node it has been promised, "" for none.
+        nominated_node: the node it is nominated for, "" for none.
         terminating_victims: uids of pods that are being evicted already.
         extenders_choose: whether the answer is to name its candidates, for extenders to choose.
         resource_only: whether only resources and quotas decide which of the pods on a node have to

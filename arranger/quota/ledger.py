@@ -22,7 +22,7 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.queue_spec import QueueState, charges_for, path_self_to_root, read_queue
+from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class QuotaLedger:
         self._pod_groups = pod_groups
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
-        self.queues: dict[str, QueueState] = {}
+        self.queues: dict[str, QueueQuota] = {}
         #: Used where no queue of that name was created.
-        self._default_queue = QueueState(DEFAULT_QUEUE)
+        self._default_queue = QueueQuota(DEFAULT_QUEUE)
         self.cluster_total: Amounts = {}
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
@@ -134,7 +134,7 @@ class QuotaLedger:
             self._cluster.objects.invalidate()
             self._recount()
 
-    def path_self_to_root(self, name: str) -> Iterator[QueueState]:
+    def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
         if name == DEFAULT_QUEUE and name not in self.queues:
             return iter((self._default_queue,))
@@ -151,14 +151,14 @@ class QuotaLedger:
         chained = self.path_self_to_root(self.queue_name(pod))
         return next((state.name for state in chained if not state.is_open), "")
 
-    def queue_of_pod(self, pod: PodInfo) -> QueueState | None:
+    def queue_of_pod(self, pod: PodInfo) -> QueueQuota | None:
         """The state of a pod's queue; None if there is no such queue.
 
         The default queue exists without being created, and then has no limits.
         """
-        return self.queue_state(self.queue_name(pod))
+        return self.queue_quota(self.queue_name(pod))
 
-    def queue_state(self, name: str) -> QueueState | None:
+    def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""
         found = self.queues.get(name)
         return self._default_queue if found is None and name == DEFAULT_QUEUE else found
@@ -219,7 +219,7 @@ class QuotaLedger:
                 for name, n in charge.amounts.items():
                     yield (state.name, name), n
 
-    def _limit(self, state: QueueState, name: str, *, is_card: bool, has_cards: bool) -> int | None:
+    def _limit(self, state: QueueQuota, name: str, *, is_card: bool, has_cards: bool) -> int | None:
         if is_card:
             return None if state.card_quota is None else state.card_quota.get(name, 0)
         if has_cards and self.exempt_card_pods and name in ("cpu", "memory"):

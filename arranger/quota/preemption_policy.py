@@ -36,12 +36,12 @@ class QuotaConfig:
         service_type_by_owner: kind of a pod's owner → service type, for pods that do not state
             theirs.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
-        over_commit: PodGroups are let in while their cards fit into this many times the quota.
+        over_commit: PodGroups are admitted while their cards fit into this many times the quota.
         reclaim_min_runtime, preempt_min_runtime: seconds that a pod runs at least before one of
             another queue, or of its own, takes its place.
         eviction_cool_down: seconds after an eviction for which what comes back is left alone.
-        card_request_timeout: seconds for which cards are kept for a PodGroup that has been let in
-            and does not take them.
+        card_request_timeout: seconds for which cards are kept for an admitted PodGroup that
+            does not take them.
     """
 
     respect_priority: bool = True
@@ -165,7 +165,7 @@ class QueuePreemptionPolicy:
         none = preemptor.priority == victim.priority == 0
         if self._config.respect_priority and not (lower or none):
             return False
-        state = ledger.queue_state(theirs.queue)
+        state = ledger.queue_quota(theirs.queue)
         return state is not None and state.reclaimable
 
     def _preemptor_facts(self, pod: PodInfo) -> tuple[Charge, bool]:
@@ -175,7 +175,7 @@ class QueuePreemptionPolicy:
         known, version, facts = self._last_preemptor
         if known is not pod or version != ledger.version:
             charge = ledger.charge(pod)
-            there = ledger.queue_state(charge.queue) is not None
+            there = ledger.queue_quota(charge.queue) is not None
             facts = charge, there and not ledger.closed_queue(pod)
             self._last_preemptor = pod, ledger.version, facts
         assert facts is not None, "a preemptor is known with its facts"
@@ -195,7 +195,7 @@ class QueuePreemptionPolicy:
         if not ledger.active:
             return pod.priority
         charge = ledger.charge_of(pod.uid)
-        state = ledger.queue_state(charge.queue if charge else ledger.queue_name(pod))
+        state = ledger.queue_quota(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE_PRIORITY_FACTOR + pod.priority
 
     def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
@@ -231,6 +231,6 @@ class QueuePreemptionPolicy:
         return not any(
             amounts[resource] and left[name][resource] < guaranteed
             for name, amounts in taken.items()
-            if (loser := ledger.queue_state(name)) is not None
+            if (loser := ledger.queue_quota(name)) is not None
             for resource, guaranteed in loser.guarantee.items()
         )

@@ -198,10 +198,12 @@ class GangCache:
             ) | {key.name}
         return self.registry.on_pod_group_updated(definition) | {key.name}
 
-    def on_object_deleted(self, key: GangObjectKey) -> set[str]:
-        """A Gang or PodGroup was deleted."""
-        if self._observed.pop(key, None) is None:
+    def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
+        """A Gang or PodGroup was deleted: the one of this uid, or whichever it is."""
+        known = self._observed.get(key)
+        if known is None or uid not in ("", known.uid):
             return set()
+        del self._observed[key]
         if key.group == GANG_GROUP:
             self.registry.forget_records(key.name)
             return {key.name}

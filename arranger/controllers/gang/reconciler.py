@@ -70,7 +70,7 @@ class GangReconciler:
             await self._create(change)
         elif change.delete:
             await self._writer.delete(_path(change), uid=observed.uid)
-            self._cache.on_object_deleted(change.key)
+            self._cache.on_object_deleted(change.key, observed.uid)
             return
         elif change.spec:
             await self._patch(change, "", {"spec": change.spec})

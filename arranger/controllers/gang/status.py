@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
@@ -109,10 +110,10 @@ def gang_status(
     return {
         "phase": phase,
         "bundles": [
-            {"name": name, **_count_fields(counts), "minMember": minimums.get(name, 0)}
+            {"name": name, **asdict(counts), "minMember": minimums.get(name, 0)}
             for name, counts in names.items()
         ],
-        **_count_fields(gang.total),
+        **asdict(gang.total),
         "minMember": max(gang.minimum, sum(gang.minimums.values())),
         "resourceSatisfied": satisfied,
         "waitingSince": (before.get("waitingSince") or now) if waits else None,
@@ -214,14 +215,3 @@ def _reason_and_message(gang: GangSummary, phase: str) -> tuple[str, str]:
     if phase == PENDING:
         return "NotEnoughMembers", f"{gang.total.members}/{gang.total_minimum} members have arrived"
     return "", ""
-
-
-def _count_fields(counts: MemberCounts) -> Object:
-    return {
-        "members": counts.members,
-        "placed": counts.placed,
-        "bound": counts.bound,
-        "running": counts.running,
-        "succeeded": counts.succeeded,
-        "failed": counts.failed,
-    }

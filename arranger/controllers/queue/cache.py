@@ -24,7 +24,7 @@ from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.controllers.runtime.staleness import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (
-    QueueState,
+    QueueQuota,
     charges_for,
     path_self_to_root,
     read_queue,
@@ -116,7 +116,7 @@ class QueueCache:
         self.served = False
         self.status_fields: frozenset[str] | None = None
         self.observed: dict[str, ObservedQueue] = {}
-        self.states: dict[str, QueueState] = {}
+        self.states: dict[str, QueueQuota] = {}
         self._node_cards: dict[str, Cards] = {}
         self._pods: dict[str, PodEntry] = {}
         self._pods_on_node: dict[str, set[str]] = {}
