@@ -303,11 +303,11 @@ class GangCache:
 
     @property
     def managed_by(self) -> str:
-        """What Gangs are labelled with as ours."""
+        """The label value of our Gangs."""
         return self._schedulers[0]
 
     def _status_patch(self, group: str, desired: Object, current: Mapping[str, Any]) -> Object:
-        """The patch, of fields only that the served definition has: others would be pruned."""
+        """The patch of the fields that the served definition has; others would be pruned."""
         fields = self._status_fields.get(group)
         patch = merge_patch(current, desired)
         return patch if fields is None else {k: v for k, v in patch.items() if k in fields}

@@ -30,7 +30,7 @@ COMPLETED: Final = "Completed"
 
 #: Phases that stay when the pods are cleaned up.
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
-#: scheduler-plugins has fewer phases: between arriving and running all is Scheduling.
+#: scheduler-plugins has fewer phases: Scheduling stands for all between Pending and Running.
 _COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
 #: Seconds that members hold their nodes for the others where no annotation says otherwise
 #: (``docs/design/gang-scheduling.md``).
@@ -127,7 +127,7 @@ def community_status(
 ) -> Object:
     """``status`` of a community PodGroup; ``coarse_phases`` for the phases of scheduler-plugins.
 
-    A coarse phase still tells an end from the rest, which is all that is asked of ``before``.
+    Terminal phases are the same in both, and ``before`` is only asked for those.
     """
     if _is_cleaned_up(gang, before):
         return {}

@@ -68,7 +68,7 @@ class QueueReconciler:
     async def _write(self, queue: ObservedQueue, patch: dict[str, Any]) -> Result:
         path, version = f"{QUEUES_PATH}/{queue.name}", ""
         if "conditions" in patch or "state" in patch:
-            # A list is replaced whole, and a state follows from the one that was seen.
+            # A list is replaced as a whole, and the state depends on the one that was seen.
             version = queue.metadata.resource_version
         result = Result.DONE
         try:
@@ -83,7 +83,7 @@ class QueueReconciler:
                 result = Result.REQUEUE
         except ApiError as error:
             if error.not_found:
-                return Result.DONE  # it is gone, and the watch will say so
+                return Result.DONE  # the watch will show that it is gone
             log.warning("queue.write_refused", queue=queue.name, error=str(error))
             return Result.DONE if error.invalid else Result.BACKOFF
         written = msgspec.json.decode(body, type=ObservedQueue)
@@ -91,7 +91,7 @@ class QueueReconciler:
         return result
 
     def _record_problems(self, queue: ObservedQueue) -> None:
-        """Tell what is wrong with a queue; of what cannot be read the scheduler tells."""
+        """Record an Event on what is wrong; what cannot be read has one from the scheduler."""
         if problems := self._cache.problems_of(queue.name):
             about = ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
             self._events.record(

@@ -89,7 +89,7 @@ class TYJobReconciler:
         return Result.DONE if planned.requeue_after is None else planned.requeue_after
 
     async def _write_status(self, job: TYJob, status: Object) -> None:
-        # Only upon what we have seen: whoever else has written it has decided something.
+        # Only if nobody else has written since: their decision may be another one.
         try:
             body = await self._writer.patch(
                 f"{_job_path(job)}/status",

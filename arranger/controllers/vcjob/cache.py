@@ -106,7 +106,7 @@ class JobCache:
             return set()
         known = self._records[found[0]].pods.get(found[1])
         if known is None or known.metadata.uid != pod.metadata.uid:
-            return set()  # another one has its index already
+            return set()  # a newer pod of this index is known
         return self._remove_pod(found[0], found[1])
 
     def confirm_empty(self, name: str, index: TaskIndex) -> None:
@@ -165,7 +165,7 @@ class JobCache:
     # --- asking ----------------------------------------------------------------------------
 
     def record_created(self, name: str, what: str, digest: str) -> None:
-        """An object that a job needs is there."""
+        """An object that a job needs exists, from the manifest of this digest."""
         self._records[self._uids[name]].created[what] = digest
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 
-#: Seconds until the next pass, when the change that it is for is known already.
+#: Seconds until the next pass, when it is known already that there is more to do.
 _AT_ONCE: Final = 0.0
 #: Reasons of Events that somebody may want to do something about.
 _WARNINGS: Final = frozenset(
@@ -103,12 +103,12 @@ class JobReconciler:
             self._cache.record_refusal(job, refusal)
         if not went_well:
             return Result.BACKOFF
-        # What was created is known by the answers; of what was deleted the watch will tell.
+        # Answers have shown what was created; what was deleted the watch will show.
         known = planned.create_objects or planned.create_pods or planned.pod_group is not None
         return self._all_created(snapshot, _AT_ONCE if known else _wait(snapshot, planned))
 
     def _all_created(self, snapshot: JobSnapshot, result: Result | float) -> Result | float:
-        """Nothing is refused any more, which the status has to say where it said otherwise."""
+        """Nothing is refused any more; if the status still says so, it is to be written."""
         self._cache.record_refusal(snapshot.job, "")
         cleared = snapshot.refusal != "" and snapshot.job.status.state.reason == REFUSED
         return _AT_ONCE if cleared else result
@@ -117,7 +117,7 @@ class JobReconciler:
 
     async def _write_status(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
         job, path = snapshot.job, f"{_job_path(snapshot.job)}/status"
-        # Only upon what we have seen: whoever else has written it has decided something.
+        # Only if nobody else has written since: their decision may be another one.
         version = job.metadata.resource_version
         try:
             body = await self._writer.patch(
@@ -234,15 +234,15 @@ class JobReconciler:
     # --- refusals --------------------------------------------------------------------------
 
     def _refuse(self, job: VolcanoJob, what: str, error: ApiError) -> bool:
-        """The server does not make something; False."""
+        """Record that the server refuses to create something; False."""
         return self._record_refusal(job, _refusal_text(job, what, error))
 
     def _refuse_foreign(self, job: VolcanoJob, what: str) -> bool:
-        """Somebody else's object has the name of one that the job needs; False."""
+        """Record that an object of somebody else has a name that the job needs; False."""
         return self._record_refusal(job, f"{what} exists and is not of this job")
 
     def _record_refusal(self, job: VolcanoJob, note: str) -> bool:
-        """Something is not made: for an Event now, and for the status of the next pass; False."""
+        """For an Event now, and for the status in the next pass; False."""
         self._refusals.setdefault(job.metadata.uid, note)
         self._events.record(_ref(job), event_reasons.FAILED_CREATE, note, warning=True)
         return False
@@ -256,7 +256,7 @@ def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
 
 
 def _refusal_text(job: VolcanoJob, what: str, error: ApiError) -> str:
-    """What the server had against it."""
+    """Logs and returns why the server refused."""
     log.warning("job.refused", job=job.name, what=what, message=error.message)
     return f"{what}: {error.message}"
 
