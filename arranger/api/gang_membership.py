@@ -198,7 +198,7 @@ def workload_key(pod: Pod) -> str:
     membership = gang_membership(pod)
     if membership is not None:
         return f"gang {membership.gang}"
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    owner = pod.metadata.controller
     return f"owner {owner.uid}" if owner is not None else ""
 
 

@@ -242,11 +242,13 @@ class GangRegistry:
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        before = self._progress_of(gang, uid)
+        group = self.group_of(gang)
+        individually = group.schedules_individually
         gang.set_state(uid, state)
         # The minimum is no nearer: whether the Binding succeeds is not known yet.
-        now_counted = before._replace(counted=gang.counts_towards_minimum(uid))
-        return self._affected_gangs(gang, uid, now_counted)
+        if group.schedules_individually == individually:
+            return set()
+        return _gangs_that_wait(group)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -317,16 +319,14 @@ class GangRegistry:
 
     def _affected_gangs(self, gang: Gang, uid: str, before: _Progress) -> set[str]:
         """The gangs with waiting members that an event about one member concerns."""
-        group, now = self.group_of(gang), self._progress_of(gang, uid)
-        if now.individually == before.individually and (
-            now.individually or now.counted == before.counted
-        ):
+        group, counted = self.group_of(gang), gang.counts_towards_minimum(uid)
+        individually = group.schedules_individually
+        if individually == before.individually and (individually or counted == before.counted):
             return set()
         seen = sum(len(each.memberships) for each in group.gangs)
-        if now.counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
+        if counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
             return set()  # too early to try; after a restart thousands are seen one by one
-        waiting = any(each.count(MemberState.PENDING) for each in group.gangs)
-        return {each.name for each in group.gangs} if waiting else set()
+        return _gangs_that_wait(group)
 
     def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
         """The first PodGroup of the gang's name whose type a member names, or that any may."""
@@ -347,6 +347,12 @@ class GangRegistry:
         del self.gangs[gang.name]
         self.forget_records(gang.name)  # they are not about a later gang of that name
         return self._groups.on_gang_deleted(gang)
+
+
+def _gangs_that_wait(group: GangGroup) -> set[str]:
+    """The gangs of a group, if any member waits for a node."""
+    waiting = any(gang.count(MemberState.PENDING) for gang in group.gangs)
+    return {gang.name for gang in group.gangs} if waiting else set()
 
 
 def _mark_removed(before: GangMembership | None, now: GangMembership) -> bool:

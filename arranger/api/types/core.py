@@ -46,6 +46,11 @@ class ObjectMeta(Struct):
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, if there is one (``metav1.GetControllerOf``)."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
 
 class Requirement(Struct):
     """One ``matchExpressions`` entry of a label, node or field selector."""

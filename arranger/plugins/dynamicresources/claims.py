@@ -72,10 +72,8 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
 
 
 def _is_for_pod(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(
-        owner.controller and owner.uid == pod.metadata.uid
-        for owner in claim.metadata.owner_references
-    )
+    owner = claim.metadata.controller
+    return owner is not None and owner.uid == pod.metadata.uid
 
 
 # --- waking ------------------------------------------------------------------------------------

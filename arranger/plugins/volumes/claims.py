@@ -41,10 +41,8 @@ def pvc_references(pod: PodInfo) -> Iterator[PvcReference]:
 
 def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Whether an ephemeral claim belongs to this pod, not to one that had its name before."""
-    return any(
-        owner.controller and owner.uid == pod.metadata.uid
-        for owner in claim.metadata.owner_references
-    )
+    owner = claim.metadata.controller
+    return owner is not None and owner.uid == pod.metadata.uid
 
 
 def not_for_pod_message(claim: PersistentVolumeClaim, pod: Pod) -> str:
