@@ -336,7 +336,7 @@ class EventHandlers:
     def _stop_tracking(self, member: QueuedPod, now: float) -> None:
         """Forget a pod that is not ours to place any more; its reservation stays counted."""
         self._binding_cycle.cancel(member)
-        self._gangs.on_pod_removed(member, now)
+        self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
 
 

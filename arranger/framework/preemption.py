@@ -27,15 +27,12 @@ class QuotaLimits(Protocol):
 
         While the version is the same, :meth:`remaining` says the same about the pod's class.
         """
-        ...
 
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit with the pod on that node; less than 0 is too little."""
-        ...
 
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
         """What a placed pod would give back to each limit."""
-        ...
 
 
 class EvictionPolicy(Protocol):
@@ -47,49 +44,39 @@ class EvictionPolicy(Protocol):
     @property
     def by_priority_alone(self) -> bool:
         """Whether :meth:`can_preempt` looks at nothing but the priorities."""
-        ...
 
     @property
     def quota(self) -> QuotaLimits | None:
         """The limits that count beside the room on nodes; None where there are none."""
-        ...
 
     @property
     def time_protects(self) -> bool:
         """Whether time alone protects any pod, so that :meth:`protected_until` matters."""
-        ...
 
     @property
     def now(self) -> float:
         """The present moment."""
-        ...
 
     def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another now."""
-        ...
 
     def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
         """Until when nothing but time keeps the preemptor from taking the victim's place.
 
         A moment that is past, or ``UNPROTECTED``, where it may now or where time changes nothing.
         """
-        ...
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang, so that others may have to leave with it."""
-        ...
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
-        ...
 
     def importance(self, pod: PodInfo) -> int:
         """How important a pod is among victims; the least important go first."""
-        ...
 
     def allows(self, victims: Sequence[PodInfo]) -> bool:
         """Whether these pods may be evicted together; there is at least one."""
-        ...
 
 
 class PriorityPolicy:
@@ -138,40 +125,28 @@ class PreemptionContext(Protocol):
         nominated_node: the node it is nominated for, "" for none.
         terminating_victims: uids of pods that are being evicted already.
         extenders_choose: whether the answer is to name its candidates, for extenders to choose.
-        resource_only: whether only resources and quotas decide which of the pods on a node have to
-            leave, so that victims can be found by counting.
     """
 
-    @property
-    def cluster(self) -> Cluster: ...  # noqa: D102 - see above
+    cluster: Cluster
+    pod: PodInfo
+    policy: EvictionPolicy
+    nominated_node: str
+    terminating_victims: Collection[str]
+    extenders_choose: bool
 
     @property
-    def pod(self) -> PodInfo: ...  # noqa: D102
+    def resource_only(self) -> bool:
+        """Whether only resources and quotas decide which pods have to leave a node.
 
-    @property
-    def policy(self) -> EvictionPolicy: ...  # noqa: D102
-
-    @property
-    def nominated_node(self) -> str: ...  # noqa: D102
-
-    @property
-    def terminating_victims(self) -> Collection[str]: ...  # noqa: D102
-
-    @property
-    def extenders_choose(self) -> bool: ...  # noqa: D102
-
-    @property
-    def resource_only(self) -> bool: ...  # noqa: D102
+        Then victims can be found by counting, without running the filters.
+        """
 
     @property
     def fits_when_empty(self) -> BoolArray:
         """Row → whether the node itself would do, whatever runs on it now."""
-        ...
 
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""
-        ...
 
     def reasons(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is in memory now."""
-        ...

@@ -7,9 +7,9 @@ several that a pod accepts, the one it got.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,12 +51,20 @@ class Charge(NamedTuple):
     preemptable: bool
 
 
+class PodGroups(Protocol):
+    """Knows the PodGroups of pods."""
+
+    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
+        """The PodGroup of a pod, if it has one."""
+        ...
+
+
 class QuotaLedger:
     """All queues, and what is charged to them.
 
     Args:
         cluster: whose pods are charged.
-        group_of: the PodGroup of a pod, if it has one.
+        pod_groups: knows the PodGroups of pods; without it pods have none.
         service_by_owner: kind of a pod's owner → service type, for pods without the annotation.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
 
@@ -71,12 +79,12 @@ class QuotaLedger:
         self,
         cluster: Cluster,
         *,
-        group_of: Callable[[PodInfo], AnyPodGroup | None] = lambda pod: None,  # noqa: ARG005
+        pod_groups: PodGroups | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
     ) -> None:
         self._cluster = cluster
-        self._group_of = group_of
+        self._pod_groups = pod_groups
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueQuota] = {}
@@ -89,6 +97,9 @@ class QuotaLedger:
         self._stale = False
         self.version = 0
         cluster.register_quota(self)
+
+    def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
+        return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
 
     @property
     def active(self) -> bool:

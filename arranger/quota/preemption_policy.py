@@ -60,11 +60,9 @@ class GangExpansion(Protocol):
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang."""
-        ...
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
-        ...
 
 
 class QueuePreemptionPolicy:

@@ -47,7 +47,6 @@ class Controller(Protocol):
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Have kopf tell of what people write."""
-        ...
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled.
@@ -55,7 +54,6 @@ class Controller(Protocol):
         Args:
             caches_synced: nothing is written before these events have come.
         """
-        ...
 
 
 def watch(

@@ -36,7 +36,6 @@ class EntityLookup(Protocol):
 
     def by_key(self, key: str) -> QueuedEntity | None:
         """The entity of that key."""
-        ...
 
 
 class StarvationGuard:

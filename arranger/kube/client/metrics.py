@@ -10,15 +10,12 @@ class MetricsRecorder(Protocol):
 
     def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add ``amount`` to the counter ``name``."""
-        ...
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """Record one duration."""
-        ...
 
     def set_gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a level."""
-        ...
 
 
 class NullMetricsRecorder:

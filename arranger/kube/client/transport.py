@@ -64,11 +64,9 @@ class Stream(Protocol):
         Raises:
             TransportError: the connection broke, or nothing came for the inactivity limit.
         """
-        ...
 
     async def body(self) -> bytes:
         """Read all that is left, for an answer with an error status."""
-        ...
 
 
 class RequestTransport(Protocol):
@@ -83,11 +81,9 @@ class RequestTransport(Protocol):
             RefusedConnectionError: nothing was sent.
             TransportError: something may have been sent, and no answer came.
         """
-        ...
 
     async def close(self) -> None:
         """Give back every connection; idempotent."""
-        ...
 
 
 class Transport(RequestTransport, Protocol):
@@ -102,4 +98,3 @@ class Transport(RequestTransport, Protocol):
         timeout: float = 30.0,
     ) -> AbstractAsyncContextManager[Stream]:
         """Open a watch; ``timeout`` bounds the wait for the status, ``inactivity`` a silence."""
-        ...

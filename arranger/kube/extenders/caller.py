@@ -28,11 +28,9 @@ class ExtenderTransport(Protocol):
             RefusedConnectionError: nothing was sent.
             TransportError: no answer came, and the extender may have acted.
         """
-        ...
 
     async def close(self) -> None:
         """Give back every connection; idempotent."""
-        ...
 
 
 class ExtenderCallError(Exception):

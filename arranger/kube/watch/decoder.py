@@ -14,7 +14,6 @@ class KubeObject(Protocol):
     def metadata(self) -> Any:
         """With ``name``, ``namespace``, ``uid`` and ``resource_version``; fields of Structs are
         invariant, so its type cannot be told."""
-        ...
 
 
 T = TypeVar("T", bound=KubeObject)

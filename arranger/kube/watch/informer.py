@@ -22,11 +22,9 @@ class ResourceEventHandler(Protocol[T_contra]):
 
     def on_updated(self, obj: T_contra, /) -> None:
         """An object was added or modified."""
-        ...
 
     def on_deleted(self, obj: T_contra, /) -> None:
         """An object is gone; ``obj`` is its last known state."""
-        ...
 
 
 def namespaced_name(obj: KubeObject) -> str:

@@ -54,15 +54,12 @@ class Sink(Protocol[T]):
 
     def replaced(self, objects: list[T], resource_version: str) -> None:
         """This is the full state now: whatever else the sink knows is gone."""
-        ...
 
     def applied(self, obj: T) -> None:
         """An object was added or modified."""
-        ...
 
     def deleted(self, obj: T) -> None:
         """An object was deleted; ``obj`` is its last state."""
-        ...
 
 
 class _ExpiredError(Exception):

@@ -56,11 +56,10 @@ class RandomClusterWithQueues:
         self.leaving: set[str] = set()
         self.now = 0.0
         self.sparing = EvictionProtection(
+            self,
             reclaim_min_runtime=100 if seed % 2 else 0,
             preempt_min_runtime=50,
             cool_down=0,
-            clock=lambda: self.now,
-            workload_key=lambda pod: pod.uid,
         )
         self.policy = QueuePreemptionPolicy(self.ledger, QuotaConfig(), self.leaving, self.sparing)
         self.everywhere = Everywhere(self.ledger, QuotaConfig(), self.leaving, self.sparing)
@@ -68,6 +67,13 @@ class RandomClusterWithQueues:
         self.evaluations = [Evaluation(self.profile, self.cluster, pod) for pod in self.takers]
         self.placed: list[PodInfo] = []
         self.edit_queues()
+
+    @property
+    def unix_now(self) -> float:
+        return self.now
+
+    def is_being_bound(self, uid: str) -> bool:
+        return False
 
     def edit_queues(self) -> None:
         rng = self.rng
