@@ -218,10 +218,7 @@ class GangPreemptionPlanner:
         return PreemptionPlan(placements, tuple(leaving))
 
     def _reprieve(
-        self,
-        candidates: Sequence[PodInfo],
-        node_of: dict[str, str],
-        placed: Sequence[QueuedPod],
+        self, candidates: Sequence[PodInfo], node_of: dict[str, str], placed: Sequence[QueuedPod]
     ) -> list[PodInfo]:
         """Put back the pods without which the members fit where they are; returns the others."""
         placed_on: dict[str, list[QueuedPod]] = {}
