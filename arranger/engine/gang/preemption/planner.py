@@ -145,7 +145,7 @@ class GangPreemptionPlanner:
     # --- many candidates: empty nodes, then shrink -----------------------------------------
 
     def _min_nodes(self, query: _FitQuery, pods_by_node: Sequence[list[PodInfo]]) -> int | None:
-        """How many of the first nodes must be emptied for the group to fit; None if all are too few.
+        """How many nodes must be emptied for the group to fit; None if all are too few.
 
         Found by doubling and bisection, as if more empty nodes were never worse.
         """
