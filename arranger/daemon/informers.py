@@ -111,8 +111,7 @@ class Informers:
                 notify=wake,
             ),
             PodDisruptionBudget: informer(
-                handlers.on_disruption_budget_updated,
-                handlers.on_disruption_budget_deleted,
+                handlers.on_disruption_budget_updated, handlers.on_disruption_budget_deleted
             ),
             Queue: informer(handlers.on_queue_updated, handlers.on_queue_deleted),
             GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
@@ -135,12 +134,7 @@ class Informers:
         """A reflector for each kind."""
         return [
             Reflector(
-                transport,
-                path,
-                Decoder(kind),
-                self._informers[kind],
-                rng=rng,
-                metrics=metrics,
+                transport, path, Decoder(kind), self._informers[kind], rng=rng, metrics=metrics
             )
             for kind, path in COLLECTION_PATHS.items()
         ]

@@ -251,10 +251,7 @@ class LeaderElection:
             return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
         spec = self._observed.spec
         if await self._put_lease(
-            "PUT",
-            self._path,
-            transitions=spec.lease_transitions or 0,
-            acquired=spec.acquire_time,
+            "PUT", self._path, transitions=spec.lease_transitions or 0, acquired=spec.acquire_time
         ):
             return True
         # Either somebody took it, or an earlier renewal of ours did arrive after all.

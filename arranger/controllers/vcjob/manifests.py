@@ -261,7 +261,7 @@ def _service(job: VolcanoJob) -> Object:
             "publishNotReadyAddresses": flags.get("publish-not-ready-addresses", False),
             # Some versions of some DNS servers resolve no name of a Service without a port.
             "ports": [{"name": "placeholder", "port": 1, "protocol": "TCP"}],
-        },
+        }
     }
 
 

@@ -118,7 +118,7 @@ class JobReconciler:
             )
         except StatusError as error:
             if error.not_found:
-                self.cache.on_job_deleted(job.name)
+                self.cache.on_job_deleted(job.key)
                 return Result.DONE
             if error.conflict:
                 await self._refresh(job)
@@ -129,7 +129,7 @@ class JobReconciler:
         self.cache.on_job_updated(msgspec.json.decode(body))
         for reason, note in planned.events:
             self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
-            log.info("job.event", job=job.name, reason=reason, note=note)
+            log.info("job.event", job=job.key, reason=reason, note=note)
         return _AT_ONCE
 
     async def _refresh(self, job: VolcanoJob) -> None:
@@ -137,7 +137,7 @@ class JobReconciler:
             self.cache.on_job_updated(msgspec.json.decode(await self.writer.get(_job_path(job))))
         except StatusError as error:
             if error.not_found:
-                self.cache.on_job_deleted(job.name)
+                self.cache.on_job_deleted(job.key)
 
     # --- pods ------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class JobReconciler:
                 self._observe_pod(pod)
                 if _is_ours(pod, snapshot.job):
                     continue
-            self.cache.confirm_empty(snapshot.job.name, index)
+            self.cache.confirm_empty(snapshot.job.key, index)
 
     async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
         manifest = pod_of(snapshot, index, scheduler=self.cache.schedulers[0])
@@ -214,7 +214,7 @@ class JobReconciler:
                     await self.writer.patch(path, change)
         except StatusError as error:
             return self._refuse(job, manifest.name, error)
-        self.cache.record_created(job.name, manifest.name, manifest.digest)
+        self.cache.record_created(job.key, manifest.name, manifest.digest)
         return True
 
     async def _delete(self, path: str, uid: str) -> bool:
@@ -250,7 +250,7 @@ def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
 
 def _refusal_text(job: VolcanoJob, what: str, error: StatusError) -> str:
     """Logs and returns why the server refused."""
-    log.warning("job.refused", job=job.name, what=what, message=error.message)
+    log.warning("job.refused", job=job.key, what=what, message=error.message)
     return f"{what}: {error.message}"
 
 

@@ -81,10 +81,7 @@ class ApiDispatcher:
         self._pod_calls = PodCallFactory(rng=rng, clock=clock)
         self._recorder = EventRecorder(host, rng=rng, clock=clock, metrics=self._metrics)
         self._context = CallContext(
-            transport,
-            may_write=may_write,
-            limiter=self._limiter,
-            now=self._now,
+            transport, may_write=may_write, limiter=self._limiter, now=self._now
         )
         self._queue = CallQueue()
         self._events_in_flight = 0
