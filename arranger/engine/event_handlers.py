@@ -165,8 +165,8 @@ class EventHandlers:
             and isinstance(group, PodGroup)
             and group.status.phase in _MINIMUM_REACHED
         ):
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.name), now)
-        gang = self._registry.gangs.get(group.name)
+            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
+        gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
         if self._registry.changes_owner_fields(group):
             self._ledger.mark_stale()  # its queue or service type may be another
@@ -178,9 +178,9 @@ class EventHandlers:
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
-        self._release_admission(group.name, now)
+        self._release_admission(group.key, now)
         self._ledger.mark_stale()
-        changed = self._registry.on_pod_group_deleted(type(group), group.name)
+        changed = self._registry.on_pod_group_deleted(type(group), group.key)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
 
@@ -190,13 +190,13 @@ class EventHandlers:
         if self._running:
             return
         if gang.status.resource_satisfied:
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.name), now)
+            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.key), now)
         self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
-        self._registry.forget_records(gang.name)
-        self._attempt_status.on_deleted(gang.name)
+        self._registry.forget_records(gang.key)
+        self._attempt_status.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names:

@@ -153,15 +153,15 @@ class GangRegistry:
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup is new, or differs from before in more than its status."""
-        before = self._pod_groups.get((type(pod_group), pod_group.name))
+        before = self._pod_groups.get((type(pod_group), pod_group.key))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        key = type(pod_group), pod_group.name
+        key = type(pod_group), pod_group.key
         before = self._pod_groups.get(key)
         self._pod_groups[key] = pod_group
-        gang = self.gangs.get(pod_group.name)
+        gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()
         changed = gang.set_pod_group(pod_group)
@@ -224,8 +224,8 @@ class GangRegistry:
         if not (minimums := saved.recorded_minimums):
             return set()
         created = saved.metadata.creation_timestamp
-        self._recorded_minimums[saved.name] = minimums, created.timestamp() if created else math.inf
-        gang = self.gangs.get(saved.name)
+        self._recorded_minimums[saved.key] = minimums, created.timestamp() if created else math.inf
+        gang = self.gangs.get(saved.key)
         return (
             set()
             if gang is None or not self._restore_minimums(gang)

@@ -52,6 +52,17 @@ class ObjectMeta(Struct):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+class NamespacedObject(Struct):
+    """An object that has a namespace."""
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
 class Requirement(Struct):
     """One ``matchExpressions`` entry of a label, node or field selector."""
 
@@ -299,17 +310,11 @@ class PodStatus(Struct):
     resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
-class Pod(Struct):
+class Pod(NamespacedObject):
     """A pod."""
 
-    metadata: ObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``, as people and corpora write it."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def priority(self) -> int:

@@ -181,7 +181,7 @@ class QueueCache:
 
     def on_pod_group_updated(self, group: VolcanoPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        return self._set_pod_group(group.name, group)
+        return self._set_pod_group(group.key, group)
 
     def on_pod_group_deleted(self, name: str) -> set[str]:
         """A PodGroup was deleted."""

@@ -53,7 +53,7 @@ class QueueController:
             cache.on_node_updated, lambda node: cache.on_node_deleted(node.metadata.name), enqueue
         )
         groups = CacheHandler[VolcanoPodGroup](
-            cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.name), enqueue
+            cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.key), enqueue
         )
         api = f"/apis/{QUEUE_API_VERSION}"
         self._informers: list[MultiNamespaceInformer[Any]] = [

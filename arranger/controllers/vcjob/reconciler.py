@@ -125,7 +125,7 @@ class JobReconciler:
             )
         except ApiError as error:
             if error.not_found:
-                self._cache.on_job_deleted(job.name)
+                self._cache.on_job_deleted(job.key)
                 return Result.DONE
             if error.conflict:
                 await self._refresh(job)
@@ -136,7 +136,7 @@ class JobReconciler:
         self._cache.on_job_updated(msgspec.json.decode(body))
         for reason, note in planned.events:
             self._events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
-            log.info("job.event", job=job.name, reason=reason, note=note)
+            log.info("job.event", job=job.key, reason=reason, note=note)
         return _AT_ONCE
 
     async def _refresh(self, job: VolcanoJob) -> None:
@@ -144,7 +144,7 @@ class JobReconciler:
             self._cache.on_job_updated(msgspec.json.decode(await self._writer.get(_job_path(job))))
         except ApiError as error:
             if error.not_found:
-                self._cache.on_job_deleted(job.name)
+                self._cache.on_job_deleted(job.key)
 
     # --- pods ------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class JobReconciler:
                 self._observe_pod(pod)
                 if _is_ours(pod, snapshot.job):
                     continue
-            self._cache.confirm_empty(snapshot.job.name, index)
+            self._cache.confirm_empty(snapshot.job.key, index)
 
     async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
         manifest = pod_of(snapshot, index, scheduler=self._cache.schedulers[0])
@@ -221,7 +221,7 @@ class JobReconciler:
                     await self._writer.patch(path, change)
         except ApiError as error:
             return self._refuse(job, manifest.name, error)
-        self._cache.record_created(job.name, manifest.name, manifest.digest)
+        self._cache.record_created(job.key, manifest.name, manifest.digest)
         return True
 
     async def _delete(self, path: str, uid: str) -> bool:
@@ -257,7 +257,7 @@ def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
 
 def _refusal_text(job: VolcanoJob, what: str, error: ApiError) -> str:
     """Logs and returns why the server refused."""
-    log.warning("job.refused", job=job.name, what=what, message=error.message)
+    log.warning("job.refused", job=job.key, what=what, message=error.message)
     return f"{what}: {error.message}"
 
 

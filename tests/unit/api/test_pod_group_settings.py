@@ -147,7 +147,7 @@ def test_settings_of_pod_groups(case: tuple[AnyPodGroup, GangSettings, list[str]
 
 @pytest.mark.parametrize("kind", POD_GROUPS)
 def test_a_pod_group_is_named_by_namespace_and_name(kind: type[AnyPodGroup]) -> None:
-    assert group(kind).name == "default/g"
+    assert group(kind).key == "default/g"
 
 
 # --- one over the other ----------------------------------------------------------------------
