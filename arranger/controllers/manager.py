@@ -14,7 +14,7 @@ from arranger import __version__
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.queue.controller import QueueController
-from arranger.controllers.runtime.controller import Controller, ControllerOptions, Tasks
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
@@ -76,7 +76,8 @@ def _controllers(
     """Put the controllers together; what has to run beside kopf."""
     gangs = GangController(transport, options)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
-    controllers: list[Controller] = [gangs, jobs, tyjobs]
+    controllers: list[GangController | JobController | TYJobController | QueueController]
+    controllers = [gangs, jobs, tyjobs]
     pod_handlers = [gangs.pods]
     # Queues belong to no namespace: who does not see all pods cannot count what they use.
     if not options.namespaces:

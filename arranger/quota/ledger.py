@@ -20,6 +20,7 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
@@ -187,44 +188,46 @@ class QuotaLedger:
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
         """The first limit of the pod's queues that it would exceed, if any."""
-        of_cards = set(cards.values())
-        has_cards = any(name in of_cards for name in demand)
-        for state in self.path_self_to_root(self.queue_name(pod)):
-            for name, n in demand.items():
-                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
-                total = state.used[name] + n
-                if limit is not None and total > limit:
-                    scale = 1 if name in ("cpu", "memory") else 1000
-                    return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
+        for state, name, n, limit in self._limits(pod, demand, cards):
+            total = state.used[name] + n
+            if total > limit:
+                scale = 1 if name in ("cpu", "memory") else 1000
+                return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
         return None
 
-    def remaining(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
-        """(queue, resource or card) → what a limit would leave with the pod on such a node."""
-        demand = self.charges_for(pod, cards)
+    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What each limit of the pod's queues would leave with the pod on that node."""
+        return self.remaining_with(pod, self.cards_on(node))
+
+    def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
+        """What each limit of the pod's queues would leave with the pod on a node of these cards."""
+        limits = self._limits(pod, self.charges_for(pod, cards), cards)
+        return {
+            (state.name, name): limit - state.used[name] - n for state, name, n, limit in limits
+        }
+
+    def _limits(
+        self, pod: PodInfo, demand: Amounts, cards: Cards
+    ) -> Iterator[tuple[QueueQuota, str, int, int]]:
+        """(queue, resource or card, what the pod is charged, the limit) where there is a limit."""
         of_cards = set(cards.values())
-        has_cards = any(name in of_cards for name in demand)
-        left: dict[tuple[str, str], int] = {}
+        exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
         for state in self.path_self_to_root(self.queue_name(pod)):
             for name, n in demand.items():
-                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
+                if name not in of_cards:
+                    limit = None if name in exempt else state.capability.get(name)
+                else:
+                    limit = None if state.card_quota is None else state.card_quota.get(name, 0)
                 if limit is not None:
-                    left[state.name, name] = limit - state.used[name] - n
-        return left
+                    yield state, name, n, limit
 
-    def released_by(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
+    def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
         charge = self._charges.get(pod.uid)
         if charge is not None:
             for state in self.path_self_to_root(charge.queue):
                 for name, n in charge.amounts.items():
                     yield (state.name, name), n
-
-    def _limit(self, state: QueueQuota, name: str, *, is_card: bool, has_cards: bool) -> int | None:
-        if is_card:
-            return None if state.card_quota is None else state.card_quota.get(name, 0)
-        if has_cards and self.exempt_card_pods and name in ("cpu", "memory"):
-            return None
-        return state.capability.get(name)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
@@ -237,7 +240,7 @@ class QuotaLedger:
         names: set[str] = set()
         for kind in np.unique(kinds).tolist():
             cards = self.card_column.card_set(kind)
-            exceeded[kind] = min(self.remaining(pod, cards).values(), default=0) < 0
+            exceeded[kind] = min(self.remaining_with(pod, cards).values(), default=0) < 0
             names.update(self.charges_for(pod, cards))
         bad = [kind for kind, tight in exceeded.items() if tight]
         chained = list(self.path_self_to_root(self.queue_name(pod)))

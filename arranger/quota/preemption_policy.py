@@ -11,13 +11,12 @@ evicted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.preemption import UNPROTECTED, Limit, PriorityPolicy, QuotaLimits
+from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import Charge, QuotaLedger
 
@@ -104,7 +103,7 @@ class QueuePreemptionPolicy:
     @property
     def quota(self) -> QuotaLimits | None:
         """The queues' limits, where there are queues."""
-        return self if self._ledger.active else None
+        return self._ledger if self._ledger.active else None
 
     @property
     def time_protects(self) -> bool:
@@ -195,20 +194,6 @@ class QueuePreemptionPolicy:
         charge = ledger.charge_of(pod.uid)
         state = ledger.queue_quota(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE_PRIORITY_FACTOR + pod.priority
-
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(uses that decide, row → whether a limit would be exceeded with the pod there)."""
-        return self._ledger.exceeded_rows(pod)
-
-    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
-        """What would be left of each limit of the pod's queues with it on that node."""
-        return (
-            self._ledger.remaining(pod, self._ledger.cards_on(node)) if self._ledger.active else {}
-        )
-
-    def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
-        """What a placed pod would give back to each limit."""
-        return self._ledger.released_by(pod)
 
     def allows(self, victims: Sequence[PodInfo]) -> bool:
         """Whether no queue would fall below what it is guaranteed."""

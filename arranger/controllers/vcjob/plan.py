@@ -19,10 +19,10 @@ from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 from arranger.controllers.vcjob.state_machine import (
     FINISHED,
-    JobState,
+    NextStatus,
     build_status,
     invalid_action,
-    next_state,
+    next_status,
 )
 
 Object = dict[str, Any]
@@ -64,7 +64,7 @@ def plan(snapshot: JobSnapshot) -> JobPlan:
     """What to write next; once all of it is written, ask again."""
     if snapshot.job.metadata.deletion_timestamp is not None:
         return JobPlan()  # the garbage collector deletes what the job owns
-    state = next_state(snapshot)
+    state = next_status(snapshot)
     if not _is_over(snapshot):
         status = merge_patch(snapshot.raw_status, build_status(snapshot, state))
         if status:
@@ -137,7 +137,7 @@ def _is_over(snapshot: JobSnapshot) -> bool:
     return finished and not snapshot.active and not any(map(snapshot.raw_status.get, counted))
 
 
-def _events(snapshot: JobSnapshot, state: JobState) -> Iterator[tuple[str, str]]:
+def _events(snapshot: JobSnapshot, state: NextStatus) -> Iterator[tuple[str, str]]:
     """What is worth an Event: a new phase, that the job is invalid, an action that there is not."""
     if state.controlled_resources.last_action != snapshot.controlled_resources.last_action and (
         wrong := invalid_action(state.controlled_resources.last_action)

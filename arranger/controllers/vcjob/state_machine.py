@@ -64,7 +64,7 @@ _COUNT_FIELDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class JobState:
+class NextStatus:
     """The part of a job's status that decides what is to be done.
 
     Attributes:
@@ -80,13 +80,13 @@ class JobState:
     requeue_at: datetime | None = None
 
 
-def next_state(snapshot: JobSnapshot) -> JobState:
+def next_status(snapshot: JobSnapshot) -> NextStatus:
     """The state of the job, given what is seen of it.
 
     An invalid job stays as it is: nothing is made for it, and nothing is taken from it.
     """
     status = snapshot.job.status
-    state = JobState(
+    state = NextStatus(
         phase=status.state.phase,
         version=status.version,
         retries=status.retry_count,
@@ -114,7 +114,7 @@ def next_state(snapshot: JobSnapshot) -> JobState:
             return _request(snapshot, state, decision)
     match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
-            return _with_refusal(snapshot, _next_working_state(snapshot, state))
+            return _with_refusal(snapshot, _next_working_status(snapshot, state))
         case JobPhase.RESTARTING if not snapshot.outdated:
             return replace(state, phase=JobPhase.PENDING)
         case JobPhase.ABORTING | JobPhase.TERMINATING | JobPhase.COMPLETING if not snapshot.active:
@@ -130,7 +130,7 @@ def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
     return replace(resources, created={**resources.created, **snapshot.created})
 
 
-def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
+def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
     spec = snapshot.spec
     succeeded = snapshot.count("Succeeded")
     if spec.min_success is not None and succeeded >= spec.min_success:
@@ -156,7 +156,7 @@ def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
     return replace(state, phase=JobPhase.PENDING)
 
 
-def _with_refusal(snapshot: JobSnapshot, state: JobState) -> JobState:
+def _with_refusal(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
     """With the server's refusal as reason, which goes before what is said of the pods.
 
     After a restart nothing was tried yet (``refusal`` is None), and the reason stays as it is.
@@ -170,7 +170,7 @@ def _with_refusal(snapshot: JobSnapshot, state: JobState) -> JobState:
     return state
 
 
-def _final_state(snapshot: JobSnapshot, state: JobState) -> JobState:
+def _final_state(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
     """Completed or Failed, once all pods have ended."""
     spec, short = snapshot.spec, ""
     succeeded = snapshot.count("Succeeded")
@@ -196,7 +196,7 @@ def invalid_action(action: str) -> str:
     return f"annotation {JOB_ACTION}: {action[:60]!r} is ignored; it may be one of {hint}"
 
 
-def _request(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
+def _request(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:
     """An owner may request an action only in some phases; in the others nothing happens."""
     stopped = state.phase in (JobPhase.ABORTING, JobPhase.ABORTED)
     if stopped != (decision.action is JobAction.RESUME_JOB):
@@ -206,7 +206,7 @@ def _request(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobS
     return _apply(snapshot, state, decision)
 
 
-def _apply(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
+def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:
     """The state that begins an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
     version = state.version + 1
     resources = state.controlled_resources
@@ -243,7 +243,7 @@ def _expiry(snapshot: JobSnapshot) -> datetime | None:
 # --- as it is written ----------------------------------------------------------------------------
 
 
-def build_status(snapshot: JobSnapshot, state: JobState) -> Object:
+def build_status(snapshot: JobSnapshot, state: NextStatus) -> Object:
     """``status`` as it should be; ``None`` for what must not be there."""
     before, now = snapshot.job.status.state, second_time(snapshot.now)
     conditions = list(snapshot.job.status.conditions)

@@ -26,8 +26,22 @@ from tests.queueing import CARD, gpu_node, inference, training
 PROFILE = default_profile()
 
 
+class ExceededEverywhere:
+    """Says of every node that its quotas are exceeded, and never the same version twice."""
+
+    def __init__(self, ledger: QuotaLedger) -> None:
+        self._ledger = ledger
+        self._times = itertools.count()
+        self.remaining = ledger.remaining
+        self.released_by = ledger.released_by
+
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        _, rows = self._ledger.exceeded_rows(pod)
+        return next(self._times), np.ones_like(rows)
+
+
 class Everywhere(QueuePreemptionPolicy):
-    """Says of every node that its quotas are tight, and never the same thing twice."""
+    """Has every quota counted on every node."""
 
     def __init__(
         self,
@@ -37,12 +51,11 @@ class Everywhere(QueuePreemptionPolicy):
         sparing: EvictionProtection,
     ) -> None:
         super().__init__(ledger, rules, leaving, sparing)
-        self._times = itertools.count()
-        self._size = 0
+        self._exceeded = ExceededEverywhere(ledger)
 
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        _, rows = super().exceeded_rows(pod)
-        return next(self._times), np.ones_like(rows)
+    @property
+    def quota(self) -> ExceededEverywhere | None:
+        return None if super().quota is None else self._exceeded
 
 
 class RandomClusterWithQueues:
