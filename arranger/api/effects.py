@@ -241,5 +241,5 @@ class ExtenderPreemptionDecision:
     victims: Mapping[str, NodeVictims]
 
 
-#: Questions end with an advice, or are Refused; everything else ends in one of the other ways.
+#: Queries end with an extender decision, or are Refused; writes end in one of the other ways.
 Outcome = Applied | Refused | Ambiguous | ExtenderDecision | ExtenderPreemptionDecision

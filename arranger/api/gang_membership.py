@@ -17,31 +17,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from arranger.api.annotations import (
-    BUNDLE_GANG,
-    BUNDLE_MIN,
-    BUNDLE_NAME,
-    BUNDLE_STRICT,
-    BUNDLE_TIMEOUT,
-    BUNDLE_WAIT,
-    GANG_GROUPS,
-    GANG_GROUPS_ALIAS,
-    GANG_MATCH,
-    GANG_MIN,
-    GANG_MODE,
-    GANG_NAME,
-    GANG_TIMEOUT,
-    GANG_WAIT,
-    POD_GROUP,
-    POD_GROUP_MATCH,
-    POD_GROUP_MIN,
-    POD_GROUP_NAME,
-    POD_GROUP_X,
-    TASK_SPEC,
-    TOPOLOGY,
-    VOLCANO_GROUP,
-    VOLCANO_GROUP_LONG,
-)
+from arranger.api import annotations as keys
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
@@ -62,19 +38,19 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 
 #: The annotations that settings are read from; the others name the gang or mark its pods.
 _SETTINGS_ANNOTATIONS: Final = (
-    GANG_MIN,
-    POD_GROUP_MIN,
-    GANG_MODE,
-    GANG_WAIT,
-    GANG_GROUPS,
-    GANG_GROUPS_ALIAS,
-    GANG_MATCH,
-    POD_GROUP_MATCH,
-    TOPOLOGY,
-    BUNDLE_GANG,
-    BUNDLE_MIN,
-    BUNDLE_STRICT,
-    BUNDLE_WAIT,
+    keys.GANG_MIN,
+    keys.POD_GROUP_MIN,
+    keys.GANG_MODE,
+    keys.GANG_WAIT,
+    keys.GANG_GROUPS,
+    keys.GANG_GROUPS_ALIAS,
+    keys.GANG_MATCH,
+    keys.POD_GROUP_MATCH,
+    keys.TOPOLOGY,
+    keys.BUNDLE_GANG,
+    keys.BUNDLE_MIN,
+    keys.BUNDLE_STRICT,
+    keys.BUNDLE_WAIT,
 )
 
 
@@ -157,7 +133,7 @@ class GangMembership:
     pod_group_type: type[AnyPodGroup] | None = None
     settings: GangSettings = GangSettings()
     timed_out: bool = False
-    timeout_annotation: str = GANG_TIMEOUT
+    timeout_annotation: str = keys.GANG_TIMEOUT
     problems: tuple[str, ...] = ()
 
 
@@ -176,20 +152,20 @@ def gang_membership(pod: Pod) -> GangMembership | None:
     if not name:
         return None
     bundle = ""
-    if BUNDLE_GANG in annotations:
-        bundle = annotations.get(BUNDLE_NAME, "")
+    if keys.BUNDLE_GANG in annotations:
+        bundle = annotations.get(keys.BUNDLE_NAME, "")
     elif pod_group_type is VolcanoPodGroup:
-        bundle = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
+        bundle = annotations.get(keys.TASK_SPEC) or labels.get(keys.TASK_SPEC, "")
     values = tuple(map(annotations.get, _SETTINGS_ANNOTATIONS))
-    settings, problems = _pod_settings(values, bundle, labels.get(POD_GROUP_MIN, ""))
+    settings, problems = _pod_settings(values, bundle, labels.get(keys.POD_GROUP_MIN, ""))
     if not _NAME.fullmatch(name):
         problems = (f"gang name {name!r} is not a DNS-1123 name", *problems)
         # Its pods still belong together, but must not pass for those of a group "a,default/b".
         name = quote(name, safe="")
-    timed_out = "true" in (annotations.get(GANG_TIMEOUT), annotations.get(BUNDLE_TIMEOUT))
+    timed_out = "true" in (annotations.get(keys.GANG_TIMEOUT), annotations.get(keys.BUNDLE_TIMEOUT))
     gang = f"{pod.metadata.namespace}/{name}"
-    in_bundle = BUNDLE_GANG in annotations and GANG_NAME not in annotations
-    mark = BUNDLE_TIMEOUT if in_bundle else GANG_TIMEOUT
+    in_bundle = keys.BUNDLE_GANG in annotations and keys.GANG_NAME not in annotations
+    mark = keys.BUNDLE_TIMEOUT if in_bundle else keys.GANG_TIMEOUT
     return GangMembership(gang, bundle, pod_group_type, settings, timed_out, mark, problems)
 
 
@@ -198,7 +174,7 @@ def workload_key(pod: Pod) -> str:
     membership = gang_membership(pod)
     if membership is not None:
         return f"gang {membership.gang}"
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    owner = pod.metadata.controller
     return f"owner {owner.uid}" if owner is not None else ""
 
 
@@ -215,12 +191,12 @@ def _pod_settings(
     }
     problems: list[str] = []
     settings = _koordinator_settings(annotations, problems)
-    if BUNDLE_GANG in annotations:
+    if keys.BUNDLE_GANG in annotations:
         settings = settings.with_fallback(_bundle_settings(annotations, bundle, problems))
     if settings.minimum is None:
         # A deprecated label of the scheduler plugins.
         minimum = _read_annotation(
-            {POD_GROUP_MIN: label}, POD_GROUP_MIN, _parse_pod_count, problems
+            {keys.POD_GROUP_MIN: label}, keys.POD_GROUP_MIN, _parse_pod_count, problems
         )
         settings = replace(settings, minimum=minimum)
     return settings, tuple(problems)
@@ -278,15 +254,15 @@ def _gang_name(
     """The gang's name, and the type of PodGroup that defines it."""
     if native:
         return native, NativePodGroup
-    for key in (POD_GROUP, POD_GROUP_NAME):
+    for key in (keys.POD_GROUP, keys.POD_GROUP_NAME):
         if name := labels.get(key):
             return name, SigsPodGroup
-    if name := labels.get(POD_GROUP_X):
+    if name := labels.get(keys.POD_GROUP_X):
         return name, CommunityPodGroup
-    for key in (GANG_NAME, POD_GROUP, POD_GROUP_NAME, BUNDLE_GANG):
+    for key in (keys.GANG_NAME, keys.POD_GROUP, keys.POD_GROUP_NAME, keys.BUNDLE_GANG):
         if name := annotations.get(key):
             return name, None
-    for key in (VOLCANO_GROUP, VOLCANO_GROUP_LONG):
+    for key in (keys.VOLCANO_GROUP, keys.VOLCANO_GROUP_LONG):
         if name := annotations.get(key):
             return name, VolcanoPodGroup
     return "", None
@@ -304,24 +280,24 @@ def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -
         )
 
     return GangSettings(
-        minimum=first(_parse_pod_count, GANG_MIN, POD_GROUP_MIN),
-        mode=first(_enum_parser(Mode), GANG_MODE),
-        wait_time=first(parse_duration, GANG_WAIT) or None,
-        groups=first(_parse_gang_names, GANG_GROUPS, GANG_GROUPS_ALIAS),
-        match_policy=first(_enum_parser(MatchPolicy), GANG_MATCH, POD_GROUP_MATCH),
-        topology=first(_parse_topology, TOPOLOGY),
+        minimum=first(_parse_pod_count, keys.GANG_MIN, keys.POD_GROUP_MIN),
+        mode=first(_enum_parser(Mode), keys.GANG_MODE),
+        wait_time=first(parse_duration, keys.GANG_WAIT) or None,
+        groups=first(_parse_gang_names, keys.GANG_GROUPS, keys.GANG_GROUPS_ALIAS),
+        match_policy=first(_enum_parser(MatchPolicy), keys.GANG_MATCH, keys.POD_GROUP_MATCH),
+        topology=first(_parse_topology, keys.TOPOLOGY),
     )
 
 
 def _bundle_settings(
     annotations: Mapping[str, str], bundle: str, problems: list[str]
 ) -> GangSettings:
-    strict = _read_annotation(annotations, BUNDLE_STRICT, _parse_bool, problems)
-    minimum = _read_annotation(annotations, BUNDLE_MIN, _parse_pod_count, problems)
+    strict = _read_annotation(annotations, keys.BUNDLE_STRICT, _parse_bool, problems)
+    minimum = _read_annotation(annotations, keys.BUNDLE_MIN, _parse_pod_count, problems)
     return GangSettings(
         bundle_minimums=() if minimum is None else ((bundle, minimum),),
         mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
-        wait_time=_read_annotation(annotations, BUNDLE_WAIT, parse_duration, problems) or None,
+        wait_time=_read_annotation(annotations, keys.BUNDLE_WAIT, parse_duration, problems) or None,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from types import UnionType
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -44,34 +45,17 @@ StoredObject = (
 ObjectListener = Callable[[Any, Any], None]
 T = TypeVar("T", bound=StoredObject)
 
+
+def _by_name(union: UnionType) -> dict[str, type[Any]]:
+    return {kind.__name__: kind for kind in get_args(union)}
+
+
 #: The kinds that matter to pods with volumes only, by their API names.
-STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
-    "PersistentVolume": PersistentVolume,
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-    "CSIDriver": CSIDriver,
-    "VolumeAttachment": VolumeAttachment,
-    "CSIStorageCapacity": CSIStorageCapacity,
-}
-
+STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = _by_name(StorageObject)
 #: The kinds that matter to pods with resource claims only, by their API names.
-DEVICE_KINDS: Final[dict[str, type[DeviceObject]]] = {
-    "ResourceClaim": ResourceClaim,
-    "ResourceSlice": ResourceSlice,
-    "DeviceClass": DeviceClass,
-}
-
+DEVICE_KINDS: Final[dict[str, type[DeviceObject]]] = _by_name(DeviceObject)
 #: The kinds a cluster keeps, by their API names: what has to be watched.
-STORED_KINDS: Final[dict[str, type[StoredObject]]] = {
-    "Namespace": Namespace,
-    "Service": Service,
-    "ReplicationController": ReplicationController,
-    "ReplicaSet": ReplicaSet,
-    "StatefulSet": StatefulSet,
-    **STORAGE_KINDS,
-    **DEVICE_KINDS,
-}
+STORED_KINDS: Final[dict[str, type[StoredObject]]] = _by_name(StoredObject)
 
 #: Changes of storage kept in the log.
 _LOG_LIMIT: Final = 16384

@@ -9,14 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from arranger.api.effects import (
-    Ambiguous,
-    Applied,
-    ObjectKey,
-    Outcome,
-    ReleaseClaim,
-    ReserveClaim,
-)
+from arranger.api.effects import Ambiguous, Applied, ObjectKey, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.types.resource_claims import Allocation, DeviceId, ResourceClaim
 
 K = TypeVar("K")

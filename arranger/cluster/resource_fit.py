@@ -11,9 +11,9 @@ from arranger.cluster.pod_info import PodInfo
 def could_fit(
     cluster: Cluster, pod: PodInfo, node: str, removable: Callable[[PodInfo], bool]
 ) -> bool:
-    """Whether a node has room for a pod, were all gone that ``removable``.
+    """Whether a pod's requests would fit a node if all pods were gone that ``removable`` accepts.
 
-    Resources alone are looked at; a node that is not there has no room.
+    A node that does not exist fits nothing.
     """
     table = cluster.table
     row = table.index.get(node)

@@ -20,10 +20,7 @@ class SelectorCounts:
     """Row → how many pods of some namespaces match."""
 
     def __init__(
-        self,
-        table: NodeTable,
-        namespaces: frozenset[str] | None,
-        matches: Callable[[Pod], bool],
+        self, table: NodeTable, namespaces: frozenset[str] | None, matches: Callable[[Pod], bool]
     ) -> None:
         """``namespaces`` of ``None`` are all namespaces."""
         self._table = table

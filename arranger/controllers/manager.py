@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from arranger import __version__
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.queue.controller import QueueController
-from arranger.controllers.runtime.controller import Controller, ControllerOptions, Tasks
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
@@ -30,12 +29,7 @@ _LOGIN_RETRY: Final = 10.0
 
 
 async def run_controllers(
-    config: ApiServerConfig,
-    *,
-    schedulers: Sequence[str] = ("arranger",),
-    namespaces: Sequence[str] = (),
-    debounce: float = 0.5,
-    liveness: str | None = None,
+    config: ApiServerConfig, options: ControllerOptions, *, liveness: str | None = None
 ) -> None:
     """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until cancelled or a signal.
 
@@ -43,21 +37,18 @@ async def run_controllers(
     processes at a time do no harm, because both write the same.
 
     Args:
-        schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
-        namespaces: where to look; empty for everywhere.
-        debounce: seconds to gather the changes of an object before it is looked at.
         liveness: where to answer probes, ``http://0.0.0.0:8080/healthz`` for example.
 
     Raises:
         Exception: the API server could not be reached at all, or kopf or a controller has failed.
     """
-    log.info("controllers.starting", server=config.url, namespaces=list(namespaces) or "all")
+    namespaces = list(options.namespaces)
+    log.info("controllers.starting", server=config.url, namespaces=namespaces or "all")
     transport = HttpTransport(config)
     tasks: list[asyncio.Task[Any]] = []
     try:
         registry = kopf.OperatorRegistry()
         _register_login(registry, config)
-        options = ControllerOptions(schedulers, namespaces, debounce)
         tasks += map(asyncio.create_task, _controllers(transport, registry, options))
         # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
         tasks += await kopf.spawn_tasks(
@@ -85,7 +76,8 @@ def _controllers(
     """Put the controllers together; what has to run beside kopf."""
     gangs = GangController(transport, options)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
-    controllers: list[Controller] = [gangs, jobs, tyjobs]
+    controllers: list[GangController | JobController | TYJobController | QueueController]
+    controllers = [gangs, jobs, tyjobs]
     pod_handlers = [gangs.pods]
     # Queues belong to no namespace: who does not see all pods cannot count what they use.
     if not options.namespaces:

@@ -10,6 +10,7 @@ from arranger.api.effects import Effect
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedPod
+from arranger.engine.phases import Phase
 
 
 @dataclass(slots=True)
@@ -78,6 +79,16 @@ class EngineContext:
         self.waiting_pods: dict[str, QueuedPod] = {}
         self.outbox: list[Effect] = []
         self.stats = Stats()
+
+    @property
+    def unix_now(self) -> float:
+        """The present run's time, in seconds since 1970."""
+        return self.clock.unix_now
+
+    def is_being_bound(self, uid: str) -> bool:
+        """Whether the Binding of a pod is on its way."""
+        member = self.pods.get(uid)
+        return member is not None and member.phase in (Phase.BINDING, Phase.UNKNOWN)
 
     def record_attempt(self, member: QueuedPod, result: str) -> None:
         """One attempt for a pod has ended."""

@@ -44,12 +44,13 @@ from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
 from arranger.engine.quota_gate import QuotaGate
-from arranger.engine.quota_timers import QuotaTimers, eviction_protection
+from arranger.engine.quota_timers import QuotaTimers
 from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.admission import Admission
+from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
@@ -90,7 +91,7 @@ class Engine:
         registry = self.registry = GangRegistry()
         ledger = self.ledger = QuotaLedger(
             cluster,
-            group_of=lambda pod: registry.pod_group_of(pod.uid),
+            pod_groups=registry,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
@@ -103,7 +104,12 @@ class Engine:
         notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
-        protection = eviction_protection(quotas, context)
+        protection = EvictionProtection(
+            context,
+            reclaim_min_runtime=quotas.reclaim_min_runtime,
+            preempt_min_runtime=quotas.preempt_min_runtime,
+            cool_down=quotas.eviction_cool_down,
+        )
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
@@ -188,7 +194,6 @@ class Engine:
             requeuer,
             binding_cycle,
             preemption,
-            gangs,
             self._gang_scheduler,
             attempt_status,
         )
@@ -217,6 +222,7 @@ class Engine:
                 break
             limit -= len(entity.members)
             self._scheduler.schedule_one(entity, now)
+        self._gang_scheduler.bind_ready(now)
         self._extender_calls.start_waiting(now)
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()

@@ -236,7 +236,7 @@ class QueuedEntity:
 
     @property
     def wakeup_group(self) -> Hashable:
-        """Entities of one kin are woken by the same events."""
+        """Entities of one wake-up group are woken by the same events."""
         if self.group is None and (sign := self.representative.signature) is not None:
             return sign
         return self.key

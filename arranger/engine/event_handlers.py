@@ -20,7 +20,6 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
-from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
@@ -59,7 +58,6 @@ class EventHandlers:
         requeuer: PodRequeuer,
         binding_cycle: BindingCycle,
         preemption: PreemptionExecutor,
-        gangs: GangManager,
         gang_scheduler: GangScheduler,
         attempt_status: GangAttemptStatus,
     ) -> None:
@@ -75,7 +73,6 @@ class EventHandlers:
         self._requeuer = requeuer
         self._binding_cycle = binding_cycle
         self._preemption = preemption
-        self._gangs = gangs
         self._gang_scheduler = gang_scheduler
         self._attempt_status = attempt_status
         self._uid_of: dict[str, str] = {}
@@ -106,6 +103,7 @@ class EventHandlers:
         """A node was deleted."""
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
+        self._gang_scheduler.bind_ready(now)
         before = self._cluster.remove_node(name)
         if before is not None:
             self._ledger.mark_stale()
@@ -147,7 +145,7 @@ class EventHandlers:
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
-        """A gang that was let in is gone: others may have what it was to get."""
+        """A gang that was admitted is gone: others may have the cards that were kept for it."""
         if self._quota.release(gang):
             self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
 
@@ -165,8 +163,8 @@ class EventHandlers:
             and isinstance(group, PodGroup)
             and group.status.phase in _MINIMUM_REACHED
         ):
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.name), now)
-        gang = self._registry.gangs.get(group.name)
+            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
+        gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
         if self._registry.changes_owner_fields(group):
             self._ledger.mark_stale()  # its queue or service type may be another
@@ -178,9 +176,9 @@ class EventHandlers:
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
-        self._release_admission(group.name, now)
+        self._release_admission(group.key, now)
         self._ledger.mark_stale()
-        changed = self._registry.on_pod_group_deleted(type(group), group.name)
+        changed = self._registry.on_pod_group_deleted(type(group), group.key)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
 
@@ -190,18 +188,17 @@ class EventHandlers:
         if self._running:
             return
         if gang.status.resource_satisfied:
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.name), now)
+            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.key), now)
         self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
-        self._registry.forget_records(gang.name)
-        self._attempt_status.on_deleted(gang.name)
+        self._registry.forget_records(gang.key)
+        self._attempt_status.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names:
-            self._gangs.on_gangs_changed(names, now)
-            self._gang_scheduler.bind_ready(now)
+            self._gang_scheduler.on_gangs_changed(names, now)
 
     # --- events: pods ----------------------------------------------------------------------
 
@@ -336,7 +333,7 @@ class EventHandlers:
     def _stop_tracking(self, member: QueuedPod, now: float) -> None:
         """Forget a pod that is not ours to place any more; its reservation stays counted."""
         self._binding_cycle.cancel(member)
-        self._gangs.on_pod_removed(member, now)
+        self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
 
 

@@ -15,7 +15,6 @@ class OutcomeHandler(Protocol[S]):
 
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: S, now: float) -> None:
         """What became of an effect that was sent for the ``subject``."""
-        ...
 
 
 class PendingEffects:

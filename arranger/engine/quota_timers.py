@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from arranger.api.gang_membership import workload_key
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
-from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs.registry import GangRegistry
 from arranger.quota.eviction_protection import EvictionProtection
-from arranger.quota.preemption_policy import QuotaConfig
-
-
-def eviction_protection(config: QuotaConfig, context: EngineContext) -> EvictionProtection:
-    """Says which of the engine's pods time protects from eviction."""
-
-    def is_being_bound(pod: PodInfo) -> bool:
-        member = context.pods.get(pod.uid)
-        return member is not None and member.phase in (Phase.BINDING, Phase.UNKNOWN)
-
-    return EvictionProtection(
-        reclaim_min_runtime=config.reclaim_min_runtime,
-        preempt_min_runtime=config.preempt_min_runtime,
-        cool_down=config.eviction_cool_down,
-        clock=lambda: context.clock.unix_now,
-        workload_key=lambda pod: workload_key(pod.pod) or pod.key,
-        is_being_bound=is_being_bound,
-    )
 
 
 class QuotaTimers:

@@ -29,7 +29,6 @@ class GangAttempts(Protocol):
 
     def schedule(self, entity: QueuedEntity, now: float) -> None:
         """Try to place a group; everything that follows from the answer is done there."""
-        ...
 
 
 class EntityScheduler:

@@ -153,15 +153,15 @@ class GangRegistry:
 
     def changes_owner_fields(self, pod_group: AnyPodGroup) -> bool:
         """Whether a PodGroup is new, or differs from before in more than its status."""
-        before = self._pod_groups.get((type(pod_group), pod_group.name))
+        before = self._pod_groups.get((type(pod_group), pod_group.key))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        key = type(pod_group), pod_group.name
+        key = type(pod_group), pod_group.key
         before = self._pod_groups.get(key)
         self._pod_groups[key] = pod_group
-        gang = self.gangs.get(pod_group.name)
+        gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()
         changed = gang.set_pod_group(pod_group)
@@ -224,8 +224,8 @@ class GangRegistry:
         if not (minimums := saved.recorded_minimums):
             return set()
         created = saved.metadata.creation_timestamp
-        self._recorded_minimums[saved.name] = minimums, created.timestamp() if created else math.inf
-        gang = self.gangs.get(saved.name)
+        self._recorded_minimums[saved.key] = minimums, created.timestamp() if created else math.inf
+        gang = self.gangs.get(saved.key)
         return (
             set()
             if gang is None or not self._restore_minimums(gang)
@@ -242,11 +242,13 @@ class GangRegistry:
         gang = self._gang_by_uid.get(uid)
         if gang is None:
             return set()
-        before = self._progress_of(gang, uid)
+        group = self.group_of(gang)
+        individually = group.schedules_individually
         gang.set_state(uid, state)
         # The minimum is no nearer: whether the Binding succeeds is not known yet.
-        now_counted = before._replace(counted=gang.counts_towards_minimum(uid))
-        return self._affected_gangs(gang, uid, now_counted)
+        if group.schedules_individually == individually:
+            return set()
+        return _gangs_that_wait(group)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -317,16 +319,14 @@ class GangRegistry:
 
     def _affected_gangs(self, gang: Gang, uid: str, before: _Progress) -> set[str]:
         """The gangs with waiting members that an event about one member concerns."""
-        group, now = self.group_of(gang), self._progress_of(gang, uid)
-        if now.individually == before.individually and (
-            now.individually or now.counted == before.counted
-        ):
+        group, counted = self.group_of(gang), gang.counts_towards_minimum(uid)
+        individually = group.schedules_individually
+        if individually == before.individually and (individually or counted == before.counted):
             return set()
         seen = sum(len(each.memberships) for each in group.gangs)
-        if now.counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
+        if counted > before.counted and seen < sum(each.total_minimum for each in group.gangs):
             return set()  # too early to try; after a restart thousands are seen one by one
-        waiting = any(each.count(MemberState.PENDING) for each in group.gangs)
-        return {each.name for each in group.gangs} if waiting else set()
+        return _gangs_that_wait(group)
 
     def _find_pod_group(self, gang: Gang) -> AnyPodGroup | None:
         """The first PodGroup of the gang's name whose type a member names, or that any may."""
@@ -347,6 +347,12 @@ class GangRegistry:
         del self.gangs[gang.name]
         self.forget_records(gang.name)  # they are not about a later gang of that name
         return self._groups.on_gang_deleted(gang)
+
+
+def _gangs_that_wait(group: GangGroup) -> set[str]:
+    """The gangs of a group, if any member waits for a node."""
+    waiting = any(gang.count(MemberState.PENDING) for gang in group.gangs)
+    return {gang.name for gang in group.gangs} if waiting else set()
 
 
 def _mark_removed(before: GangMembership | None, now: GangMembership) -> bool:

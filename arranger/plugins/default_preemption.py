@@ -61,16 +61,16 @@ class DefaultPreemption(SpecOnlyPlugin):
             rows = np.flatnonzero(table.alive[: table.size])
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
-        survey: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
-        survey.update(context, rows, self.is_preemptable, most)
-        best = survey.best()
+        cache: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
+        cache.update(context, rows, self.is_preemptable, most)
+        best = cache.best()
         if best is None:
-            return PostFilterResult("", message=_no_candidate(table.count, survey))
+            return PostFilterResult("", message=_no_candidate(table.count, cache))
         options: tuple[PreemptionCandidate, ...] = ()
         if context.extenders_choose:
             options = tuple(
                 PreemptionCandidate(table.name(each.row), each.victims, each.pdb_violations)
-                for each in islice(survey.candidates(), most)
+                for each in islice(cache.candidates(), most)
             )
         return PostFilterResult(table.name(best.row), best.victims, candidates=options)
 
@@ -99,8 +99,8 @@ class DefaultPreemption(SpecOnlyPlugin):
         return ""
 
 
-def _no_candidate(nodes: int, survey: CandidateCache) -> str:
-    counts, looked_at = survey.reasons()
+def _no_candidate(nodes: int, cache: CandidateCache) -> str:
+    counts, looked_at = cache.reasons()
     if nodes > looked_at:
         counts[UNHELPFUL] += nodes - looked_at
     texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -64,17 +64,15 @@ class Admission:
         asking = [
             group
             for group in groups
-            if CARD_REQUEST in group.metadata.annotations and group.name not in self._reservations
+            if CARD_REQUEST in group.metadata.annotations and group.key not in self._reservations
         ]
         ends = now + self._timeout
         new = {
-            group.name: _CardReservation(
-                group, _queue_of(group), self._requested_cards(group), ends
-            )
+            group.key: _CardReservation(group, _queue_of(group), self._requested_cards(group), ends)
             for group in asking
         }
         for group in asking:
-            if why := self._shortage(new[group.name], new):
+            if why := self._shortage(new[group.key], new):
                 self._record_event(group, event_reasons.INSUFFICIENT_SCALAR_QUOTA, why)
                 return why
         self._reservations |= new
@@ -153,8 +151,8 @@ class Admission:
             return {}
 
     def _record_event(self, group: AnyPodGroup, reason: str, text: str) -> None:
-        if self._last_event.get(group.name) != text:
-            self._last_event[group.name] = text
+        if self._last_event.get(group.key) != text:
+            self._last_event[group.key] = text
             self._events.append(PodGroupEvent(group, reason, text))
 
 

@@ -7,10 +7,24 @@ started again, from being evicted again and again.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from typing import Protocol
 
+from arranger.api.gang_membership import workload_key
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import UNPROTECTED
+
+
+class PodsInFlight(Protocol):
+    """What the scheduler knows of pods before their objects say it."""
+
+    @property
+    def unix_now(self) -> float:
+        """The present moment, in seconds since 1970."""
+        ...
+
+    def is_being_bound(self, uid: str) -> bool:
+        """Whether the Binding of a pod is on its way."""
+        ...
 
 
 class EvictionProtection:
@@ -19,30 +33,24 @@ class EvictionProtection:
     All times are in seconds, and all moments in seconds since 1970.
 
     Args:
+        pods: knows which pods are being bound, and the time.
         reclaim_min_runtime: for a pod of another queue no pod is evicted before it ran so long.
         preempt_min_runtime: the same for a pod of its own queue.
         cool_down: what comes back after an eviction is not evicted again within so long of it.
-        clock: the present moment.
-        workload_key: what a pod's successors have in common with it: its gang or its controller.
-        is_being_bound: whether a pod without a known node is being bound.
     """
 
     def __init__(
         self,
+        pods: PodsInFlight,
         *,
         reclaim_min_runtime: float,
         preempt_min_runtime: float,
         cool_down: float,
-        clock: Callable[[], float],
-        workload_key: Callable[[PodInfo], str],
-        is_being_bound: Callable[[PodInfo], bool] = lambda pod: False,  # noqa: ARG005
     ) -> None:
         self._reclaim_min_runtime = reclaim_min_runtime
         self._preempt_min_runtime = preempt_min_runtime
         self._cool_down = cool_down
-        self._clock = clock
-        self._workload_key = workload_key
-        self._is_being_bound = is_being_bound
+        self._pods = pods
         #: Whether any pod is ever protected.
         self.active = max(reclaim_min_runtime, preempt_min_runtime, cool_down) > 0
         #: Workload → when a pod of it was evicted last, in that order.
@@ -54,7 +62,7 @@ class EvictionProtection:
     @property
     def now(self) -> float:
         """The present moment."""
-        return self._clock()
+        return self._pods.unix_now
 
     def protected_until(self, victim: PodInfo, *, same_queue: bool) -> float:
         """Until when a pod is protected; a moment that is past, or ``UNPROTECTED``, if it is not.
@@ -63,7 +71,7 @@ class EvictionProtection:
         nothing by an eviction and is not protected.
         """
         binding = not victim.pod.spec.node_name
-        if binding and not self._is_being_bound(victim):
+        if binding and not self._pods.is_being_bound(victim.uid):
             return UNPROTECTED
         meta, ends = victim.pod.metadata, UNPROTECTED
         min_runtime = self._preempt_min_runtime if same_queue else self._reclaim_min_runtime
@@ -71,14 +79,14 @@ class EvictionProtection:
         if min_runtime and started is not None:
             ends = started + min_runtime
         if self._cool_down and meta.creation_timestamp is not None:
-            evicted = self._last_eviction.get(self._workload_key(victim), UNPROTECTED)
+            evicted = self._last_eviction.get(_workload(victim), UNPROTECTED)
             # Moments of the API are whole seconds.
             if meta.creation_timestamp.timestamp() >= evicted // 1:
                 ends = max(ends, evicted + self._cool_down)
         return ends
 
     def is_protected(self, victim: PodInfo, *, same_queue: bool) -> bool:
-        """Whether a pod is protected, which whoever asks wants to know the end of."""
+        """Whether a pod is protected now; if so, :meth:`take_expired` will report the end."""
         ends = self.protected_until(victim, same_queue=same_queue)
         if ends <= self.now:
             return False
@@ -91,7 +99,7 @@ class EvictionProtection:
         """A pod is being evicted."""
         if not self._cool_down:
             return
-        now, workload = self.now, self._workload_key(victim)
+        now, workload = self.now, _workload(victim)
         self._last_eviction.pop(workload, None)
         self._last_eviction[workload] = now
         while (oldest := next(iter(self._last_eviction))) and self._last_eviction[
@@ -111,6 +119,11 @@ class EvictionProtection:
     def next_expiry(self) -> float | None:
         """When :meth:`take_expired` will have something to give."""
         return self._expiries[0][0] if self._expiries else None
+
+
+def _workload(pod: PodInfo) -> str:
+    """What a pod and those that come in its place have in common."""
+    return workload_key(pod.pod) or pod.key
 
 
 def _start_time(pod: PodInfo) -> float | None:

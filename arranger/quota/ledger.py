@@ -7,9 +7,9 @@ several that a pod accepts, the one it got.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
+from arranger.framework.preemption import Limit
 from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
-from arranger.quota.queue_spec import QueueState, charges_for, path_self_to_root, read_queue
+from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,20 @@ class Charge(NamedTuple):
     preemptable: bool
 
 
+class PodGroups(Protocol):
+    """Knows the PodGroups of pods."""
+
+    def pod_group_of(self, uid: str) -> AnyPodGroup | None:
+        """The PodGroup of a pod, if it has one."""
+        ...
+
+
 class QuotaLedger:
     """All queues, and what is charged to them.
 
     Args:
         cluster: whose pods are charged.
-        group_of: the PodGroup of a pod, if it has one.
+        pod_groups: knows the PodGroups of pods; without it pods have none.
         service_by_owner: kind of a pod's owner → service type, for pods without the annotation.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
 
@@ -71,17 +80,17 @@ class QuotaLedger:
         self,
         cluster: Cluster,
         *,
-        group_of: Callable[[PodInfo], AnyPodGroup | None] = lambda pod: None,  # noqa: ARG005
+        pod_groups: PodGroups | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
     ) -> None:
         self._cluster = cluster
-        self._group_of = group_of
+        self._pod_groups = pod_groups
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
-        self.queues: dict[str, QueueState] = {}
+        self.queues: dict[str, QueueQuota] = {}
         #: Used where no queue of that name was created.
-        self._default_queue = QueueState(DEFAULT_QUEUE)
+        self._default_queue = QueueQuota(DEFAULT_QUEUE)
         self.cluster_total: Amounts = {}
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
@@ -89,6 +98,9 @@ class QuotaLedger:
         self._stale = False
         self.version = 0
         cluster.register_quota(self)
+
+    def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
+        return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
 
     @property
     def active(self) -> bool:
@@ -123,7 +135,7 @@ class QuotaLedger:
             self._cluster.objects.invalidate()
             self._recount()
 
-    def path_self_to_root(self, name: str) -> Iterator[QueueState]:
+    def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
         if name == DEFAULT_QUEUE and name not in self.queues:
             return iter((self._default_queue,))
@@ -140,14 +152,14 @@ class QuotaLedger:
         chained = self.path_self_to_root(self.queue_name(pod))
         return next((state.name for state in chained if not state.is_open), "")
 
-    def queue_of_pod(self, pod: PodInfo) -> QueueState | None:
+    def queue_of_pod(self, pod: PodInfo) -> QueueQuota | None:
         """The state of a pod's queue; None if there is no such queue.
 
         The default queue exists without being created, and then has no limits.
         """
-        return self.queue_state(self.queue_name(pod))
+        return self.queue_quota(self.queue_name(pod))
 
-    def queue_state(self, name: str) -> QueueState | None:
+    def queue_quota(self, name: str) -> QueueQuota | None:
         """The state of a queue; None if there is none of that name."""
         found = self.queues.get(name)
         return self._default_queue if found is None and name == DEFAULT_QUEUE else found
@@ -176,44 +188,46 @@ class QuotaLedger:
 
     def shortage(self, pod: PodInfo, demand: Amounts, cards: Cards) -> QuotaShortage | None:
         """The first limit of the pod's queues that it would exceed, if any."""
-        of_cards = set(cards.values())
-        has_cards = any(name in of_cards for name in demand)
-        for state in self.path_self_to_root(self.queue_name(pod)):
-            for name, n in demand.items():
-                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
-                total = state.used[name] + n
-                if limit is not None and total > limit:
-                    scale = 1 if name in ("cpu", "memory") else 1000
-                    return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
+        for state, name, n, limit in self._limits(pod, demand, cards):
+            total = state.used[name] + n
+            if total > limit:
+                scale = 1 if name in ("cpu", "memory") else 1000
+                return QuotaShortage(state.name, name, n * scale, total * scale, limit * scale)
         return None
 
-    def remaining(self, pod: PodInfo, cards: Cards) -> dict[tuple[str, str], int]:
-        """(queue, resource or card) → what a limit would leave with the pod on such a node."""
-        demand = self.charges_for(pod, cards)
+    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
+        """What each limit of the pod's queues would leave with the pod on that node."""
+        return self.remaining_with(pod, self.cards_on(node))
+
+    def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
+        """What each limit of the pod's queues would leave with the pod on a node of these cards."""
+        limits = self._limits(pod, self.charges_for(pod, cards), cards)
+        return {
+            (state.name, name): limit - state.used[name] - n for state, name, n, limit in limits
+        }
+
+    def _limits(
+        self, pod: PodInfo, demand: Amounts, cards: Cards
+    ) -> Iterator[tuple[QueueQuota, str, int, int]]:
+        """(queue, resource or card, what the pod is charged, the limit) where there is a limit."""
         of_cards = set(cards.values())
-        has_cards = any(name in of_cards for name in demand)
-        left: dict[tuple[str, str], int] = {}
+        exempt = ("cpu", "memory") if self.exempt_card_pods and of_cards & demand.keys() else ()
         for state in self.path_self_to_root(self.queue_name(pod)):
             for name, n in demand.items():
-                limit = self._limit(state, name, is_card=name in of_cards, has_cards=has_cards)
+                if name not in of_cards:
+                    limit = None if name in exempt else state.capability.get(name)
+                else:
+                    limit = None if state.card_quota is None else state.card_quota.get(name, 0)
                 if limit is not None:
-                    left[state.name, name] = limit - state.used[name] - n
-        return left
+                    yield state, name, n, limit
 
-    def released_by(self, pod: PodInfo) -> Iterator[tuple[tuple[str, str], int]]:
+    def released_by(self, pod: PodInfo) -> Iterator[tuple[Limit, int]]:
         """(queue, resource or card), amount: what a placed pod is charged in all its queues."""
         charge = self._charges.get(pod.uid)
         if charge is not None:
             for state in self.path_self_to_root(charge.queue):
                 for name, n in charge.amounts.items():
                     yield (state.name, name), n
-
-    def _limit(self, state: QueueState, name: str, *, is_card: bool, has_cards: bool) -> int | None:
-        if is_card:
-            return None if state.card_quota is None else state.card_quota.get(name, 0)
-        if has_cards and self.exempt_card_pods and name in ("cpu", "memory"):
-            return None
-        return state.capability.get(name)
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a placed pod is charged."""
@@ -226,7 +240,7 @@ class QuotaLedger:
         names: set[str] = set()
         for kind in np.unique(kinds).tolist():
             cards = self.card_column.card_set(kind)
-            exceeded[kind] = min(self.remaining(pod, cards).values(), default=0) < 0
+            exceeded[kind] = min(self.remaining_with(pod, cards).values(), default=0) < 0
             names.update(self.charges_for(pod, cards))
         bad = [kind for kind, tight in exceeded.items() if tight]
         chained = list(self.path_self_to_root(self.queue_name(pod)))

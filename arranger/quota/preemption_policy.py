@@ -11,13 +11,12 @@ evicted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.preemption import UNPROTECTED, Limit, PriorityPolicy, QuotaLimits
+from arranger.framework.preemption import UNPROTECTED, PriorityPolicy, QuotaLimits
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import Charge, QuotaLedger
 
@@ -36,12 +35,12 @@ class QuotaConfig:
         service_type_by_owner: kind of a pod's owner → service type, for pods that do not state
             theirs.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
-        over_commit: PodGroups are let in while their cards fit into this many times the quota.
+        over_commit: PodGroups are admitted while their cards fit into this many times the quota.
         reclaim_min_runtime, preempt_min_runtime: seconds that a pod runs at least before one of
             another queue, or of its own, takes its place.
         eviction_cool_down: seconds after an eviction for which what comes back is left alone.
-        card_request_timeout: seconds for which cards are kept for a PodGroup that has been let in
-            and does not take them.
+        card_request_timeout: seconds for which cards are kept for an admitted PodGroup that
+            does not take them.
     """
 
     respect_priority: bool = True
@@ -60,11 +59,9 @@ class GangExpansion(Protocol):
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang."""
-        ...
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """The victims, and all that must leave with them."""
-        ...
 
 
 class QueuePreemptionPolicy:
@@ -106,7 +103,7 @@ class QueuePreemptionPolicy:
     @property
     def quota(self) -> QuotaLimits | None:
         """The queues' limits, where there are queues."""
-        return self if self._ledger.active else None
+        return self._ledger if self._ledger.active else None
 
     @property
     def time_protects(self) -> bool:
@@ -165,7 +162,7 @@ class QueuePreemptionPolicy:
         none = preemptor.priority == victim.priority == 0
         if self._config.respect_priority and not (lower or none):
             return False
-        state = ledger.queue_state(theirs.queue)
+        state = ledger.queue_quota(theirs.queue)
         return state is not None and state.reclaimable
 
     def _preemptor_facts(self, pod: PodInfo) -> tuple[Charge, bool]:
@@ -175,7 +172,7 @@ class QueuePreemptionPolicy:
         known, version, facts = self._last_preemptor
         if known is not pod or version != ledger.version:
             charge = ledger.charge(pod)
-            there = ledger.queue_state(charge.queue) is not None
+            there = ledger.queue_quota(charge.queue) is not None
             facts = charge, there and not ledger.closed_queue(pod)
             self._last_preemptor = pod, ledger.version, facts
         assert facts is not None, "a preemptor is known with its facts"
@@ -195,22 +192,8 @@ class QueuePreemptionPolicy:
         if not ledger.active:
             return pod.priority
         charge = ledger.charge_of(pod.uid)
-        state = ledger.queue_state(charge.queue if charge else ledger.queue_name(pod))
+        state = ledger.queue_quota(charge.queue if charge else ledger.queue_name(pod))
         return (state.priority if state is not None else 0) * _QUEUE_PRIORITY_FACTOR + pod.priority
-
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        """(uses that decide, row → whether a limit would be exceeded with the pod there)."""
-        return self._ledger.exceeded_rows(pod)
-
-    def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
-        """What would be left of each limit of the pod's queues with it on that node."""
-        return (
-            self._ledger.remaining(pod, self._ledger.cards_on(node)) if self._ledger.active else {}
-        )
-
-    def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
-        """What a placed pod would give back to each limit."""
-        return self._ledger.released_by(pod)
 
     def allows(self, victims: Sequence[PodInfo]) -> bool:
         """Whether no queue would fall below what it is guaranteed."""
@@ -231,6 +214,6 @@ class QueuePreemptionPolicy:
         return not any(
             amounts[resource] and left[name][resource] < guaranteed
             for name, amounts in taken.items()
-            if (loser := ledger.queue_state(name)) is not None
+            if (loser := ledger.queue_quota(name)) is not None
             for resource, guaranteed in loser.guarantee.items()
         )

@@ -19,7 +19,7 @@ _PODS: Final = "pods"
 
 
 @dataclass(slots=True)
-class QueueState:
+class QueueQuota:
     """One queue with its limits and its use.
 
     Attributes:
@@ -57,10 +57,10 @@ class QueueState:
         return max((self.used[name] / n for name, n in due.items() if n), default=0.0)
 
 
-def read_queue(queue: Queue) -> QueueState:
+def read_queue(queue: Queue) -> QueueQuota:
     """The limits of a queue; what cannot be read is left out and listed in ``problems``."""
     spec = queue.spec
-    state = QueueState(
+    state = QueueQuota(
         queue.name,
         weight=spec.weight,
         priority=spec.priority,
@@ -99,7 +99,7 @@ def read_queue(queue: Queue) -> QueueState:
     return state
 
 
-def path_self_to_root(queues: Mapping[str, QueueState], name: str) -> Iterator[QueueState]:
+def path_self_to_root(queues: Mapping[str, QueueQuota], name: str) -> Iterator[QueueQuota]:
     """A queue and its ancestors, itself first; nothing if there is no such queue."""
     seen: set[str] = set()
     while (state := queues.get(name)) is not None and name not in seen:
@@ -117,7 +117,7 @@ def charges_for(requests: Amounts, cards: Cards) -> Amounts:
     return asked
 
 
-def validate(queues: Mapping[str, QueueState], name: str) -> list[str]:
+def validate(queues: Mapping[str, QueueQuota], name: str) -> list[str]:
     """What is wrong with a queue though it can be read, as sentences for its owner.
 
     Guarantee, deserved and capability must not decrease in this order; the parent must exist and

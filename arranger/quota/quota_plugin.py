@@ -16,7 +16,6 @@ class QuotaPlugin(Protocol):
 
     def with_quota(self, ledger: QuotaLedger) -> Plugin:
         """The same plugin for an engine's ledger."""
-        ...
 
 
 def with_quota(profile: Profile, ledger: QuotaLedger) -> Profile:

@@ -1,13 +1,10 @@
 """Keep important pods off nodes that may be taken back (configuration: ``pluginFiles``)."""
 
-from arranger.framework import DependsOn, Plugin
+from arranger.framework import DependsOn, SpecOnlyPlugin
 
 
-class AvoidSpot(Plugin):
-    depends_on = DependsOn.NODE  # a verdict changes only with its node
-
-    def sign_pod(self, pod):
-        return ()  # pods of equal spec (priority included) share verdicts
+class AvoidSpot(SpecOnlyPlugin):  # pods of equal spec, priority included, share results
+    depends_on = DependsOn.NODE  # a result changes only with its node
 
     def filter_node(self, state, pod, node):
         if node.labels.get("spot") == "true" and pod.priority >= 1000:

@@ -46,6 +46,26 @@ class ObjectMeta(Struct):
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, if there is one (``metav1.GetControllerOf``)."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    def is_controlled_by(self, uid: str) -> bool:
+        """Whether the object of that uid controls this one (``metav1.IsControlledBy``)."""
+        return self.controller is not None and self.controller.uid == uid
+
+
+class NamespacedObject(Struct):
+    """An object that has a namespace."""
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
 
 class Requirement(Struct):
     """One ``matchExpressions`` entry of a label, node or field selector."""
@@ -294,17 +314,11 @@ class PodStatus(Struct):
     resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
-class Pod(Struct):
+class Pod(NamespacedObject):
     """A pod."""
 
-    metadata: ObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``, as people and corpora write it."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def priority(self) -> int:

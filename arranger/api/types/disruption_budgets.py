@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
+from arranger.api.types.core import LabelSelector, NamespacedObject, Struct
 
 
 class PodDisruptionBudgetSpec(Struct):
@@ -22,14 +22,8 @@ class PodDisruptionBudgetStatus(Struct):
     disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class PodDisruptionBudget(Struct):
+class PodDisruptionBudget(NamespacedObject):
     """A PodDisruptionBudget."""
 
-    metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from arranger.api.types.core import ObjectMeta, Struct
+from arranger.api.types.core import NamespacedObject, Struct
 
 
 class PodGroupSpec(Struct):
@@ -25,19 +25,13 @@ class PodGroupStatus(Struct):
     phase: str = ""
 
 
-class PodGroup(Struct):
+class PodGroup(NamespacedObject):
     """What the community's and Volcano's PodGroups have in common."""
 
-    metadata: ObjectMeta
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
 
     api_version: ClassVar[str] = ""
-
-    @property
-    def name(self) -> str:
-        """``namespace/name``, which names its gang."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class SigsPodGroup(PodGroup):
@@ -111,18 +105,12 @@ class NativePodGroupSpec(Struct):
         return mode == "PodGroup"
 
 
-class NativePodGroup(Struct):
+class NativePodGroup(NamespacedObject):
     """Of ``scheduling.k8s.io``, where the server serves it."""
 
-    metadata: ObjectMeta
     spec: NativePodGroupSpec = msgspec.field(default_factory=NativePodGroupSpec)
 
     api_version: ClassVar[str] = "scheduling.k8s.io/v1beta1"
-
-    @property
-    def name(self) -> str:
-        """``namespace/name``, which names its gang."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class GangBundle(Struct):
@@ -146,17 +134,11 @@ class GangStatus(Struct):
     scheduling_cycle: int = 0
 
 
-class GangObject(Struct):
+class GangObject(NamespacedObject):
     """A Gang of ``arranger.io``, with the fields that a restarted scheduler reads."""
 
-    metadata: ObjectMeta
     spec: GangSpec = msgspec.field(default_factory=GangSpec)
     status: GangStatus = msgspec.field(default_factory=GangStatus)
-
-    @property
-    def name(self) -> str:
-        """``namespace/name`` of the gang."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def recorded_minimums(self) -> dict[str, int]:

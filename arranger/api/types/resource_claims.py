@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from arranger.api.quantity import RawQuantity
-from arranger.api.types.core import NodeSelector, ObjectMeta, Struct
+from arranger.api.types.core import NamespacedObject, NodeSelector, ObjectMeta, Struct
 
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.
@@ -291,17 +291,11 @@ class ResourceClaimStatus(Struct):
     reserved_for: list[ResourceClaimConsumer] = msgspec.field(default_factory=list)
 
 
-class ResourceClaim(Struct):
+class ResourceClaim(NamespacedObject):
     """Devices that pods ask for together."""
 
-    metadata: ObjectMeta
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     def is_reserved_for(self, uid: str) -> bool:
         """Whether the pod of that uid may use it."""

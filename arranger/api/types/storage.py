@@ -13,6 +13,7 @@ from arranger.api.annotations import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATE
 from arranger.api.quantity import RawQuantity, value
 from arranger.api.types.core import (
     LabelSelector,
+    NamespacedObject,
     NodeSelector,
     ObjectMeta,
     ResourceRequirements,
@@ -114,17 +115,11 @@ class PersistentVolumeClaimSpec(Struct):
     selector: LabelSelector | None = None
 
 
-class PersistentVolumeClaim(Struct):
+class PersistentVolumeClaim(NamespacedObject):
     """A PersistentVolumeClaim."""
 
-    metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
     status: PhaseStatus = msgspec.field(default_factory=PhaseStatus)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def class_name(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from arranger.api.annotations import TASK_INDEX, TASK_SPEC
-from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.core import NamespacedObject, ObjectMeta, StatusCondition, Struct
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
@@ -171,17 +171,11 @@ class JobStatus(Struct):
     conditions: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
-class VolcanoJob(Struct):
+class VolcanoJob(NamespacedObject):
     """A Job of ``batch.volcano.sh``."""
 
-    metadata: ObjectMeta
     spec: JobSpec
     status: JobStatus = msgspec.field(default_factory=JobStatus)
-
-    @property
-    def name(self) -> str:
-        """``namespace/name``."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 # --- its pods ------------------------------------------------------------------------------------

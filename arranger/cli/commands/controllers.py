@@ -30,6 +30,7 @@ def controllers(
     import aiohttp
 
     from arranger.controllers.manager import run_controllers
+    from arranger.controllers.runtime.controller import ControllerOptions
     from arranger.daemon.config.schema import ConfigError, load_config
     from arranger.daemon.logging import configure_logging
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
@@ -37,9 +38,7 @@ def controllers(
     async def run() -> None:
         access = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
-        await run_controllers(
-            access, schedulers=schedulers, namespaces=namespaces, liveness=liveness
-        )
+        await run_controllers(access, ControllerOptions(schedulers, namespaces), liveness=liveness)
 
     try:
         config = load_config(config_file)

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.tree import Tree
 
 from arranger.cli.queues.view import QueueView
-from arranger.quota.queue_spec import QueueState
+from arranger.quota.queue_spec import QueueQuota
 
 _BAR: Final = 20
 #: (percent of the limit in use, colour of the bar from there on).
@@ -32,7 +32,7 @@ def print_queues(views: list[QueueView], console: Console, *, now: datetime) -> 
 
 
 def _branch(view: QueueView) -> Group:
-    state = view.state or QueueState(view.name)
+    state = view.state or QueueQuota(view.name)
     facts = [f"priority {state.priority}", f"weight {state.weight}"]
     facts += [] if state.reclaimable else ["not reclaimable"]
     facts += [f"{n} {phase.lower()}" for phase, n in sorted(view.counts.items()) if n]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from arranger.api.types.core import Pod
 from arranger.controllers.queue.cache import PodEntry, QueueCache, Usage
 from arranger.controllers.queue.status import limit_of, state_of, usage
-from arranger.quota.queue_spec import QueueState
+from arranger.quota.queue_spec import QueueQuota
 
 #: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -41,7 +41,7 @@ class QueueView:
     """A queue as it is shown; ``state`` is None for one that pods name and that does not exist."""
 
     name: str
-    state: QueueState | None
+    state: QueueQuota | None
     phase: str
     used: Usage
     counts: Mapping[str, int]
@@ -50,7 +50,7 @@ class QueueView:
 
     def usage_rows(self) -> Iterator[tuple[str, int, int | None, str]]:
         """(resource or card, used, limit, both as text); resources without either are left out."""
-        state = self.state or QueueState(self.name)
+        state = self.state or QueueQuota(self.name)
         names = {
             *state.capability,
             *self.used.resources,
@@ -64,7 +64,7 @@ class QueueView:
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs; cpu in thousandths, memory in bytes."""
-        state = self.state or QueueState(self.name)
+        state = self.state or QueueQuota(self.name)
         return {
             "name": self.name,
             "parent": state.parent or None,

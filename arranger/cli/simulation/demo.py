@@ -15,6 +15,7 @@ import yaml
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.cli.simulation.result import SimulationResult, collect_result
 from arranger.controllers.manager import run_controllers
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
 from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
@@ -66,7 +67,7 @@ async def run_demo(
         try:
             load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
-            controllers = run_controllers(ApiServerConfig(url), debounce=0.2)
+            controllers = run_controllers(ApiServerConfig(url), ControllerOptions(debounce=0.2))
             work.append(asyncio.create_task(controllers))
             await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
         finally:

@@ -78,7 +78,6 @@ async def _simulate(
     await asyncio.wait({running})
     scheduler.stop()
     await work
-    outcome = collect_result(cluster, last_change)
     kinds = Counter(manifest["kind"] for _, manifest in manifests)
-    outcome.without_pods = {kind: kinds[kind] for kind in sorted(_WORKLOAD_KINDS & kinds.keys())}
-    return outcome
+    without_pods = {kind: kinds[kind] for kind in sorted(_WORKLOAD_KINDS & kinds.keys())}
+    return collect_result(cluster, last_change, without_pods=without_pods)

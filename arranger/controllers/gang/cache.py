@@ -198,10 +198,12 @@ class GangCache:
             ) | {key.name}
         return self.registry.on_pod_group_updated(definition) | {key.name}
 
-    def on_object_deleted(self, key: GangObjectKey) -> set[str]:
-        """A Gang or PodGroup was deleted."""
-        if self._observed.pop(key, None) is None:
+    def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
+        """A Gang or PodGroup was deleted: the one of this uid, or whichever it is."""
+        known = self._observed.get(key)
+        if known is None or uid not in ("", known.uid):
             return set()
+        del self._observed[key]
         if key.group == GANG_GROUP:
             self.registry.forget_records(key.name)
             return {key.name}
@@ -301,11 +303,11 @@ class GangCache:
 
     @property
     def managed_by(self) -> str:
-        """What Gangs are labelled with as ours."""
+        """The label value of our Gangs."""
         return self._schedulers[0]
 
     def _status_patch(self, group: str, desired: Object, current: Mapping[str, Any]) -> Object:
-        """The patch, of fields only that the served definition has: others would be pruned."""
+        """The patch of the fields that the served definition has; others would be pruned."""
         fields = self._status_fields.get(group)
         patch = merge_patch(current, desired)
         return patch if fields is None else {k: v for k, v in patch.items() if k in fields}

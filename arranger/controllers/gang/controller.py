@@ -70,9 +70,7 @@ class GangController:
             lambda pod: cache.on_pod_deleted(pod.metadata.uid),
             self.work_queue.enqueue,
         )
-        self._reconciler = GangReconciler(
-            Writer(transport), cache, self.work_queue, now=options.now
-        )
+        self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, options.now)
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Have kopf tell of Gangs, PodGroups, and the definitions that are installed."""

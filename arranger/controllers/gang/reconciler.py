@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from arranger.controllers.gang.cache import (
     ObjectChange,
 )
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
-from arranger.controllers.runtime.writer import ApiError, Writer
+from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
@@ -26,42 +27,31 @@ log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class GangReconciler:
-    """Makes Gangs and PodGroups what the cache says.
+    """Makes Gangs and PodGroups what the cache says; ``now`` is the calendar clock."""
 
-    Args:
-        now: the calendar clock.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        cache: GangCache,
-        work_queue: WorkQueue,
-        *,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._writer = writer
-        self._cache = cache
-        self._work_queue = work_queue
-        self._now = now
+    writer: Writer
+    cache: GangCache
+    work_queue: WorkQueue
+    now: Callable[[], datetime]
 
     async def reconcile(self, name: str) -> Result:
         """Write what is to be written about one gang."""
-        for change in self._cache.changes(name, second_time(self._now())):
+        for change in self.cache.changes(name, second_time(self.now())):
             try:
                 await self._write(change)
-            except ApiError as error:
+            except StatusError as error:
                 if error.conflict:
                     await self._refresh(change)
                     return Result.REQUEUE
-                if error.not_found and (changed := self._cache.on_object_deleted(change.key)):
-                    self._work_queue.enqueue(changed)
+                if error.not_found and (changed := self.cache.on_object_deleted(change.key)):
+                    self.work_queue.enqueue(changed)
                     return Result.REQUEUE
                 log.warning("gang.write_refused", path=_path(change), error=str(error))
                 if not error.invalid:
                     return Result.BACKOFF
-        self._cache.mark_written(name)
+        self.cache.mark_written(name)
         return Result.DONE
 
     async def _write(self, change: ObjectChange) -> None:
@@ -69,8 +59,8 @@ class GangReconciler:
         if observed is None:
             await self._create(change)
         elif change.delete:
-            await self._writer.delete(_path(change), uid=observed.uid)
-            self._cache.on_object_deleted(change.key)
+            await self.writer.delete(_path(change), uid=observed.uid)
+            self.cache.on_object_deleted(change.key, observed.uid)
             return
         elif change.spec:
             await self._patch(change, "", {"spec": change.spec})
@@ -85,12 +75,12 @@ class GangReconciler:
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "labels": {MANAGED_BY: self._cache.managed_by},
+                "labels": {MANAGED_BY: self.cache.managed_by},
             },
             "spec": {key: value for key, value in change.spec.items() if value is not None},
         }
         collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
-        self._observe(change.key, await self._writer.create(collection, manifest))
+        self._observe(change.key, await self.writer.create(collection, manifest))
 
     async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> None:
         version = ""
@@ -98,21 +88,19 @@ class GangReconciler:
             # A list is replaced whole: nobody else's condition may get lost by that.
             version = change.observed.resource_version
         path = _path(change) + subresource
-        self._observe(change.key, await self._writer.patch(path, patch, resource_version=version))
+        self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
 
     async def _refresh(self, change: ObjectChange) -> None:
         """Somebody was faster: take in what is there, and start from it."""
         try:
-            self._observe(change.key, await self._writer.get(_path(change)))
-        except ApiError as error:
+            self._observe(change.key, await self.writer.get(_path(change)))
+        except StatusError as error:
             if error.not_found:
-                self._work_queue.enqueue(self._cache.on_object_deleted(change.key))
+                self.work_queue.enqueue(self.cache.on_object_deleted(change.key))
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
         """Take in an object as the server has answered it."""
-        self._work_queue.enqueue(
-            self._cache.on_object_updated(key.group, msgspec.json.decode(body))
-        )
+        self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))
 
 
 def _path(change: ObjectChange) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
@@ -29,7 +30,7 @@ COMPLETED: Final = "Completed"
 
 #: Phases that stay when the pods are cleaned up.
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
-#: scheduler-plugins has fewer phases: between arriving and running all is Scheduling.
+#: scheduler-plugins has fewer phases: Scheduling stands for all between Pending and Running.
 _COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
 #: Seconds that members hold their nodes for the others where no annotation says otherwise
 #: (``docs/design/gang-scheduling.md``).
@@ -109,10 +110,10 @@ def gang_status(
     return {
         "phase": phase,
         "bundles": [
-            {"name": name, **_count_fields(counts), "minMember": minimums.get(name, 0)}
+            {"name": name, **asdict(counts), "minMember": minimums.get(name, 0)}
             for name, counts in names.items()
         ],
-        **_count_fields(gang.total),
+        **asdict(gang.total),
         "minMember": max(gang.minimum, sum(gang.minimums.values())),
         "resourceSatisfied": satisfied,
         "waitingSince": (before.get("waitingSince") or now) if waits else None,
@@ -126,7 +127,7 @@ def community_status(
 ) -> Object:
     """``status`` of a community PodGroup; ``coarse_phases`` for the phases of scheduler-plugins.
 
-    A coarse phase still tells an end from the rest, which is all that is asked of ``before``.
+    Terminal phases are the same in both, and ``before`` is only asked for those.
     """
     if _is_cleaned_up(gang, before):
         return {}
@@ -214,14 +215,3 @@ def _reason_and_message(gang: GangSummary, phase: str) -> tuple[str, str]:
     if phase == PENDING:
         return "NotEnoughMembers", f"{gang.total.members}/{gang.total_minimum} members have arrived"
     return "", ""
-
-
-def _count_fields(counts: MemberCounts) -> Object:
-    return {
-        "members": counts.members,
-        "placed": counts.placed,
-        "bound": counts.bound,
-        "running": counts.running,
-        "succeeded": counts.succeeded,
-        "failed": counts.failed,
-    }

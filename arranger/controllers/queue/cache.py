@@ -24,7 +24,7 @@ from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
 from arranger.controllers.runtime.staleness import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (
-    QueueState,
+    QueueQuota,
     charges_for,
     path_self_to_root,
     read_queue,
@@ -59,13 +59,13 @@ QUEUES_PATH: Final = f"/apis/{QUEUE_API_VERSION}/queues"
 
 @dataclass(slots=True)
 class Usage:
-    """What pods have: resources, and cards by name."""
+    """What bound pods use: resources, and cards by name."""
 
     resources: Counter[str] = field(default_factory=Counter)
     cards: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Usage, sign: int = 1) -> None:
-        """Count what others have, or (-1) no longer have."""
+        """Add what others use, or with -1 subtract it."""
         for mine, theirs in ((self.resources, other.resources), (self.cards, other.cards)):
             for name, n in theirs.items():
                 mine[name] += sign * n
@@ -116,13 +116,13 @@ class QueueCache:
         self.served = False
         self.status_fields: frozenset[str] | None = None
         self.observed: dict[str, ObservedQueue] = {}
-        self.states: dict[str, QueueState] = {}
+        self.states: dict[str, QueueQuota] = {}
         self._node_cards: dict[str, Cards] = {}
         self._pods: dict[str, PodEntry] = {}
         self._pods_on_node: dict[str, set[str]] = {}
         self._pods_of_pod_group: dict[str, set[str]] = {}
         self._pod_groups: dict[str, VolcanoPodGroup] = {}
-        #: Queue → what the pods in it have, those of its children not counted.
+        #: Queue → what its own pods use, those of its children not counted.
         self._usage: dict[str, Usage] = {}
         #: Queue → workload → state → pods; and queue → PodGroups.
         self._workloads: dict[str, dict[str, Counter[str]]] = {}
@@ -149,7 +149,7 @@ class QueueCache:
         state = read_queue(queue.to_queue())
         self.observed[queue.name] = queue
         old, self.states[queue.name] = self.states.get(queue.name), state
-        # What is wrong with one queue may be due to another.
+        # Whether a queue is valid depends on others: it may be its own ancestor, or have none.
         return {queue.name} if old == state else set(self.states)
 
     def on_queue_deleted(self, name: str) -> set[str]:
@@ -181,7 +181,7 @@ class QueueCache:
 
     def on_pod_group_updated(self, group: VolcanoPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        return self._set_pod_group(group.name, group)
+        return self._set_pod_group(group.key, group)
 
     def on_pod_group_deleted(self, name: str) -> set[str]:
         """A PodGroup was deleted."""
@@ -281,11 +281,11 @@ class QueueCache:
     # --- sums ------------------------------------------------------------------------------
 
     def with_descendants(self, name: str) -> Iterator[str]:
-        """A queue and all that are part of it."""
+        """A queue and its descendants."""
         return (other for other in self.states if name in self._with_ancestors(other))
 
     def usage_of(self, name: str) -> Usage:
-        """What the pods of a queue and of its children have."""
+        """What the pods of a queue and of its descendants use."""
         total = Usage()
         for queue in self.with_descendants(name):
             total.add(self._usage.get(queue, Usage()))

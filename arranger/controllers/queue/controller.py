@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import kopf
@@ -53,7 +53,7 @@ class QueueController:
             cache.on_node_updated, lambda node: cache.on_node_deleted(node.metadata.name), enqueue
         )
         groups = CacheHandler[VolcanoPodGroup](
-            cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.name), enqueue
+            cache.on_pod_group_updated, lambda g: cache.on_pod_group_deleted(g.key), enqueue
         )
         api = f"/apis/{QUEUE_API_VERSION}"
         self._informers: list[MultiNamespaceInformer[Any]] = [
@@ -62,7 +62,7 @@ class QueueController:
             MultiNamespaceInformer(transport, options, api, "podgroups", VolcanoPodGroup, groups),
         ]
         self._reconciler = QueueReconciler(
-            Writer(transport), cache, self._events, self.work_queue, now=options.now
+            Writer(transport), cache, self._events, self.work_queue, options.now
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -80,13 +80,9 @@ class QueueController:
 
     def on_definition_event(self, body: Object, deleted: bool) -> None:
         """A CustomResourceDefinition as the server shows it."""
-        if body["metadata"]["name"] == _DEFINITION:
-            self.on_definition_updated(None if deleted else body)
-
-    def on_definition_updated(self, definition: Mapping[str, Any] | None) -> None:
-        """The definition of Queues was added or edited; None for deleted."""
-        if definition is None:
+        if body["metadata"]["name"] != _DEFINITION:
+            return
+        if deleted:
             self.cache.on_definition_deleted()
         else:
-            fields = status_fields(definition)
-            self.work_queue.enqueue(self.cache.on_definition_updated(fields))
+            self.work_queue.enqueue(self.cache.on_definition_updated(status_fields(body)))

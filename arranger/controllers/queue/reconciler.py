@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,40 +22,28 @@ from arranger.controllers.queue.status import queue_status
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.merge_patch import merge_patch
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
-from arranger.controllers.runtime.writer import ApiError, Writer
+from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class QueueReconciler:
-    """Makes the status of Queues what the cache says.
+    """Makes the status of Queues what the cache says; ``now`` is the calendar clock."""
 
-    Args:
-        now: the calendar clock.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        cache: QueueCache,
-        events: EventBroadcaster,
-        work_queue: WorkQueue,
-        *,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._writer = writer
-        self._cache = cache
-        self._events = events
-        self._work_queue = work_queue
-        self._now = now
+    writer: Writer
+    cache: QueueCache
+    events: EventBroadcaster
+    work_queue: WorkQueue
+    now: Callable[[], datetime]
 
     async def reconcile(self, name: str) -> Result:
         """Write what is to be written about one queue."""
-        observed, fields = self._cache.observed.get(name), self._cache.status_fields
-        if observed is None or not self._cache.served:
+        observed, fields = self.cache.observed.get(name), self.cache.status_fields
+        if observed is None or not self.cache.served:
             return Result.DONE
-        desired = queue_status(self._cache, name, second_time(self._now()))
+        desired = queue_status(self.cache, name, second_time(self.now()))
         if fields is not None:
             desired = {field: value for field, value in desired.items() if field in fields}
         patch = merge_patch(observed.status, desired)
@@ -68,32 +57,32 @@ class QueueReconciler:
     async def _write(self, queue: ObservedQueue, patch: dict[str, Any]) -> Result:
         path, version = f"{QUEUES_PATH}/{queue.name}", ""
         if "conditions" in patch or "state" in patch:
-            # A list is replaced whole, and a state follows from the one that was seen.
+            # A list is replaced as a whole, and the state depends on the one that was seen.
             version = queue.metadata.resource_version
         result = Result.DONE
         try:
             try:
-                body = await self._writer.patch(
+                body = await self.writer.patch(
                     f"{path}/status", {"status": patch}, resource_version=version
                 )
-            except ApiError as error:
+            except StatusError as error:
                 if not error.conflict:
                     raise
-                body = await self._writer.get(path)
+                body = await self.writer.get(path)
                 result = Result.REQUEUE
-        except ApiError as error:
+        except StatusError as error:
             if error.not_found:
-                return Result.DONE  # it is gone, and the watch will say so
+                return Result.DONE  # the watch will show that it is gone
             log.warning("queue.write_refused", queue=queue.name, error=str(error))
             return Result.DONE if error.invalid else Result.BACKOFF
         written = msgspec.json.decode(body, type=ObservedQueue)
-        self._work_queue.enqueue(self._cache.on_queue_updated(written) - {queue.name})
+        self.work_queue.enqueue(self.cache.on_queue_updated(written) - {queue.name})
         return result
 
     def _record_problems(self, queue: ObservedQueue) -> None:
-        """Tell what is wrong with a queue; of what cannot be read the scheduler tells."""
-        if problems := self._cache.problems_of(queue.name):
+        """Record an Event on what is wrong; what cannot be read has one from the scheduler."""
+        if problems := self.cache.problems_of(queue.name):
             about = ObjectReference(QUEUE_API_VERSION, "Queue", "", queue.name, queue.metadata.uid)
-            self._events.record(
+            self.events.record(
                 about, event_reasons.INVALID_QUEUE, "; ".join(problems), warning=True
             )

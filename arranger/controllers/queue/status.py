@@ -8,7 +8,7 @@ from arranger.api.queue_annotations import desired_state
 from arranger.api.resource_requests import format_quantity, format_resource_list
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache, Usage
 from arranger.controllers.runtime.conditions import with_condition
-from arranger.quota.queue_spec import QueueState
+from arranger.quota.queue_spec import QueueQuota
 
 Object = dict[str, Any]
 
@@ -71,7 +71,7 @@ def _should_be_closed(queue: ObservedQueue, before: str) -> bool:
     return desired == CLOSED or (not desired and before in (CLOSING, CLOSED))
 
 
-def _cards(state: QueueState, used: Usage) -> Object | None:
+def _cards(state: QueueQuota, used: Usage) -> Object | None:
     if state.card_quota is None:
         return None
     names = sorted({*state.card_quota, *used.cards})
@@ -80,7 +80,7 @@ def _cards(state: QueueState, used: Usage) -> Object | None:
     } or None
 
 
-def _usage(state: QueueState, used: Usage) -> Object:
+def _usage(state: QueueQuota, used: Usage) -> Object:
     """``used/limit`` of everything, for people to read."""
     shown: Object = {name: usage(name, state, used) for name in ("cpu", "memory")}
     cards = sorted({*(state.card_quota or {}), *used.cards})
@@ -88,13 +88,13 @@ def _usage(state: QueueState, used: Usage) -> Object:
     return shown
 
 
-def usage(name: str, state: QueueState, used: Usage) -> str:
+def usage(name: str, state: QueueQuota, used: Usage) -> str:
     """``used/limit`` of a resource or card, ``-`` for no limit."""
     have, limit = limit_of(name, state, used)
     return f"{format_quantity(name, have)}/{'-' if limit is None else format_quantity(name, limit)}"
 
 
-def limit_of(name: str, state: QueueState, used: Usage) -> tuple[int, int | None]:
+def limit_of(name: str, state: QueueQuota, used: Usage) -> tuple[int, int | None]:
     """(used, limit) of a resource or card; None for no limit."""
     if name in used.cards or name in (state.card_quota or {}):
         return used.cards[name], None if state.card_quota is None else state.card_quota.get(name, 0)

@@ -1,13 +1,12 @@
-"""What a controller is, and how kopf tells it of objects."""
+"""What all controllers are told, and how kopf tells them of objects."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import kopf
 
@@ -40,22 +39,6 @@ class ControllerOptions:
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
-
-
-class Controller(Protocol):
-    """Makes what belongs to the objects of one kind true."""
-
-    def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Have kopf tell of what people write."""
-        ...
-
-    def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
-        """What has to run beside kopf, each until cancelled.
-
-        Args:
-            caches_synced: nothing is written before these events have come.
-        """
-        ...
 
 
 def watch(

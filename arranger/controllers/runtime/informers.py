@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from arranger.controllers.runtime.controller import ControllerOptions, Tasks
@@ -15,30 +16,21 @@ from arranger.kube.watch.reflector import Reflector
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
+@dataclass(frozen=True)
 class CacheHandler(Generic[T_contra]):
-    """Passes objects on to a cache, and enqueues what it says is concerned.
+    """Passes objects on to methods of a cache, and enqueues the keys that they return."""
 
-    Args:
-        updated, deleted: methods of the cache, which return keys.
-    """
-
-    def __init__(
-        self,
-        updated: Callable[[T_contra], set[str]],
-        deleted: Callable[[T_contra], set[str]],
-        enqueue: Callable[[set[str]], None],
-    ) -> None:
-        self._updated = updated
-        self._deleted = deleted
-        self._enqueue = enqueue
+    updated: Callable[[T_contra], set[str]]
+    deleted: Callable[[T_contra], set[str]]
+    enqueue: Callable[[set[str]], None]
 
     def on_updated(self, obj: T_contra, /) -> None:
         """An object was added or modified."""
-        self._enqueue(self._updated(obj))
+        self.enqueue(self.updated(obj))
 
     def on_deleted(self, obj: T_contra, /) -> None:
         """An object is gone."""
-        self._enqueue(self._deleted(obj))
+        self.enqueue(self.deleted(obj))
 
 
 class MultiNamespaceInformer(Generic[T]):
@@ -97,14 +89,14 @@ class MultiNamespaceInformer(Generic[T]):
             informer.record(obj)
 
 
+@dataclass(frozen=True)
 class _FanOutHandler(Generic[T_contra]):
-    def __init__(self, handlers: Sequence[ResourceEventHandler[T_contra]]) -> None:
-        self._handlers = handlers
+    handlers: Sequence[ResourceEventHandler[T_contra]]
 
     def on_updated(self, obj: T_contra, /) -> None:
-        for handler in self._handlers:
+        for handler in self.handlers:
             handler.on_updated(obj)
 
     def on_deleted(self, obj: T_contra, /) -> None:
-        for handler in self._handlers:
+        for handler in self.handlers:
             handler.on_deleted(obj)

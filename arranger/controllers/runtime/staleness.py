@@ -13,12 +13,10 @@ class ObjectVersion(Protocol):
     @property
     def uid(self) -> str:
         """Of the object; another object of its name has another."""
-        ...
 
     @property
     def resource_version(self) -> str:
         """Of this state."""
-        ...
 
 
 def is_stale(observed: ObjectVersion, known: ObjectVersion) -> bool:

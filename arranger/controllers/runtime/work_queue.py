@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from arranger.controllers.runtime.controller import ControllerOptions
-from arranger.controllers.runtime.writer import ApiError
+from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.transport import TransportError
 
@@ -113,7 +113,7 @@ class WorkQueue:
             self._processing.add(key)
             try:
                 result = await reconcile(key)
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (StatusError, TransportError, msgspec.MsgspecError) as error:
                 log.info(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
             finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,7 +24,7 @@ _JSON: Final = "application/json"
 _MAX_BATCH: Final = 32
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """The server answered, and not with a success.
 
     Attributes:
@@ -52,16 +53,16 @@ class ApiError(Exception):
         return self.code in (400, 422)
 
 
+@dataclass(frozen=True, slots=True)
 class Writer:
     """Sends JSON, and returns the body of a success.
 
     Every method raises:
-        ApiError: the answer was no success.
+        StatusError: the answer was no success.
         TransportError: no answer came; the server may have acted.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    transport: Transport
 
     async def get(self, path: str) -> bytes:
         """Read an object."""
@@ -79,13 +80,13 @@ class Writer:
         """
         try:
             return await self.create(collection, manifest)
-        except ApiError as error:
+        except StatusError as error:
             if not error.conflict:
                 raise
             conflict = error
         try:
             return await self.get(f"{collection}/{manifest['metadata']['name']}")
-        except ApiError as error:
+        except StatusError as error:
             raise (conflict if error.not_found else error) from None
 
     async def patch(self, path: str, change: Object, *, resource_version: str = "") -> bytes:
@@ -107,7 +108,7 @@ class Writer:
         """
         try:
             await self._request("DELETE", path, {"preconditions": {"uid": uid}, **options})
-        except ApiError as error:
+        except StatusError as error:
             if not (error.not_found or error.conflict):
                 raise
 
@@ -115,12 +116,12 @@ class Writer:
         self, method: str, path: str, body: Object | None = None, *, content_type: str = _JSON
     ) -> bytes:
         encoded = b"" if body is None else msgspec.json.encode(body)
-        answer = await self._transport.send(
+        answer = await self.transport.send(
             Request(method, path, body=encoded, content_type=content_type)
         )
         if answer.status >= 300:
             status = parse_status(answer.body, answer.status)
-            raise ApiError(answer.status, status.message)
+            raise StatusError(answer.status, status.message)
         return answer.body
 
 

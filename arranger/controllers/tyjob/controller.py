@@ -57,8 +57,8 @@ class TYJobController:
             cache,
             self._events,
             lambda plural, owned: self._informers[plural].record(owned),
-            scheduler=options.schedulers[0],
-            now=options.now,
+            options.schedulers[0],
+            options.now,
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from arranger.api.effects import ObjectReference
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.writer import ApiError, Writer, slow_start
+from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
 from arranger.controllers.tyjob.state_machine import (
     Create,
@@ -37,35 +38,26 @@ class _RefusedError(Exception):
     """The server does not want what we write, and the job's owner should know why."""
 
 
+@dataclass(frozen=True, slots=True)
 class TYJobReconciler:
     """Makes what belongs to TYJobs what their plans say.
 
-    Args:
+    Attributes:
         record: told of every object that an answer of the server has shown, and of its resource.
         scheduler: who places pods whose template names nobody.
         now: the calendar clock.
     """
 
-    def __init__(
-        self,
-        writer: Writer,
-        cache: TYJobCache,
-        events: EventBroadcaster,
-        record: Callable[[str, OwnedObject], None],
-        *,
-        scheduler: str,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._writer = writer
-        self._cache = cache
-        self._events = events
-        self._record = record
-        self._scheduler = scheduler
-        self._now = now
+    writer: Writer
+    cache: TYJobCache
+    events: EventBroadcaster
+    record: Callable[[str, OwnedObject], None]
+    scheduler: str
+    now: Callable[[], datetime]
 
     async def reconcile(self, key: str) -> Result | float:
         """Look at one job, and write what follows."""
-        job = self._cache.job(key)
+        job = self.cache.job(key)
         if job is None:
             return Result.DONE
         try:
@@ -74,11 +66,11 @@ class TYJobReconciler:
             return Result.REQUEUE
         except _RefusedError as error:
             log.warning("tyjob.refused", job=key, message=str(error))
-            self._cache.set_refusal(job, str(error))
+            self.cache.set_refusal(job, str(error))
             return Result.BACKOFF
 
     async def _execute(self, job: TYJob) -> Result | float:
-        planned = plan(job, self._cache.observed_state(job), self._now(), scheduler=self._scheduler)
+        planned = plan(job, self.cache.observed_state(job), self.now(), scheduler=self.scheduler)
         if planned.status:
             await self._write_status(job, planned.status)
             for note in planned.events:
@@ -89,19 +81,19 @@ class TYJobReconciler:
         return Result.DONE if planned.requeue_after is None else planned.requeue_after
 
     async def _write_status(self, job: TYJob, status: Object) -> None:
-        # Only upon what we have seen: whoever else has written it has decided something.
+        # Only if nobody else has written since: their decision may be another one.
         try:
-            body = await self._writer.patch(
+            body = await self.writer.patch(
                 f"{_job_path(job)}/status",
                 {"status": status},
                 resource_version=job.metadata.resource_version,
             )
-        except ApiError as error:
+        except StatusError as error:
             if not (error.not_found or error.conflict):
                 raise
             await self._refresh(job)
             raise _StaleError from None
-        self._cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(msgspec.json.decode(body))
 
     async def _refresh(self, job: TYJob) -> None:
         """Take in the job as it is now.
@@ -110,13 +102,13 @@ class TYJobReconciler:
             _StaleError: it is gone, or is not as it was known.
         """
         try:
-            body = msgspec.json.decode(await self._writer.get(_job_path(job)))
-        except ApiError as error:
+            body = msgspec.json.decode(await self.writer.get(_job_path(job)))
+        except StatusError as error:
             if not error.not_found:
                 raise
-            self._cache.on_job_deleted(job.key)
+            self.cache.on_job_deleted(job.key)
             raise _StaleError from None
-        self._cache.on_job_updated(body)
+        self.cache.on_job_updated(body)
         if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
             raise _StaleError
 
@@ -137,14 +129,14 @@ class TYJobReconciler:
                     await self._create(job, write)
         if pods:
             await self._create_pods(job, pods)
-        cleared = self._cache.set_refusal(job, "")
+        cleared = self.cache.set_refusal(job, "")
         return cleared or any(isinstance(write, Create) for write in writes)
 
     async def _patch_config_map(self, job: TYJob, name: str, data: Object) -> None:
         try:
             path = f"{_collection(job, 'configmaps')}/{name}"
-            body = await self._writer.patch(path, {"data": data})
-        except ApiError as error:
+            body = await self.writer.patch(path, {"data": data})
+        except StatusError as error:
             if not error.not_found:
                 raise
             return  # the watch will tell
@@ -153,7 +145,7 @@ class TYJobReconciler:
     async def _create_pods(self, job: TYJob, pods: list[Create]) -> None:
         # A job that was deleted or has ended meanwhile must not start again. Somebody else may
         # have made it so, and news of jobs and of pods come in any order.
-        await self._refresh(self._cache.job(job.key) or job)
+        await self._refresh(self.cache.job(job.key) or job)
 
         async def create(each: Create) -> bool:
             await self._create(job, each)
@@ -170,8 +162,8 @@ class TYJobReconciler:
         """
         name = write.manifest["metadata"]["name"]
         try:
-            body = await self._writer.create_or_get(_collection(job, write.plural), write.manifest)
-        except ApiError as error:
+            body = await self.writer.create_or_get(_collection(job, write.plural), write.manifest)
+        except StatusError as error:
             if error.conflict:
                 raise _StaleError from None
             if error.invalid or error.code == 403:
@@ -183,20 +175,20 @@ class TYJobReconciler:
         self._observe(write.plural, owned)
 
     def _observe(self, plural: str, owned: OwnedObject) -> None:
-        self._record(plural, owned)
-        self._cache.on_owned_updated(plural, owned)
+        self.record(plural, owned)
+        self.cache.on_owned_updated(plural, owned)
 
     async def _delete(self, job: TYJob, write: DeleteReplicaPod) -> None:
         options = {"gracePeriodSeconds": 0} if write.force else {}
         path = f"{_collection(job, 'pods')}/{write.name}"
-        await self._writer.delete(path, uid=write.uid, **options)
+        await self.writer.delete(path, uid=write.uid, **options)
 
     # --- events ----------------------------------------------------------------------------
 
     def _record_event(self, job: TYJob, note: EventNote) -> None:
         log.info("tyjob.event", job=job.key, reason=note.reason, note=note.message)
         meta = job.metadata
-        self._events.record(
+        self.events.record(
             ObjectReference(API_VERSION, "TYJob", meta.namespace, meta.name, meta.uid),
             note.reason,
             note.message,

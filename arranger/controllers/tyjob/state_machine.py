@@ -39,10 +39,7 @@ Object = dict[str, Any]
 FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 
 #: Reason of the condition Valid when it is False → reason of the event.
-_REFUSALS: Final = {
-    "Invalid": event_reasons.INVALID_TYJOB,
-    "Refused": event_reasons.REFUSED_TYJOB,
-}
+_REFUSALS: Final = {"Invalid": event_reasons.INVALID_TYJOB, "Refused": event_reasons.REFUSED_TYJOB}
 #: Text of the event of a stage for which the status has no message.
 _STAGE_MESSAGES: Final = {
     PENDING: "its pods wait for nodes",

@@ -63,17 +63,17 @@ class JobCache:
         """
         job = msgspec.convert(dict(body), VolcanoJob, strict=False)
         if job.spec.scheduler_name not in ("", *self.schedulers):
-            return self.on_job_deleted(job.name)
+            return self.on_job_deleted(job.key)
         uid = job.metadata.uid
-        earlier = self._uids.get(job.name)
+        earlier = self._uids.get(job.key)
         if earlier not in (None, uid):
-            self.on_job_deleted(job.name)
-        record = self._record(uid, job.name)
+            self.on_job_deleted(job.key)
+        record = self._record(uid, job.key)
         if record.job is not None and is_stale(job.metadata, record.job.metadata):
             return set()
-        self._uids[job.name] = uid
+        self._uids[job.key] = uid
         record.job, record.raw_status = job, dict(body.get("status") or {})
-        return {job.name}
+        return {job.key}
 
     def on_job_deleted(self, name: str) -> set[str]:
         """A Job was deleted."""
@@ -106,7 +106,7 @@ class JobCache:
             return set()
         known = self._records[found[0]].pods.get(found[1])
         if known is None or known.metadata.uid != pod.metadata.uid:
-            return set()  # another one has its index already
+            return set()  # a newer pod of this index is known
         return self._remove_pod(found[0], found[1])
 
     def confirm_empty(self, name: str, index: TaskIndex) -> None:
@@ -165,7 +165,7 @@ class JobCache:
     # --- asking ----------------------------------------------------------------------------
 
     def record_created(self, name: str, what: str, digest: str) -> None:
-        """An object that a job needs is there."""
+        """An object that a job needs exists, from the manifest of this digest."""
         self._records[self._uids[name]].created[what] = digest
 
     def record_refusal(self, job: VolcanoJob, refusal: str) -> None:

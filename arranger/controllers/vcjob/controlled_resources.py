@@ -59,13 +59,13 @@ class ControlledResources:
         )
 
     def with_job_restart(self, version: int) -> ControlledResources:
-        """All pods are to go, and new ones to come."""
+        """Of a job whose pods are all to be replaced, from this version on."""
         return replace(
             self, restart_version=version, task_versions={}, pod_versions={}, seen={}, succeeded={}
         )
 
     def with_task_restart(self, version: int, task: str) -> ControlledResources:
-        """The same for the pods of a task."""
+        """Of a job whose pods of one task are to be replaced."""
         return replace(
             self,
             task_versions={**self.task_versions, task: version},
@@ -75,7 +75,7 @@ class ControlledResources:
         )
 
     def with_pod_restart(self, version: int, index: TaskIndex) -> ControlledResources:
-        """The same for one pod."""
+        """Of a job one of whose pods is to be replaced."""
         return replace(
             self,
             pod_versions={**self.pod_versions, index: version},
@@ -96,7 +96,7 @@ class ControlledResources:
     def with_observed(
         self, seen: Iterable[TaskIndex], succeeded: Iterable[TaskIndex]
     ) -> ControlledResources:
-        """These exist, and these have succeeded."""
+        """With pods that exist, and pods that have succeeded, added."""
         succeeded = list(succeeded)
         return replace(
             self,
@@ -105,11 +105,11 @@ class ControlledResources:
         )
 
     def without_lost(self, indices: Iterable[TaskIndex]) -> ControlledResources:
-        """These were lost, and are to be made again."""
+        """Without pods that were lost, so that they are created again."""
         return replace(self, seen=_remove(self.seen, indices))
 
     def limited_to(self, replicas: Mapping[str, int]) -> ControlledResources:
-        """Only of pods that the job still has, by task and number."""
+        """Limited to the pods that the job still has; ``replicas`` by task."""
         return replace(
             self,
             task_versions={name: n for name, n in self.task_versions.items() if name in replicas},
@@ -124,7 +124,7 @@ class ControlledResources:
 
     @classmethod
     def parse(cls, written: Mapping[str, str]) -> ControlledResources:
-        """What was written; entries that are not ours are passed over."""
+        """From ``status.controlledResources``; entries that are not ours are passed over."""
         tasks: dict[str, int] = {}
         pods: dict[TaskIndex, int] = {}
         seen: dict[str, frozenset[int]] = {}
@@ -148,7 +148,7 @@ class ControlledResources:
         return cls(version, tasks, pods, seen, succeeded, created, action)
 
     def to_dict(self) -> dict[str, str]:
-        """As :meth:`parse` reads it."""
+        """For ``status.controlledResources``; :meth:`parse` reads it."""
         written = {_RESTART_VERSION: str(self.restart_version)}
         written |= {f"{_RESTART_VERSION}/{task}": str(n) for task, n in self.task_versions.items()}
         written |= {

@@ -43,7 +43,7 @@ class JobController:
             transport, options, "/api/v1", "pods", JobPod, pods, selector=JOB_NAME
         )
         self._reconciler = JobReconciler(
-            Writer(transport), cache, self._events, self._pods.record, now=options.now
+            Writer(transport), cache, self._events, self._pods.record, options.now
         )
 
     def register(self, registry: kopf.OperatorRegistry) -> None:

@@ -198,7 +198,7 @@ def pod_group_of(snapshot: JobSnapshot) -> Object:
 
 
 def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
-    """What the minimum needs: of each task its own minimum, and the rest in the order of tasks."""
+    """Resources of ``least`` pods: the minimum of each task, then more in the order of tasks."""
     total: Amounts = {}
     left = least - sum(minima.values())
     for task in tasks:
@@ -208,7 +208,7 @@ def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> 
         try:
             requests = pod_requests(_as_pod(task))
         except (QuantityError, msgspec.ValidationError):
-            return None  # the API server will say so of the pod
+            return None  # the API server refuses the pod and says why
         for resource, amount in requests.items():
             total[resource] = total.get(resource, 0) + amount * (own + more)
     texts = {r: f"{n}m" if r == "cpu" else str(n) for r, n in sorted(total.items()) if n}
@@ -216,7 +216,7 @@ def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> 
 
 
 def _as_pod(task: Task) -> Pod:
-    """A pod of the task; where it says limits only, these are its requests too."""
+    """A pod of the task; limits are its requests where it has no others."""
     spec = _without_nulls(deepcopy(task.template["spec"]))
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
@@ -229,7 +229,7 @@ def _as_pod(task: Task) -> Pod:
 
 
 def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
-    """What must be there before the first pod."""
+    """Objects that must exist before the first pod is created."""
     root = f"/api/v1/namespaces/{job.metadata.namespace}"
     manifests = []
     for index, volume in enumerate(job.spec.volumes):
@@ -259,9 +259,9 @@ def _service(job: VolcanoJob) -> Object:
             "clusterIP": "None",
             "selector": selector,
             "publishNotReadyAddresses": flags.get("publish-not-ready-addresses", False),
-            # Some versions of some DNS servers know no name without a port.
+            # Some versions of some DNS servers resolve no name of a Service without a port.
             "ports": [{"name": "placeholder", "port": 1, "protocol": "TCP"}],
-        },
+        }
     }
 
 

@@ -19,10 +19,10 @@ from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
 from arranger.controllers.vcjob.state_machine import (
     FINISHED,
-    JobState,
+    NextStatus,
     build_status,
     invalid_action,
-    next_state,
+    next_status,
 )
 
 Object = dict[str, Any]
@@ -63,8 +63,8 @@ class JobPlan:
 def plan(snapshot: JobSnapshot) -> JobPlan:
     """What to write next; once all of it is written, ask again."""
     if snapshot.job.metadata.deletion_timestamp is not None:
-        return JobPlan()  # what belongs to the job goes with it
-    state = next_state(snapshot)
+        return JobPlan()  # the garbage collector deletes what the job owns
+    state = next_status(snapshot)
     if not _is_over(snapshot):
         status = merge_patch(snapshot.raw_status, build_status(snapshot, state))
         if status:
@@ -95,14 +95,14 @@ def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan
         for index in snapshot.indices()
         if index not in snapshot.pods
         and index[0] in open_tasks
-        # One that has been seen was lost, or is not seen yet: the status will say which.
+        # One that was seen before is lost, or the watch lags: the status will say which.
         and not known.has_seen(index)
     )
     return replace(planned, create_pods=create, pod_group=_pod_group_change(snapshot))
 
 
 def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
-    """The PodGroup goes last: no pod starts before it is known which pods there are."""
+    """The PodGroup is created when its pods are seen: before, none of them can start."""
     wanted = pod_group_of(snapshot)
     seen = snapshot.pod_group
     if seen is None:
@@ -131,13 +131,13 @@ def _deletions(pods: Mapping[TaskIndex, JobPod], groups: Iterable[ObservedPodGro
 
 
 def _is_over(snapshot: JobSnapshot) -> bool:
-    """Whether the job is finished and what was counted in the end stays."""
+    """Whether the job is finished and its last counts are written."""
     counted = ("pending", "running", "terminating", "unknown")
     finished = snapshot.job.status.state.phase in FINISHED
     return finished and not snapshot.active and not any(map(snapshot.raw_status.get, counted))
 
 
-def _events(snapshot: JobSnapshot, state: JobState) -> Iterator[tuple[str, str]]:
+def _events(snapshot: JobSnapshot, state: NextStatus) -> Iterator[tuple[str, str]]:
     """What is worth an Event: a new phase, that the job is invalid, an action that there is not."""
     if state.controlled_resources.last_action != snapshot.controlled_resources.last_action and (
         wrong := invalid_action(state.controlled_resources.last_action)

@@ -47,7 +47,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done.
+    """What policies or an owner want to be done.
 
     Attributes:
         indices, tasks: what is to be restarted, by RestartPod and RestartTask.
@@ -171,7 +171,7 @@ def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
 def _matches(policy: LifecyclePolicy, cause: Cause) -> bool:
     if policy.exit_code is not None:
         return policy.exit_code in cause.exit_codes
-    # Every pod is pending at first.
+    # Every pod is pending at first, so this needs a timeout.
     if cause.events == (LifecycleEvent.POD_PENDING,) and not policy.timeout:
         return False
     triggers = policy.lifecycle_events
@@ -188,7 +188,7 @@ def _due_at(policy: LifecyclePolicy, cause: Cause) -> datetime | None:
 
 def _decision(cause: Cause, action: JobAction) -> Decision:
     if action in _PARTIAL_ACTIONS and not cause.task:
-        action = JobAction.RESTART_JOB  # all its tasks, that is
+        action = JobAction.RESTART_JOB  # the cause concerns all tasks
     if action is JobAction.RESTART_POD and cause.index is None:
         action = JobAction.RESTART_TASK
     return Decision(

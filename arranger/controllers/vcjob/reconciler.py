@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.work_queue import Result
-from arranger.controllers.runtime.writer import ApiError, Writer, slow_start
+from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import OwnedManifest, pod_of
@@ -28,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 
-#: Seconds until the next pass, when the change that it is for is known already.
+#: Seconds until the next pass, when it is known already that there is more to do.
 _AT_ONCE: Final = 0.0
 #: Reasons of Events that somebody may want to do something about.
 _WARNINGS: Final = frozenset(
@@ -36,41 +37,33 @@ _WARNINGS: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class JobReconciler:
     """Makes the objects of the jobs what their plans say.
 
-    Args:
+    Attributes:
         record_pod: told of every pod that an answer of the server has shown.
         now: the calendar clock.
+        _refusals: uid of a job → the first thing that the server has refused in this pass.
     """
 
-    def __init__(
-        self,
-        writer: Writer,
-        cache: JobCache,
-        events: EventBroadcaster,
-        record_pod: Callable[[JobPod], None],
-        *,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._writer = writer
-        self._cache = cache
-        self._events = events
-        self._record_pod = record_pod
-        self._now = now
-        #: uid of a job → the first thing that the server has refused in this pass.
-        self._refusals: dict[str, str] = {}
+    writer: Writer
+    cache: JobCache
+    events: EventBroadcaster
+    record_pod: Callable[[JobPod], None]
+    now: Callable[[], datetime]
+    _refusals: dict[str, str] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result | float:
         """One pass: what is seen of a job, and what is to be written now."""
-        snapshot = self._cache.snapshot(name, self._now())
+        snapshot = self.cache.snapshot(name, self.now())
         if snapshot is None:
             return Result.DONE
         if doubtful := [
             index for index in snapshot.missing() if index not in snapshot.confirmed_empty
         ]:
             await self._confirm(snapshot, doubtful)
-            snapshot = self._cache.snapshot(name, self._now())
+            snapshot = self.cache.snapshot(name, self.now())
             if snapshot is None:
                 return Result.DONE
         planned = plan(snapshot)
@@ -100,16 +93,16 @@ class JobReconciler:
         if planned.delete_job:
             went_well &= await self._delete(_job_path(job), uid)
         if refusal := self._refusals.pop(uid, ""):
-            self._cache.record_refusal(job, refusal)
+            self.cache.record_refusal(job, refusal)
         if not went_well:
             return Result.BACKOFF
-        # What was created is known by the answers; of what was deleted the watch will tell.
+        # Answers have shown what was created; what was deleted the watch will show.
         known = planned.create_objects or planned.create_pods or planned.pod_group is not None
         return self._all_created(snapshot, _AT_ONCE if known else _wait(snapshot, planned))
 
     def _all_created(self, snapshot: JobSnapshot, result: Result | float) -> Result | float:
-        """Nothing is refused any more, which the status has to say where it said otherwise."""
-        self._cache.record_refusal(snapshot.job, "")
+        """Nothing is refused any more; if the status still says so, it is to be written."""
+        self.cache.record_refusal(snapshot.job, "")
         cleared = snapshot.refusal != "" and snapshot.job.status.state.reason == REFUSED
         return _AT_ONCE if cleared else result
 
@@ -117,34 +110,34 @@ class JobReconciler:
 
     async def _write_status(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
         job, path = snapshot.job, f"{_job_path(snapshot.job)}/status"
-        # Only upon what we have seen: whoever else has written it has decided something.
+        # Only if nobody else has written since: their decision may be another one.
         version = job.metadata.resource_version
         try:
-            body = await self._writer.patch(
+            body = await self.writer.patch(
                 path, {"status": planned.status}, resource_version=version
             )
-        except ApiError as error:
+        except StatusError as error:
             if error.not_found:
-                self._cache.on_job_deleted(job.name)
+                self.cache.on_job_deleted(job.key)
                 return Result.DONE
             if error.conflict:
                 await self._refresh(job)
                 return _AT_ONCE
             text = _refusal_text(job, path, error)
-            self._events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
+            self.events.record(_ref(job), event_reasons.FAILED_STATUS, text, warning=True)
             return Result.BACKOFF
-        self._cache.on_job_updated(msgspec.json.decode(body))
+        self.cache.on_job_updated(msgspec.json.decode(body))
         for reason, note in planned.events:
-            self._events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
-            log.info("job.event", job=job.name, reason=reason, note=note)
+            self.events.record(_ref(job), reason, note, warning=reason in _WARNINGS)
+            log.info("job.event", job=job.key, reason=reason, note=note)
         return _AT_ONCE
 
     async def _refresh(self, job: VolcanoJob) -> None:
         try:
-            self._cache.on_job_updated(msgspec.json.decode(await self._writer.get(_job_path(job))))
-        except ApiError as error:
+            self.cache.on_job_updated(msgspec.json.decode(await self.writer.get(_job_path(job))))
+        except StatusError as error:
             if error.not_found:
-                self._cache.on_job_deleted(job.name)
+                self.cache.on_job_deleted(job.key)
 
     # --- pods ------------------------------------------------------------------------------
 
@@ -153,21 +146,21 @@ class JobReconciler:
         for index in indices:
             path = f"{_pods_path(snapshot.job)}/{pod_name(snapshot.job.metadata.name, index)}"
             try:
-                pod = msgspec.json.decode(await self._writer.get(path), type=JobPod)
-            except ApiError as error:
+                pod = msgspec.json.decode(await self.writer.get(path), type=JobPod)
+            except StatusError as error:
                 if not error.not_found:
                     continue
             else:
                 self._observe_pod(pod)
                 if _is_ours(pod, snapshot.job):
                     continue
-            self._cache.confirm_empty(snapshot.job.name, index)
+            self.cache.confirm_empty(snapshot.job.key, index)
 
     async def _create_pod(self, snapshot: JobSnapshot, index: TaskIndex) -> bool:
-        manifest = pod_of(snapshot, index, scheduler=self._cache.schedulers[0])
+        manifest = pod_of(snapshot, index, scheduler=self.cache.schedulers[0])
         try:
-            body = await self._writer.create_or_get(_pods_path(snapshot.job), manifest)
-        except ApiError as error:
+            body = await self.writer.create_or_get(_pods_path(snapshot.job), manifest)
+        except StatusError as error:
             if error.not_found or error.conflict:
                 return False
             return self._refuse(snapshot.job, manifest["metadata"]["name"], error)
@@ -178,8 +171,8 @@ class JobReconciler:
         return True
 
     def _observe_pod(self, pod: JobPod) -> None:
-        self._record_pod(pod)
-        self._cache.on_pod_updated(pod)
+        self.record_pod(pod)
+        self.cache.on_pod_updated(pod)
 
     # --- other objects ---------------------------------------------------------------------
 
@@ -187,18 +180,18 @@ class JobReconciler:
         job, observed, path = snapshot.job, snapshot.pod_group, _pod_groups_path(snapshot.job)
         try:
             if observed is None:
-                body = await self._writer.create_or_get(path, group)
+                body = await self.writer.create_or_get(path, group)
             else:
                 change = {**group, "metadata": {**group.get("metadata", {}), "uid": observed.uid}}
                 path = f"{path}/{observed.name}"
-                body = await self._writer.patch(path, change)
-        except ApiError as error:
+                body = await self.writer.patch(path, change)
+        except StatusError as error:
             if error.not_found and observed is None:
                 missing = "the definition podgroups.scheduling.volcano.sh is not installed"
                 return self._record_refusal(job, missing)
             return self._refuse(job, path, error)
         written = msgspec.json.decode(body)
-        self._cache.on_pod_group_updated(written)
+        self.cache.on_pod_group_updated(written)
         if not _owns(job, written):
             return self._refuse_foreign(job, f"PodGroup {written['metadata']['name']}")
         return True
@@ -209,42 +202,42 @@ class JobReconciler:
         path = f"{collection}/{manifest.body['metadata']['name']}"
         try:
             try:
-                await self._writer.create(collection, manifest.body)
-            except ApiError as error:
+                await self.writer.create(collection, manifest.body)
+            except StatusError as error:
                 if not error.conflict:
                     raise
-                there = msgspec.json.decode(await self._writer.get(path))
+                there = msgspec.json.decode(await self.writer.get(path))
                 if not manifest.immutable:
                     if not _owns(job, there):
                         return self._refuse_foreign(job, manifest.name)
                     change = {k: v for k, v in manifest.body.items() if k in ("data", "spec")}
-                    await self._writer.patch(path, change)
-        except ApiError as error:
+                    await self.writer.patch(path, change)
+        except StatusError as error:
             return self._refuse(job, manifest.name, error)
-        self._cache.record_created(job.name, manifest.name, manifest.digest)
+        self.cache.record_created(job.key, manifest.name, manifest.digest)
         return True
 
     async def _delete(self, path: str, uid: str) -> bool:
         try:
-            await self._writer.delete(path, uid=uid, propagationPolicy="Background")
-        except ApiError:
+            await self.writer.delete(path, uid=uid, propagationPolicy="Background")
+        except StatusError:
             return False
         return True
 
     # --- refusals --------------------------------------------------------------------------
 
-    def _refuse(self, job: VolcanoJob, what: str, error: ApiError) -> bool:
-        """The server does not make something; False."""
+    def _refuse(self, job: VolcanoJob, what: str, error: StatusError) -> bool:
+        """Record that the server refuses to create something; False."""
         return self._record_refusal(job, _refusal_text(job, what, error))
 
     def _refuse_foreign(self, job: VolcanoJob, what: str) -> bool:
-        """Somebody else's object has the name of one that the job needs; False."""
+        """Record that an object of somebody else has a name that the job needs; False."""
         return self._record_refusal(job, f"{what} exists and is not of this job")
 
     def _record_refusal(self, job: VolcanoJob, note: str) -> bool:
-        """Something is not made: for an Event now, and for the status of the next pass; False."""
+        """For an Event now, and for the status in the next pass; False."""
         self._refusals.setdefault(job.metadata.uid, note)
-        self._events.record(_ref(job), event_reasons.FAILED_CREATE, note, warning=True)
+        self.events.record(_ref(job), event_reasons.FAILED_CREATE, note, warning=True)
         return False
 
 
@@ -255,9 +248,9 @@ def _wait(snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
     return (planned.requeue_at - snapshot.now).total_seconds()
 
 
-def _refusal_text(job: VolcanoJob, what: str, error: ApiError) -> str:
-    """What the server had against it."""
-    log.warning("job.refused", job=job.name, what=what, message=error.message)
+def _refusal_text(job: VolcanoJob, what: str, error: StatusError) -> str:
+    """Logs and returns why the server refused."""
+    log.warning("job.refused", job=job.key, what=what, message=error.message)
     return f"{what}: {error.message}"
 
 

@@ -24,7 +24,7 @@ class ObservedPodGroup:
     spec: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
-    #: Why its members wait, where anybody has said so.
+    #: Why its members wait; "" while unknown.
     message: str = ""
 
 
@@ -36,8 +36,8 @@ class JobSnapshot:
         pods: those it owns; there is one for an index at a time, because the index names it.
         confirmed_empty: indices that certainly have no pod, and not only none that was seen yet.
         created: object → digest, of what has been created since the status was written.
-        refusal: what the server had against the last thing to be made; "" where it made all there
-            was to make, None where nothing was tried yet.
+        refusal: why the server refused to create something; "" when it refused nothing, None when
+            nothing was tried yet.
         raw_status: ``status`` as the server has it.
         now: the calendar clock.
     """
@@ -68,7 +68,7 @@ class JobSnapshot:
 
     @property
     def pod_group(self) -> ObservedPodGroup | None:
-        """The PodGroup of the pods of now."""
+        """The PodGroup of the current pods."""
         return self.pod_groups.get(
             pod_group_name(self.job.metadata.name, self.controlled_resources)
         )
@@ -85,7 +85,7 @@ class JobSnapshot:
 
     @cached_property
     def current(self) -> dict[TaskIndex, JobPod]:
-        """The pods that count: wanted, and not of before a restart."""
+        """Pods that are wanted and not from before a restart."""
         return {
             index: self.pods[index]
             for index in self.indices()
@@ -94,7 +94,7 @@ class JobSnapshot:
 
     @cached_property
     def outdated(self) -> dict[TaskIndex, JobPod]:
-        """Pods of before a restart, which have to go before new ones can come."""
+        """Pods from before a restart, which must be gone before new ones are created."""
         return {p: pod for p, pod in self.pods.items() if self._outdated(p, pod)}
 
     @cached_property
@@ -117,7 +117,7 @@ class JobSnapshot:
         ]
 
     def lost(self) -> list[TaskIndex]:
-        """Those that are gone for certain: somebody has removed them, and it was not us."""
+        """Those of the missing that certainly do not exist: somebody else has deleted them."""
         return [index for index in self.missing() if index in self.confirmed_empty]
 
     def phase_of(self, index: TaskIndex) -> str:

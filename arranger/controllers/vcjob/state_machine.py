@@ -1,4 +1,4 @@
-"""The state machine of a Job: what it has become, given what is seen of it.
+"""The state machine of a Job: its next state, given what is observed of it.
 
 Pure. The phases and their transitions are Volcano's (``pkg/controllers/job/state``); we differ in
 three things, each on purpose: a restart after an eviction costs no retry, all of a job's pods are
@@ -23,7 +23,7 @@ from arranger.kube.client.timestamps import second_time
 
 Object = dict[str, Any]
 
-#: Phases in which pods are made.
+#: Phases in which pods are created.
 WORKING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
 #: Phase that ends a job → the phase that it leads to once all pods have ended.
 ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
@@ -33,7 +33,7 @@ ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
 }
 #: Phases that a job does not leave again.
 FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
-#: Reason of a job for which the server does not make what it needs.
+#: Reason of a job when the server refuses to create what it needs.
 REFUSED: Final = "Refused"
 #: Action on the whole job → the phase it begins.
 _ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
@@ -64,7 +64,7 @@ _COUNT_FIELDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class JobState:
+class NextStatus:
     """The part of a job's status that decides what is to be done.
 
     Attributes:
@@ -80,13 +80,13 @@ class JobState:
     requeue_at: datetime | None = None
 
 
-def next_state(snapshot: JobSnapshot) -> JobState:
+def next_status(snapshot: JobSnapshot) -> NextStatus:
     """The state of the job, given what is seen of it.
 
     An invalid job stays as it is: nothing is made for it, and nothing is taken from it.
     """
     status = snapshot.job.status
-    state = JobState(
+    state = NextStatus(
         phase=status.state.phase,
         version=status.version,
         retries=status.retry_count,
@@ -114,7 +114,7 @@ def next_state(snapshot: JobSnapshot) -> JobState:
             return _request(snapshot, state, decision)
     match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
-            return _with_refusal(snapshot, _next_working_state(snapshot, state))
+            return _with_refusal(snapshot, _next_working_status(snapshot, state))
         case JobPhase.RESTARTING if not snapshot.outdated:
             return replace(state, phase=JobPhase.PENDING)
         case JobPhase.ABORTING | JobPhase.TERMINATING | JobPhase.COMPLETING if not snapshot.active:
@@ -130,7 +130,7 @@ def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
     return replace(resources, created={**resources.created, **snapshot.created})
 
 
-def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
+def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
     spec = snapshot.spec
     succeeded = snapshot.count("Succeeded")
     if spec.min_success is not None and succeeded >= spec.min_success:
@@ -140,13 +140,13 @@ def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
     decided, requeue_at = decide(snapshot)
     if decided is not None:
         return replace(_apply(snapshot, state, decided), requeue_at=requeue_at)
-    # Nobody minds that these are gone.
+    # No policy asks for anything because these pods are gone: they are created again.
     resources = state.controlled_resources.without_lost(snapshot.lost())
     state = replace(state, controlled_resources=resources, requeue_at=requeue_at)
     if spec.replicas and succeeded + snapshot.count("Failed") == spec.replicas:
         return _final_state(snapshot, state)
     if snapshot.count("Running", "Succeeded", "Failed") >= spec.minimum:
-        # While all are scaled down to nothing, a job stays what it was.
+        # A job that is scaled down to no pods keeps its phase.
         phase = JobPhase.RUNNING if spec.replicas else state.phase
         return replace(state, phase=phase, reason="", message="")
     if (group := snapshot.pod_group) is not None and group.message:
@@ -156,10 +156,10 @@ def _next_working_state(snapshot: JobSnapshot, state: JobState) -> JobState:
     return replace(state, phase=JobPhase.PENDING)
 
 
-def _with_refusal(snapshot: JobSnapshot, state: JobState) -> JobState:
-    """With what the server refuses to make, which goes before what is said of the pods there are.
+def _with_refusal(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
+    """With the server's refusal as reason, which goes before what is said of the pods.
 
-    Whoever has just started does not know, and leaves what was said before.
+    After a restart nothing was tried yet (``refusal`` is None), and the reason stays as it is.
     """
     if state.phase not in WORKING_PHASES:
         return state
@@ -170,8 +170,8 @@ def _with_refusal(snapshot: JobSnapshot, state: JobState) -> JobState:
     return state
 
 
-def _final_state(snapshot: JobSnapshot, state: JobState) -> JobState:
-    """All pods have ended: well, or not."""
+def _final_state(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:
+    """Completed or Failed, once all pods have ended."""
     spec, short = snapshot.spec, ""
     succeeded = snapshot.count("Succeeded")
     if spec.minimum >= sum(task.minimum for task in spec.tasks):
@@ -189,14 +189,14 @@ def _final_state(snapshot: JobSnapshot, state: JobState) -> JobState:
 
 
 def invalid_action(action: str) -> str:
-    """What is wrong with what an owner asks for, as a sentence; "" where nothing is."""
+    """What is wrong with a requested action, as a sentence; "" where nothing is."""
     if not action or action in _REQUESTABLE_ACTIONS:
         return ""
     hint = ", ".join(sorted(_REQUESTABLE_ACTIONS))
     return f"annotation {JOB_ACTION}: {action[:60]!r} is ignored; it may be one of {hint}"
 
 
-def _request(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
+def _request(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:
     """An owner may request an action only in some phases; in the others nothing happens."""
     stopped = state.phase in (JobPhase.ABORTING, JobPhase.ABORTED)
     if stopped != (decision.action is JobAction.RESUME_JOB):
@@ -206,8 +206,8 @@ def _request(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobS
     return _apply(snapshot, state, decision)
 
 
-def _apply(snapshot: JobSnapshot, state: JobState, decision: Decision) -> JobState:
-    """The beginning of an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
+def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> NextStatus:
+    """The state that begins an action; :mod:`~arranger.controllers.vcjob.plan` carries it out."""
     version = state.version + 1
     resources = state.controlled_resources
     action = decision.action
@@ -243,7 +243,7 @@ def _expiry(snapshot: JobSnapshot) -> datetime | None:
 # --- as it is written ----------------------------------------------------------------------------
 
 
-def build_status(snapshot: JobSnapshot, state: JobState) -> Object:
+def build_status(snapshot: JobSnapshot, state: NextStatus) -> Object:
     """``status`` as it should be; ``None`` for what must not be there."""
     before, now = snapshot.job.status.state, second_time(snapshot.now)
     conditions = list(snapshot.job.status.conditions)

@@ -129,13 +129,10 @@ def _plugins(job: VolcanoJob) -> Iterator[str]:
     for name, flags in job.spec.plugins.items():
         known = PLUGINS.get(name)
         if known is None:
-            able = ", ".join(sorted(PLUGINS))
-            why = (
-                "it would spread private keys; use the svc plugin's names" if name == "ssh" else ""
-            )
-            yield f"spec.plugins: {name} is not supported" + (
-                f": {why}" if why else f", only {able} are"
-            )
+            why = f", only {', '.join(sorted(PLUGINS))} are"
+            if name == "ssh":
+                why = ": it would spread private keys; use the svc plugin's names"
+            yield f"spec.plugins: {name} is not supported{why}"
             continue
         for flag in flags:
             if flag.lstrip("-").partition("=")[0] not in known:

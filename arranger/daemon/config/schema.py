@@ -44,7 +44,7 @@ class PluginSet(ConfigSection):
     """Names of default plugins to leave out; `"*"` for all."""
 
 
-class PluginArgs(ConfigSection):
+class PluginConfig(ConfigSection):
     """Arguments of one plugin."""
 
     name: str
@@ -59,7 +59,7 @@ class ProfileConfig(ConfigSection):
     scheduler_name: Annotated[str, Field(min_length=1)] = "arranger"
     """Pods with this `spec.schedulerName` are ours."""
     plugins: PluginSet = PluginSet()
-    plugin_config: list[PluginArgs] = []
+    plugin_config: list[PluginConfig] = []
 
 
 class LeaderElectionConfig(ConfigSection):
@@ -97,7 +97,7 @@ class ServerConfig(ConfigSection):
 
 
 class GangConfig(ConfigSection):
-    """What holds for gangs that do not say otherwise; see :class:`GangSchedulingPolicy`."""
+    """What holds for gangs that do not say otherwise; see ``arranger.engine.gang.policy``."""
 
     wait_time_seconds: Annotated[float, Field(gt=0)] = 600.0
     """How long a gang may hold nodes while it is incomplete, unless it says otherwise."""
@@ -119,7 +119,7 @@ class QueueConfig(ConfigSection):
     """How queues share the cluster; see :class:`QuotaConfig`."""
 
     over_commit_factor: Annotated[float, Field(ge=1)] = 1.0
-    """PodGroups are let in while the cards that they will want fit into this many times the quota
+    """PodGroups are admitted while the cards that they request fit into this many times the quota
     of their queue.
     """
     card_unlimited_cpu_memory: bool = False
@@ -148,7 +148,7 @@ class QueueConfig(ConfigSection):
     again within so long of it; a new scheduler forgets.
     """
     card_request_timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
-    """How long cards are kept for a PodGroup that has been let in (`volcano.sh/card.request`) while
+    """How long cards are kept for an admitted PodGroup (`volcano.sh/card.request`) while
     its pods are not all there; it is asked again when they are.
     """
 

@@ -10,10 +10,7 @@ from arranger.embedded.errors import invalid
 
 Object = dict[str, Any]
 
-_CONDITIONS: Final = (
-    ("NamesAccepted", "NoConflicts"),
-    ("Established", "InitialNamesAccepted"),
-)
+_CONDITIONS: Final = (("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))
 
 
 def accepted_status(definition: Object, now: str) -> Object:

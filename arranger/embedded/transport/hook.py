@@ -38,7 +38,6 @@ class RequestHook(Protocol):
         Raises:
             ConnectionLostError: no answer comes.
         """
-        ...
 
     def around_watch(
         self, request: Request, user: str, lines: AsyncIterator[bytes]
@@ -48,4 +47,3 @@ class RequestHook(Protocol):
         Raises:
             ConnectionLostError: the connection is reset.
         """
-        ...

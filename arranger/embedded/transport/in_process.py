@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from arranger.kube.client.transport import (
 
 T = TypeVar("T")
 
+_JSON: Final = {"content-type": "application/json"}
+
 
 def open_watch(cluster: EmbeddedCluster, request: Request) -> Watch | ApiResponse:
     """The watch that a request asks for, or its refusal."""
@@ -35,10 +37,10 @@ def open_watch(cluster: EmbeddedCluster, request: Request) -> Watch | ApiRespons
 class InProcessStream:
     """An open watch, or the answer that refused it."""
 
-    def __init__(self, status: int, body: bytes, lines: AsyncIterator[bytes] | None = None) -> None:
-        self.status = status
-        self.headers: Mapping[str, str] = {"content-type": "application/json"}
-        self._body = body
+    def __init__(self, answer: Response, lines: AsyncIterator[bytes] | None = None) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self._body = answer.body
         self._lines = lines
 
     def lines(self) -> AsyncIterator[bytes]:
@@ -56,22 +58,19 @@ class InProcessTransport:
     Args:
         hook: asked around every request; without one nothing is ever lost or late.
         user: names this client to the hook.
-
-    Attributes:
-        cluster: the server that answers; may be exchanged, as behind a load balancer.
     """
 
     def __init__(
         self, cluster: EmbeddedCluster, *, hook: RequestHook | None = None, user: str = ""
     ) -> None:
-        self.cluster = cluster
+        self._cluster = cluster
         self._hook = hook
         self._user = user
         self._watches: set[Watch] = set()
 
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`."""
-        return _response(await self._ask(request, lambda: self.cluster.handle(request)))
+        return _response(await self._ask(request, lambda: self._cluster.handle(request)))
 
     @asynccontextmanager
     async def stream(
@@ -84,22 +83,23 @@ class InProcessTransport:
     ) -> AsyncIterator[Stream]:
         """Open a watch; ``inactivity`` counts with a hook only: nothing falls silent without."""
         request = Request("GET", path, dict(query or {}), timeout=timeout)
-        opened = await self._ask(request, lambda: open_watch(self.cluster, request))
+        opened = await self._ask(request, lambda: open_watch(self._cluster, request))
         if isinstance(opened, ApiResponse):
-            answer = _response(opened)
-            refused = InProcessStream(answer.status, answer.body)
-            refused.headers = answer.headers
-            yield refused
+            yield InProcessStream(_response(opened))
             return
         self._watches.add(opened)
         lines = opened.lines()
         if self._hook is not None:
             lines = _client_lines(self._hook.around_watch(request, self._user, lines), inactivity)
         try:
-            yield InProcessStream(200, b"", lines)
+            yield InProcessStream(Response(200, b"", _JSON), lines)
         finally:
             self._watches.discard(opened)
             opened.close()
+
+    def switch_to(self, cluster: EmbeddedCluster) -> None:
+        """Ask another server from now on, as behind a load balancer; open watches go on."""
+        self._cluster = cluster
 
     async def close(self) -> None:
         """End every watch."""

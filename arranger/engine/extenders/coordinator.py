@@ -198,11 +198,7 @@ class ExtenderCoordinator:
     # --- answers ---------------------------------------------------------------------------
 
     def on_outcome(
-        self,
-        effect: Effect,
-        outcome: Outcome,
-        subject: tuple[ExtenderCall, Hashable],
-        now: float,
+        self, effect: Effect, outcome: Outcome, subject: tuple[ExtenderCall, Hashable], now: float
     ) -> None:
         """A question of a call, about pods of an equivalence key, is answered, or will not be."""
         del now

@@ -46,11 +46,7 @@ def without_victims(unschedulable: Unschedulable, why: str) -> Unschedulable:
 
 
 def _candidate(
-    cluster: Cluster,
-    policy: EvictionPolicy,
-    member: QueuedPod,
-    node: str,
-    proposed: NodeVictims,
+    cluster: Cluster, policy: EvictionPolicy, member: QueuedPod, node: str, proposed: NodeVictims
 ) -> Candidate | None:
     """What an extender agreed to, unless it is out of date or we do not agree."""
     plugin, row = member.profile.evicting_plugin, cluster.table.index.get(node)

@@ -50,11 +50,11 @@ class GangAttemptStatus:
 
     def on_updated(self, saved: GangObject, now: float) -> None:
         """A Gang object appeared or was edited."""
-        observed = self._observed.get(saved.name)
+        observed = self._observed.get(saved.key)
         cycle = saved.status.scheduling_cycle
         if observed is None or observed.uid != saved.metadata.uid:
-            self._observed[saved.name] = _ObservedGang(saved.metadata.uid, cycle)
-            self._schedule(saved.name, now)
+            self._observed[saved.key] = _ObservedGang(saved.metadata.uid, cycle)
+            self._schedule(saved.key, now)
         else:
             # The object may be older than our last write.
             observed.scheduling_cycle = max(observed.scheduling_cycle, cycle)

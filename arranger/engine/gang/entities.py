@@ -16,11 +16,7 @@ class GangEntityIndex:
     """The entities of gang groups, whether or not they are in the queue."""
 
     def __init__(
-        self,
-        queue: SchedulingQueue,
-        registry: GangRegistry,
-        holds: GangHolds,
-        notices: GangNotices,
+        self, queue: SchedulingQueue, registry: GangRegistry, holds: GangHolds, notices: GangNotices
     ) -> None:
         self._queue = queue
         self._registry = registry

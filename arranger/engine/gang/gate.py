@@ -16,7 +16,6 @@ class QuotaAdmission(Protocol):
 
     def admit(self, group: GangGroup) -> str:
         """Why a group is not admitted yet; "" if it is."""
-        ...
 
 
 class GangGate:

@@ -69,14 +69,14 @@ class GangHolds:
 
     def waiting_members(self, entity: QueuedEntity) -> list[QueuedPod]:
         """The held members of an entity's group that wait for the others, not for a plugin."""
-        hold = self.get(entity.gang_group.name)
+        hold = self._holds.get(entity.gang_group.name)
         members = hold.members.values() if hold is not None else ()
         return [member for member in members if member.permit_plugin == GANG]
 
     def arrived_counts(self, entity: QueuedEntity) -> BundleCounts:
         """Members that can be placed, and those that are held."""
         group = entity.gang_group
-        hold = self.get(group.name)
+        hold = self._holds.get(group.name)
         if hold is None or not hold.members:
             return entity.arrived
         held = group.count_by_bundle(hold.members)

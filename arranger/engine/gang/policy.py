@@ -14,9 +14,9 @@ class GangPolicy:
         wait_time: seconds for which an incomplete group may hold nodes.
         on_timeout: what becomes of a group when that time is over: it is blocked until its owner
             acts, or tried again.
-        on_partial_bind: what becomes of a group when that time is over and part of its minimum is
-            bound: it waits like any other, its bound members are deleted, or it goes on waiting
-            without precedence over others from the beginning (``Hold``).
+        on_partial_bind: what becomes of a group of which part of the minimum is bound: it goes
+            before all others until its wait time is over (``Complete``), the same and its bound
+            members are then deleted (``Delete``), or it waits like any other (``Hold``).
         starvation_after: seconds of waiting after which nodes are reserved for a group.
     """
 

@@ -24,7 +24,7 @@ def update_priorities(
 
     The caller queues those that wait again, for their order.
     """
-    gang = registry.gangs.get(group.name)
+    gang = registry.gangs.get(group.key)
     if gang is None or not isinstance(group, NativePodGroup):
         return  # other PodGroups do not set the priority of their pods
     for uid in gang.memberships:

@@ -158,7 +158,7 @@ class GangSchedulingCycle:
     def nodes_needed(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.
 
-        None where the group would not even fit then, because of its queue's quota or the size of
+        No nodes if the group would not fit even then, because of its queue's quota or the size of
         the cluster: reserving nodes would only keep them from others.
         """
         group = entity.gang_group

@@ -19,7 +19,6 @@ from arranger.engine.pod.node_reservation import (
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.gangs import messages
-from arranger.gangs.group import GangGroup
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
@@ -36,7 +35,6 @@ class EntityLookup(Protocol):
 
     def by_key(self, key: str) -> QueuedEntity | None:
         """The entity of that key."""
-        ...
 
 
 class StarvationGuard:
@@ -74,30 +72,16 @@ class StarvationGuard:
             return
         self._reservations.drop()  # the nodes are looked for as if none were reserved
         if nodes := nodes_needed():
-            self._reservations.keep(self._reservation(entity, entity.group, rank, nodes, now))
+            name, priority = messages.display_name(entity.group), entity.representative.pod.priority
+            ends = last_pod_end(self._context.cluster, nodes)
+            free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
+            reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
+            self._reservations.keep(reservation)
             return
         entity.reserve_retry_at = now + RETRY_INTERVAL
         self._reservations.keep(current)
         if current is not None and current.key == entity.key:
             self._release(now)
-
-    def _reservation(
-        self,
-        entity: QueuedEntity,
-        group: GangGroup,
-        rank: tuple[object, ...],
-        nodes: frozenset[str],
-        now: float,
-    ) -> NodeReservation:
-        ends = last_pod_end(self._context.cluster, nodes)
-        return NodeReservation(
-            entity.key,
-            rank,
-            messages.display_name(group),
-            entity.representative.pod.priority,
-            nodes,
-            None if ends is None else self._context.clock.from_unix_time(ends, now),
-        )
 
     def release_if_idle(self, now: float) -> None:
         """Drop the reservation when its group does not wait to fit any more."""

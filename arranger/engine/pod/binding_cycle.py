@@ -42,7 +42,6 @@ class BoundListener(Protocol):
 
     def on_bound(self, member: QueuedPod, now: float) -> None:
         """A pod has been bound."""
-        ...
 
 
 class BindingCycle:

@@ -20,7 +20,6 @@ class PartiallyBound(Protocol):
 
     def is_partially_bound(self, uid: str) -> bool:
         """Whether others of a pod's gang are bound, and may want its node before all others."""
-        ...
 
 
 class NodeRelease:

@@ -30,11 +30,9 @@ class EvictionListener(Protocol):
 
     def on_evicted(self, victim: PodInfo) -> None:
         """A pod is being evicted."""
-        ...
 
     def on_eviction_failed(self, uid: str) -> None:
         """A pod could not be evicted."""
-        ...
 
 
 class PreemptionExecutor:

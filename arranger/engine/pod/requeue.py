@@ -14,18 +14,19 @@ class GangEntities(Protocol):
 
     def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
-        ...
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity."""
-        ...
 
 
-class NodeLossListener(Protocol):
-    """Hears of gang members that have lost their node."""
+class GangMembers(Protocol):
+    """Follows what becomes of the members of gangs."""
 
     def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member of a gang has lost its node."""
+
+    def on_pod_removed(self, member: QueuedPod, now: float) -> None:
+        """A pod that is or was a member of a gang is gone, or is not ours any more."""
         ...
 
 
@@ -40,7 +41,7 @@ class PodRequeuer:
         queue: SchedulingQueue,
         registry: GangRegistry,
         entities: GangEntities,
-        gangs: NodeLossListener,
+        gangs: GangMembers,
     ) -> None:
         self._queue = queue
         self._registry = registry
@@ -59,6 +60,16 @@ class PodRequeuer:
             self._queue.add(entity, now)
         else:
             self._entities.enqueue(entity, now)
+
+    def remove(self, member: QueuedPod, now: float) -> None:
+        """A pod is gone, or is not ours any more: take it out of its entity and of the queue."""
+        entity = member.entity
+        if entity is not None and self._is_lone(member):
+            self._queue.remove(entity)
+            entity.remove_member(member)
+        else:
+            # Also one without an entity: an incomplete group may still hold its node.
+            self._gangs.on_pod_removed(member, now)
 
     def requeue_with_backoff(self, member: QueuedPod, now: float) -> None:
         """A pod has lost its node or its nomination: again after a back-off."""

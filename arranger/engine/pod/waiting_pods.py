@@ -19,7 +19,6 @@ class GangPermits(Protocol):
 
     def on_permitted(self, member: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a pod go; True if its gang group keeps it for now."""
-        ...
 
 
 class WaitingPods:

@@ -51,7 +51,6 @@ class Gate(Protocol):
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
         """What the entity's gang group still lacks to be tried; None if it may be."""
-        ...
 
 
 class DominantShares(Protocol):
@@ -59,7 +58,6 @@ class DominantShares(Protocol):
 
     def share_of(self, entity: QueuedEntity) -> float:
         """How large a part of the cluster an entity asks for in all."""
-        ...
 
 
 class SchedulingQueue:

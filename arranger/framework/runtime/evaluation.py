@@ -201,9 +201,8 @@ class Evaluation:
         skipped = self._pre_filter.skipped
         filters = tuple(p for p in self._profile.plugins_at("filter") if p.name not in skipped)
         self._filters = filters
-        self._node_filters = tuple(
-            p for p in filters if p.depends_on in (DependsOn.NODE, DependsOn.NODES)
-        )
+        nodes_only = (DependsOn.NODE, DependsOn.NODES)
+        self._node_filters = tuple(p for p in filters if p.depends_on in nodes_only)
         self._usage_filters = tuple(p for p in filters if p.depends_on is DependsOn.USAGE)
         self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
         self._scorers = tuple[ScoreEntry, ...]()
@@ -280,12 +279,9 @@ class Evaluation:
             if p.name not in self._skipped_scores
         )
         self._normalized = tuple(s for s in self._scorers if s.normalized)
-        self._cluster_scorers = tuple(
-            s for s in self._scorers if s.plugin.depends_on is DependsOn.CLUSTER
-        )
-        self._usage_scorers = tuple(
-            s for s in self._scorers if s.plugin.depends_on is DependsOn.USAGE
-        )
+        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
+        self._cluster_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is cluster)
+        self._usage_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is usage)
         self._row_scorers = tuple(s for s in self._scorers if s not in self._cluster_scorers)
         for scorer in self._scorers:
             raw = run_score(

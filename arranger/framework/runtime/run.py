@@ -27,22 +27,18 @@ def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView)
         PluginFailureError: it raised.
     """
     try:
-        return _filter(plugin, state, pod, nodes)
+        if overrides(plugin, "filter"):
+            return plugin.filter(state, pod, nodes)
+        rejected = {
+            place: status
+            for place, node in nodes.nodes()
+            if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
+        }
     except Exception as error:
         raise PluginFailureError(error_text(plugin.name, "Filter", error)) from error
-
-
-def _filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
-    if overrides(plugin, "filter"):
-        return plugin.filter(state, pod, nodes)
-    answers = {
-        place: status
-        for place, node in nodes.nodes()
-        if (status := plugin.filter_node(state, pod, node)) is not None and status.rejected
-    }
-    passes = np.ones(nodes.length, dtype=np.bool_)
-    passes[list(answers)] = False
-    return FilterResult(passes, lambda: _group_statuses(answers, nodes.length))
+    passes = nodes.full_mask()
+    passes[list(rejected)] = False
+    return FilterResult(passes, lambda: _group_statuses(rejected, nodes.length))
 
 
 def run_score(
@@ -54,21 +50,15 @@ def run_score(
         PluginFailureError: it raised.
     """
     try:
-        return _score(plugin, state, pod, nodes, feasible)
+        if overrides(plugin, "score"):
+            return plugin.score(state, pod, nodes, feasible)
+        scores = np.zeros(nodes.length, dtype=np.int64)
+        for place, node in nodes.nodes():
+            if feasible[place]:
+                scores[place] = plugin.score_node(state, pod, node)
+        return scores
     except Exception as error:
         raise PluginFailureError(error_text(plugin.name, "Score", error)) from error
-
-
-def _score(
-    plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
-) -> IntArray:
-    if overrides(plugin, "score"):
-        return plugin.score(state, pod, nodes, feasible)
-    scores = np.zeros(nodes.length, dtype=np.int64)
-    for place, node in nodes.nodes():
-        if feasible[place]:
-            scores[place] = plugin.score_node(state, pod, node)
-    return scores
 
 
 def _group_statuses(answers: dict[int, Status], length: int) -> GroupedRejections:

@@ -64,11 +64,11 @@ class AllocationQuery:
     """Claims that are to be allocated together, on some node of a cluster as it is now."""
 
     def __init__(
-        self, cluster: Cluster, claims: Sequence[ResourceClaim], kept: _CacheEntry
+        self, cluster: Cluster, claims: Sequence[ResourceClaim], entry: _CacheEntry
     ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._entry = kept
+        self._entry = entry
         self._exhausted_searches = 0
 
     def devices_on(self, row: int) -> list[list[ChosenDevice]] | str:
@@ -78,34 +78,33 @@ class AllocationQuery:
 
     def check(self, nodes: NodeView) -> tuple[list[str], IntArray]:
         """Reasons, and for each entry of the view the index of its reason; -1 for devices."""
-        kept = self._entry
+        entry = self._entry
         self._refresh()
         rows = nodes.row_numbers()
-        kinds = kept.kind_of[rows]
+        kinds = entry.kind_of[rows]
         self._exhausted_searches = 0
         for row in rows[(kinds == _UNKNOWN) & nodes.alive].tolist():
             found = self._search(row)
             if isinstance(found, str):
-                kept.kind_of[row] = kept.reasons.setdefault(found, len(kept.reasons))
+                entry.kind_of[row] = entry.reasons.setdefault(found, len(entry.reasons))
             else:
-                kept.found[row], kept.kind_of[row] = found, _FOUND
-        reasons = [self._reworded(reason) for reason in kept.reasons]
-        judged: IntArray = np.maximum(kept.kind_of[rows], _FOUND)
-        return reasons, judged
+                entry.found[row], entry.kind_of[row] = found, _FOUND
+        reasons = [self._reworded(reason) for reason in entry.reasons]
+        index: IntArray = np.maximum(entry.kind_of[rows], _FOUND)
+        return reasons, index
 
     # --- inside ----------------------------------------------------------------------------
 
     def _search(self, row: int) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
+        impatient = self._exhausted_searches >= _MAX_EXHAUSTED_SEARCHES
         try:
             found = search(
                 self._claims,
                 pools_for(self._cluster.table.node(row), devices),
                 lambda name: objects.get(DeviceClass, "", name),
                 devices.claim_tracker.is_taken,
-                max_steps=MAX_STEPS
-                if self._exhausted_searches < _MAX_EXHAUSTED_SEARCHES
-                else _SHORT_SEARCH_STEPS,
+                max_steps=_SHORT_SEARCH_STEPS if impatient else MAX_STEPS,
             )
         except AllocationError as error:
             self._exhausted_searches += isinstance(error, SearchLimitError)
@@ -127,26 +126,26 @@ class AllocationQuery:
 
     def _refresh(self) -> None:
         """Drop the results of nodes that have changed, or whose devices have."""
-        kept, table, devices = self._entry, self._cluster.table, self._cluster.devices
+        entry, table, devices = self._entry, self._cluster.table, self._cluster.devices
         versions = table.version, devices.version, devices.classes_version
-        if kept.versions == versions:
+        if entry.versions == versions:
             return
-        nodes, taken, classes = kept.versions
-        kept.versions = versions
+        nodes, taken, classes = entry.versions
+        entry.versions = versions
         rows = table.changed_since(nodes)
         homes = devices.changed_since(taken)
         if rows is None or homes is None or classes != versions[2]:
-            kept.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
-            kept.found.clear()
+            entry.kind_of = np.full(table.size, _UNKNOWN, dtype=np.int64)
+            entry.found.clear()
             return
-        if len(kept.kind_of) < table.size:
-            more = np.full(table.size - len(kept.kind_of), _UNKNOWN, dtype=np.int64)
-            kept.kind_of = np.concatenate([kept.kind_of, more])
+        if len(entry.kind_of) < table.size:
+            more = np.full(table.size - len(entry.kind_of), _UNKNOWN, dtype=np.int64)
+            entry.kind_of = np.concatenate([entry.kind_of, more])
         changed = {row for change, row in rows if change is RowChange.NODE}
         changed |= {table.index[home] for home in homes if home in table.index}
         for row in changed:
-            kept.kind_of[row] = _UNKNOWN
-            kept.found.pop(row, None)
+            entry.kind_of[row] = _UNKNOWN
+            entry.found.pop(row, None)
 
 
 class AllocationCache:
@@ -161,10 +160,10 @@ class AllocationCache:
         if cluster is not self._cluster:
             self._cluster, self._entries = cluster, OrderedDict()
         key = tuple(_encode(claim.spec) for claim in claims)
-        kept = self._entries.get(key)
-        if kept is None:
-            kept = self._entries[key] = _CacheEntry([claim.key for claim in claims])
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _CacheEntry([claim.key for claim in claims])
             if len(self._entries) > _MAX_ENTRIES:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
-        return AllocationQuery(cluster, claims, kept)
+        return AllocationQuery(cluster, claims, entry)

@@ -172,6 +172,16 @@ def _capacity(name: str, given: Any) -> Any:
         return SelectorError(f"capacity {name}: {error}")
 
 
+def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of dict that records that all of a tracking map was read."""
+
+    def noting(self: Any, *given: Any) -> Any:
+        self._note(self._path)
+        return method(self, *given)
+
+    return noting
+
+
 @lru_cache(maxsize=1)
 def _tracking_map() -> Callable[..., Any]:
     """The type of maps that record what is read of them; made late, as celpy is slow to import."""
@@ -197,34 +207,9 @@ def _tracking_map() -> Callable[..., Any]:
             return found
 
         # Everything else that can be done with a map may depend on all of it.
-
-        def __iter__(self) -> Any:
-            self._note(self._path)
-            return dict.__iter__(self)
-
-        def __len__(self) -> int:
-            self._note(self._path)
-            return dict.__len__(self)
-
-        def keys(self) -> Any:
-            self._note(self._path)
-            return dict.keys(self)
-
-        def items(self) -> Any:
-            self._note(self._path)
-            return dict.items(self)
-
-        def values(self) -> Any:
-            self._note(self._path)
-            return dict.values(self)
-
-        def __contains__(self, key: Any) -> bool:
-            self._note(self._path)
-            return dict.__contains__(self, key)
-
-        def get(self, key: Any, otherwise: Any = None) -> Any:
-            self._note(self._path)
-            return dict.get(self, key, otherwise)
+        __iter__, __len__ = _noting(dict.__iter__), _noting(dict.__len__)
+        __contains__, get = _noting(dict.__contains__), _noting(dict.get)
+        keys, items, values = _noting(dict.keys), _noting(dict.items), _noting(dict.values)
 
     return TrackingMap
 

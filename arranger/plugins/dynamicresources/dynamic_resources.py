@@ -26,6 +26,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray, IntArray
 from arranger.cluster.node_view import NodeView
 from arranger.cluster.pod_info import PodInfo
+from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult, Rejection
 from arranger.framework.interface import DependsOn, Plugin
@@ -62,6 +63,11 @@ class _PreFilterState:
     to_allocate: list[ResourceClaim] = field(default_factory=list)
     allocated: list[ResourceClaim] = field(default_factory=list)
     query: AllocationQuery | None = None
+
+    @property
+    def tracker(self) -> ResourceClaimTracker:
+        """Which claims and devices are taken."""
+        return self.cluster.devices.claim_tracker
 
 
 class DynamicResources(Plugin):
@@ -135,9 +141,8 @@ class DynamicResources(Plugin):
             return Status(Code.ERROR, ("not found",), self.name)
         if state[self.name] is None:
             return self.reject("no new claims to deallocate")
-        return self.pod_group_post_filter(state, pod, diagnosis) or self.reject(
-            "still not schedulable"
-        )
+        done = self.pod_group_post_filter(state, pod, diagnosis)
+        return done or self.reject("still not schedulable")
 
     def pod_group_post_filter(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
@@ -146,11 +151,10 @@ class DynamicResources(Plugin):
         data: _PreFilterState | None = state.get(self.name)
         if data is None:
             return None
-        for claim in _blocking_claims(
-            data, NodeView(data.cluster.table, self._rows_lacking_only_claims(diagnosis))
-        ):
+        nodes = NodeView(data.cluster.table, self._rows_lacking_only_claims(diagnosis))
+        for claim in _blocking_claims(data, nodes):
             if {consumer.uid for consumer in claim.status.reserved_for} <= {pod.uid}:
-                data.cluster.devices.claim_tracker.plan_deallocation(claim, _pod_ref(pod))
+                data.tracker.plan_deallocation(claim, _pod_ref(pod))
                 return self.reject("deallocation of ResourceClaim completed")
         return None
 
@@ -181,7 +185,7 @@ class DynamicResources(Plugin):
         data: _PreFilterState = state[self.name]
         points = np.zeros(nodes.length, dtype=np.int64)
         for claim in data.allocated:
-            given = data.cluster.devices.claim_tracker.allocation_of(claim)
+            given = data.tracker.allocation_of(claim)
             results = [] if given is None else given.devices.results
             points += preference_score(claim, {result.request for result in results})
         if data.query is not None:
@@ -205,7 +209,7 @@ class DynamicResources(Plugin):
         data: _PreFilterState | None = state.get(self.name)
         if data is None:
             return None
-        table, claims = data.cluster.table, data.cluster.devices.claim_tracker
+        table, claims = data.cluster.table, data.tracker
         if data.query is not None:
             found = data.query.devices_on(table.index[node])
             if isinstance(found, str):
@@ -232,13 +236,13 @@ class DynamicResources(Plugin):
     ) -> Sequence[Effect] | Status | None:
         """Write the allocations and the reservations."""
         data: _PreFilterState | None = state.get(self.name)
-        return None if data is None else data.cluster.devices.claim_tracker.prepare_writes(pod.uid)
+        return None if data is None else data.tracker.prepare_writes(pod.uid)
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """The pod is bound: its reservations are released by others."""
         data: _PreFilterState | None = state.get(self.name)
         if data is not None:
-            data.cluster.devices.claim_tracker.on_pod_bound(pod.uid)
+            data.tracker.on_pod_bound(pod.uid)
 
 
 def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
@@ -257,9 +261,9 @@ def _extended_resource_problem(pod: PodInfo, cluster: Cluster) -> str:
 def _classify_claim(claim: ResourceClaim, pod: PodInfo, data: _PreFilterState) -> str:
     """Add a claim to the state; returns why the pod cannot use it, "" if it can."""
     cluster = data.cluster
-    if cluster.devices.claim_tracker.is_being_released(claim):
+    if data.tracker.is_being_released(claim):
         return f"resource claim {claim.key} is in the process of being deallocated"
-    given = cluster.devices.claim_tracker.allocation_of(claim)
+    given = data.tracker.allocation_of(claim)
     if given is None:
         data.to_allocate.append(claim)
         return unallocatable_reason(claim, lambda name: cluster.objects.get(DeviceClass, "", name))
@@ -277,7 +281,7 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
 
 def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
     """The nodes from which a claim's allocated devices can be used."""
-    given = data.cluster.devices.claim_tracker.allocation_of(claim)
+    given = data.tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()
     return matches_any(compile_terms(given.node_selector.node_selector_terms), nodes)

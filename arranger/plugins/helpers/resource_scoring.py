@@ -6,9 +6,9 @@ Exact in upstream's integer arithmetic (``noderesources/{least,most}_allocated.g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -54,11 +54,9 @@ class ScoringStrategy(ArgsSection):
         return self
 
 
-class ResourceScorer(Protocol):
-    """Scores by what is requested and what is allocatable, both ``[resource, row]``."""
-
-    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        """One score 0–100 a row; a resource that a node does not have does not count there."""
+#: Scores 0–100 by what is requested and what is allocatable, both ``[resource, row]``: one a row.
+#: A resource that a node does not have does not count there.
+ResourceScorer = Callable[[IntArray, IntArray], IntArray]
 
 
 def is_scalar(resource: str) -> bool:
@@ -84,31 +82,16 @@ def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:
     weights = np.array([[resource.weight] for resource in strategy.resources], dtype=np.int64)
     if strategy.requested_to_capacity_ratio is not None:
         return _RequestedToCapacityRatio(weights[:, 0], strategy.requested_to_capacity_ratio.shape)
-    if strategy.type == "MostAllocated":
-        return _MostAllocated(weights)
-    return _LeastAllocated(weights)
 
+    def least_allocated(requested: IntArray, allocatable: IntArray) -> IntArray:
+        """The free share, in per cent."""
+        return _weighted_mean(np.maximum(allocatable - requested, 0), weights, allocatable)
 
-class _LeastAllocated:
-    """The free share, in per cent."""
+    def most_allocated(requested: IntArray, allocatable: IntArray) -> IntArray:
+        """The used share, in per cent."""
+        return _weighted_mean(np.minimum(requested, allocatable), weights, allocatable)
 
-    def __init__(self, weights: IntArray) -> None:
-        self._weights = weights
-
-    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        free = np.maximum(allocatable - requested, 0)
-        return _weighted_mean(free, self._weights, allocatable)
-
-
-class _MostAllocated:
-    """The used share, in per cent."""
-
-    def __init__(self, weights: IntArray) -> None:
-        self._weights = weights
-
-    def __call__(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        used = np.minimum(requested, allocatable)
-        return _weighted_mean(used, self._weights, allocatable)
+    return most_allocated if strategy.type == "MostAllocated" else least_allocated
 
 
 def _weighted_mean(parts: IntArray, weights: IntArray, allocatable: IntArray) -> IntArray:

@@ -101,28 +101,23 @@ class InterPodAffinity(Plugin):
             data = state[self.name] = _PreFilterState(
                 cluster, _resolve_namespaces(pod.affinity_terms, cluster)
             )
-        table, own = cluster.table, data.own
-        forbidden: Domains = {}
-        for term, rows in _matching_existing_terms(table.affinity.required_anti, pod.pod, cluster):
-            _add_counts(forbidden, term.topology_key, data.sums("anti", term, rows))
-        if not (forbidden or own.required or own.required_anti):
+        own, existing = data.own, Domains()
+        others = cluster.table.affinity.required_anti
+        for term, rows in _matching_existing_terms(others, pod.pod, cluster):
+            _add_counts(existing, term.topology_key, data.sums("anti", term, rows))
+        if not (existing or own.required or own.required_anti):
             return SKIP
-        avoided: Domains = {}
+        data.existing_anti_affinity_counts = existing
+        data.anti_affinity_counts, data.affinity_counts = {}, {}
         for term in own.required_anti:
             there = data.sums("own anti", term, _matching_pod_counts(cluster, [term]))
-            _add_counts(avoided, term.topology_key, there, always=True)
-        wanted: Domains = {}
+            _add_counts(data.anti_affinity_counts, term.topology_key, there, always=True)
         if own.required:
             near = _matching_pod_counts(cluster, own.required)
-            wanted = {t.topology_key: data.sums("own required", t, near) for t in own.required}
-        data.existing_anti_affinity_counts, data.anti_affinity_counts, data.affinity_counts = (
-            forbidden,
-            avoided,
-            wanted,
-        )
-        data.is_first_of_series = not any(
-            domains.any() for domains in data.affinity_counts.values()
-        ) and _matches_all(own.required, pod.pod)
+            for term in own.required:
+                data.affinity_counts[term.topology_key] = data.sums("own required", term, near)
+        none_matches = not any(domains.any() for domains in data.affinity_counts.values())
+        data.is_first_of_series = none_matches and _matches_all(own.required, pod.pod)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
@@ -188,7 +183,7 @@ class InterPodAffinity(Plugin):
         share = (scores - least) / (int(liked.max()) - least)
         return (100 * share).astype(np.int64)
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:

@@ -13,6 +13,7 @@ from arranger.api.selectors import Selector
 from arranger.api.types.core import (
     LabelSelector,
     Node,
+    OwnerReference,
     Pod,
     Requirement,
     TopologySpreadConstraint,
@@ -97,19 +98,15 @@ def default_selector(pod: Pod, objects: ObjectStore) -> tuple[LabelSelector, ...
         if wanted and wanted.items() <= labels.items():
             merged.update(wanted)
     selectors: list[LabelSelector] = []
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-    match (owner.api_version, owner.kind) if owner is not None else None:
-        case ("v1", "ReplicationController"):
-            assert owner is not None
+    owner = pod.metadata.controller or OwnerReference()
+    match owner.api_version, owner.kind:
+        case "v1", "ReplicationController":
             replication = objects.get(ReplicationController, namespace, owner.name)
             merged.update(replication.spec.selector if replication is not None else {})
-        case ("apps/v1", "ReplicaSet" | "StatefulSet" as kind):
-            assert owner is not None
-            workload: ReplicaSet | StatefulSet | None
-            if kind == "ReplicaSet":
-                workload = objects.get(ReplicaSet, namespace, owner.name)
-            else:
-                workload = objects.get(StatefulSet, namespace, owner.name)
+        case "apps/v1", "ReplicaSet" | "StatefulSet" as kind:
+            kinds: dict[str, type[ReplicaSet | StatefulSet]]
+            kinds = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet}
+            workload = objects.get(kinds[kind], namespace, owner.name)
             if workload is not None and workload.spec.selector is not None:
                 selectors.append(workload.spec.selector)
     return (LabelSelector(match_labels=merged), *selectors) if merged else tuple(selectors)

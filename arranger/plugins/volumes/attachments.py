@@ -6,8 +6,8 @@ looked up when it was counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Set
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
-from arranger.plugins.volumes.claims import is_for_pod, pvc_references
+from arranger.plugins.volumes.claims import pvc_references
 from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
 
 #: (driver, its handle of the volume, ""), or (driver, "", claim) for a volume to be provisioned.
@@ -32,6 +32,7 @@ UNLIMITED: Final = 2**62
 _NOTHING_READ: Final = frozenset[Any]()
 
 _Key = tuple[type[Any], str, str]
+K = TypeVar("K")
 
 
 class TrackingLister:
@@ -56,7 +57,7 @@ def attached_volumes_of(pod: PodInfo, reader: TrackingLister) -> Iterator[Attach
     namespace = pod.pod.metadata.namespace
     for use in pvc_references(pod):
         claim = reader.get(PersistentVolumeClaim, namespace, use.name)
-        if claim is None or (use.ephemeral and not is_for_pod(claim, pod.pod)):
+        if claim is None or (use.ephemeral and not claim.metadata.is_controlled_by(pod.uid)):
             continue
         attached = _of_claim(claim, reader)
         if attached is not None:
@@ -189,18 +190,8 @@ class AttachmentIndex:
         if before == after:
             return
         self._rows[row] = after
-        for volume in before.by_pods - after.by_pods:
-            self._holders[volume].discard(row)
-            if not self._holders[volume]:
-                del self._holders[volume]
-        for volume in after.by_pods - before.by_pods:
-            self._holders.setdefault(volume, set()).add(row)
-        for key in before.read - after.read:
-            self._readers[key].discard(row)
-            if not self._readers[key]:
-                del self._readers[key]
-        for key in after.read - before.read:
-            self._readers.setdefault(key, set()).add(row)
+        _move_row(self._holders, row, before.by_pods, after.by_pods)
+        _move_row(self._readers, row, before.read, after.read)
         for driver in before.limits.keys() | after.limits.keys():
             self._column(self._limits, driver, UNLIMITED)[row] = after.limits.get(driver, UNLIMITED)
             self._column(self._counts, driver, 0)[row] = after.counts.get(driver, 0)
@@ -243,3 +234,13 @@ class AttachmentIndex:
             if volume is not None and volume.spec.csi is not None:
                 found.add((attachment.spec.attacher, volume.spec.csi.volume_handle, ""))
         return found
+
+
+def _move_row(rows: dict[K, set[int]], row: int, before: Set[K], after: Set[K]) -> None:
+    """Enter a row under the keys that it has now, and no more under those that it had."""
+    for key in before - after:
+        rows[key].discard(row)
+        if not rows[key]:
+            del rows[key]
+    for key in after - before:
+        rows.setdefault(key, set()).add(row)

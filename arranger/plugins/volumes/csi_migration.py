@@ -82,11 +82,7 @@ MIGRATIONS: Final = (
         _gce_handle,
     ),
     Migration(
-        "azure_disk",
-        "kubernetes.io/azure-disk",
-        "disk.csi.azure.com",
-        "",
-        _field("diskURI"),
+        "azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com", "", _field("diskURI")
     ),
     Migration(
         "cinder",

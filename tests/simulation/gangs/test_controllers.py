@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -291,6 +293,19 @@ async def test_kopf_logs_in_again_when_its_token_has_been_rejected(
     async with harness.controllers(credentials=credentials):
         await until(lambda: harness.gang().get("members") == 1, harness.gang)
     assert rejected.matched
+
+
+async def test_a_signal_ends_it_at_once(harness: GangControllerHarness) -> None:
+    harness.install("gangs.arranger.io")
+    harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
+    async with harness.controllers() as running:
+        await until(lambda: harness.gang().get("members") == 1, harness.gang)
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL, "kopf takes it"
+        signal.raise_signal(signal.SIGTERM)
+        started = time.monotonic()
+        await until(running.done, lambda: "it is still running")
+        assert running.exception() is None
+        assert time.monotonic() - started < 4, "kopf has waited for something"
 
 
 async def test_a_defect_ends_it_all_rather_than_leave_half_of_it_at_work(

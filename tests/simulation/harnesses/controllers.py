@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from arranger.controllers.manager import run_controllers
+from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.kube.client.credentials import ApiServerConfig
 
 
 @asynccontextmanager
 async def running_controllers(
-    config: ApiServerConfig, **options: Any
+    config: ApiServerConfig, *, namespaces: Sequence[str] = ()
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Controllers at work while the context lasts; raises at its end what they raised."""
-    task = asyncio.create_task(run_controllers(config, debounce=0.02, **options))
+    options = ControllerOptions(namespaces=namespaces, debounce=0.02)
+    task = asyncio.create_task(run_controllers(config, options))
     try:
         yield task
     finally:

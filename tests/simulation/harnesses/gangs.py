@@ -125,6 +125,11 @@ class GangHarness(SimulationHarness):
         self._tasks.pop(name).cancel()
         return self.faults.inject(from_user(name), DropConnection.BEFORE)
 
+    async def stays_unbound(self, gang: str, seconds: float = 60) -> None:
+        """Let time pass; none of the gang is bound then."""
+        await asyncio.sleep(seconds)
+        assert not self.placed(gang)
+
     # --- looking -----------------------------------------------------------------------------
 
     def pods_of(self, gang: str) -> list[Object]:

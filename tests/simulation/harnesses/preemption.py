@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from arranger.embedded.kubelet import TERMINATION_SECONDS
 from arranger.embedded.storage.store import Change
-from tests.builders import PodBuilder, a_pod
+from tests.builders import PodBuilder, a_node, a_pod
 from tests.faults.injector import EVENTS, LEASES, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
@@ -49,6 +49,14 @@ class PreemptionHarness(GangHarness):
         for value in range(100):
             self.cluster.create({**head, "metadata": {"name": f"p{value}"}, "value": value})
         self.cluster.store.subscribe(self._note_nomination)
+
+    def nodes(self, *cpus: int) -> None:
+        """Create nodes ``n0`` … of so many CPUs."""
+        self.create(*(a_node(f"n{n}").offers(cpu=cpu) for n, cpu in enumerate(cpus)))
+
+    async def until_bound(self, name: str, node: str, within: float = 60) -> None:
+        """Let time pass until a pod is on a node."""
+        await self.until(lambda: self.exists(name) and self.node_of(name) == node, within=within)
 
     def budget(self, allowed: int, **labels: str) -> None:
         """A PodDisruptionBudget that lets so many pods go."""

@@ -175,7 +175,7 @@ class SimulationHarness:
         self.history = [c for c in self.history if c.version <= to.store.version]
         to.store.subscribe(self.history.append)
         for transport in self._transports.values():
-            transport.cluster = to
+            transport.switch_to(to)
             await transport.close()
 
     async def wait_until_ended(self, name: str = "one") -> BaseException | None:

@@ -25,6 +25,8 @@ from tests.simulation.harnesses.simulation import Object
 from tests.tyjobs import a_tyjob
 
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
+#: Names of the pods of the TYJob ``job`` of :func:`tests.tyjobs.a_tyjob`.
+LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
 MERGE = "application/merge-patch+json"
 POD_CREATES = for_resource("pods") & RequestMatcher(lambda call: call.method == "POST")
 

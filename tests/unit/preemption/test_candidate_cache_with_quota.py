@@ -26,8 +26,22 @@ from tests.queueing import CARD, gpu_node, inference, training
 PROFILE = default_profile()
 
 
+class ExceededEverywhere:
+    """Says of every node that its quotas are exceeded, and never the same version twice."""
+
+    def __init__(self, ledger: QuotaLedger) -> None:
+        self._ledger = ledger
+        self._times = itertools.count()
+        self.remaining = ledger.remaining
+        self.released_by = ledger.released_by
+
+    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
+        _, rows = self._ledger.exceeded_rows(pod)
+        return next(self._times), np.ones_like(rows)
+
+
 class Everywhere(QueuePreemptionPolicy):
-    """Says of every node that its quotas are tight, and never the same thing twice."""
+    """Has every quota counted on every node."""
 
     def __init__(
         self,
@@ -37,12 +51,11 @@ class Everywhere(QueuePreemptionPolicy):
         sparing: EvictionProtection,
     ) -> None:
         super().__init__(ledger, rules, leaving, sparing)
-        self._times = itertools.count()
-        self._size = 0
+        self._exceeded = ExceededEverywhere(ledger)
 
-    def exceeded_rows(self, pod: PodInfo) -> tuple[Hashable, BoolArray]:
-        _, rows = super().exceeded_rows(pod)
-        return next(self._times), np.ones_like(rows)
+    @property
+    def quota(self) -> ExceededEverywhere | None:
+        return None if super().quota is None else self._exceeded
 
 
 class RandomClusterWithQueues:
@@ -56,11 +69,10 @@ class RandomClusterWithQueues:
         self.leaving: set[str] = set()
         self.now = 0.0
         self.sparing = EvictionProtection(
+            self,
             reclaim_min_runtime=100 if seed % 2 else 0,
             preempt_min_runtime=50,
             cool_down=0,
-            clock=lambda: self.now,
-            workload_key=lambda pod: pod.uid,
         )
         self.policy = QueuePreemptionPolicy(self.ledger, QuotaConfig(), self.leaving, self.sparing)
         self.everywhere = Everywhere(self.ledger, QuotaConfig(), self.leaving, self.sparing)
@@ -68,6 +80,13 @@ class RandomClusterWithQueues:
         self.evaluations = [Evaluation(self.profile, self.cluster, pod) for pod in self.takers]
         self.placed: list[PodInfo] = []
         self.edit_queues()
+
+    @property
+    def unix_now(self) -> float:
+        return self.now
+
+    def is_being_bound(self, uid: str) -> bool:
+        return False
 
     def edit_queues(self) -> None:
         rng = self.rng

@@ -129,7 +129,7 @@ def test_its_owner_is_told_once_why() -> None:
     for _ in range(3):
         admission.admit([a_group("a", {CARD: 5})], 0.0)
         admission.admit([a_group("b", "many")], 0.0)
-    told = [(word.group.name, word.reason, word.text) for word in admission.take_events()]
+    told = [(word.group.key, word.reason, word.text) for word in admission.take_events()]
     assert told == [
         (
             "default/a",

@@ -57,15 +57,23 @@ RUNS: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
+class NothingInFlight:
+    """A moment at which no pod is being bound."""
+
+    def __init__(self, unix_now: float) -> None:
+        self.unix_now = unix_now
+
+    def is_being_bound(self, uid: str) -> bool:
+        return False
+
+
 def a_sparing(now: float = 0.0, **times: Any) -> EvictionProtection:
     none: dict[str, Any] = {
         "reclaim_min_runtime": 0.0,
         "preempt_min_runtime": 0.0,
         "cool_down": 0.0,
     }
-    return EvictionProtection(
-        **{**none, **times}, clock=lambda: now, workload_key=lambda pod: pod.pod.key
-    )
+    return EvictionProtection(NothingInFlight(now), **{**none, **times})
 
 
 @pytest.mark.parametrize(("status", "ends"), RUNS.values(), ids=RUNS)
@@ -80,16 +88,10 @@ def test_who_has_no_node_is_not_protected() -> None:
 
 
 def test_what_was_evicted_long_ago_is_forgotten() -> None:
-    now = [0.0]
-    sparing = EvictionProtection(
-        reclaim_min_runtime=0,
-        preempt_min_runtime=0,
-        cool_down=60,
-        clock=lambda: now[0],
-        workload_key=lambda pod: pod.pod.key,
-    )
+    pods = NothingInFlight(0.0)
+    sparing = EvictionProtection(pods, reclaim_min_runtime=0, preempt_min_runtime=0, cool_down=60)
     for n in range(100):
-        now[0] = n * 10.0
+        pods.unix_now = n * 10.0
         sparing.record_eviction(training(f"t{n}").info())
     assert len(sparing._last_eviction) == 7
 

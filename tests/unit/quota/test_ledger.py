@@ -164,7 +164,7 @@ def test_what_is_left_and_what_a_pod_would_give_back() -> None:
     )
     books.cluster.set_node(gpu_node().build())
     books.place(training("p", 2))
-    room = books.ledger.remaining(training("q", 3).info(), {GPU: CARD})
+    room = books.ledger.remaining_with(training("q", 3).info(), {GPU: CARD})
     assert room == {("training", CARD): 3, ("team", "cpu"): 3800}
     (pod,) = (pod for pod, _ in books.cluster.placed_pods())
     assert dict(books.ledger.released_by(pod)) == {

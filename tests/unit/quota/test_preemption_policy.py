@@ -153,10 +153,20 @@ def test_without_queues_priority_alone_decides() -> None:
     assert policy.importance(a_pod().with_priority(7).info()) == 7
 
 
+class OnePodGroup:
+    """All pods are of one PodGroup."""
+
+    def __init__(self, group: VolcanoPodGroup) -> None:
+        self._group = group
+
+    def pod_group_of(self, uid: str) -> VolcanoPodGroup:
+        return self._group
+
+
 def test_a_pod_group_tells_the_type_before_its_pods() -> None:
     body = {"metadata": {"name": "g", "annotations": {"volcano.sh/service.type": "inference"}}}
     group = msgspec.convert(body, VolcanoPodGroup)
-    ledger = QuotaLedger(Cluster(), group_of=lambda pod: group, service_by_owner=OWNERS)
+    ledger = QuotaLedger(Cluster(), pod_groups=OnePodGroup(group), service_by_owner=OWNERS)
     assert ledger.service_of(training("t").info()) == "inference"
 
 

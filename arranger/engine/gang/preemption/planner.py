@@ -145,10 +145,9 @@ class GangPreemptionPlanner:
     # --- many candidates: empty nodes, then shrink -----------------------------------------
 
     def _min_nodes(self, query: _FitQuery, pods_by_node: Sequence[list[PodInfo]]) -> int | None:
-        """How many nodes, the first ones, must be emptied for the group to fit; None if all are
-        too few.
+        """How many nodes must be emptied for the group to fit; None if all are too few.
 
-        By doubling and halving, which takes for granted that more empty nodes are never worse.
+        Found by doubling and bisection, as if more empty nodes were never worse.
         """
 
         def fits(count: int) -> bool:
@@ -218,10 +217,7 @@ class GangPreemptionPlanner:
         return PreemptionPlan(placements, tuple(leaving))
 
     def _reprieve(
-        self,
-        candidates: Sequence[PodInfo],
-        node_of: dict[str, str],
-        placed: Sequence[QueuedPod],
+        self, candidates: Sequence[PodInfo], node_of: dict[str, str], placed: Sequence[QueuedPod]
     ) -> list[PodInfo]:
         """Put back the pods without which the members fit where they are; returns the others."""
         placed_on: dict[str, list[QueuedPod]] = {}

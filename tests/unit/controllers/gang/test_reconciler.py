@@ -316,6 +316,26 @@ async def test_a_conflict_starts_from_what_is_there_and_keeps_the_others_conditi
         assert [condition["type"] for condition in status["conditions"]] == ["Theirs", "Scheduled"]
 
 
+async def test_a_gang_that_is_made_anew_while_it_is_deleted_stays_known(
+    harness: ReconcilerHarness,
+) -> None:
+    def make_anew() -> None:
+        (gang,) = harness.cluster.objects("gangs", GANG_GROUP)
+        labels = gang["metadata"]["labels"]
+        harness.delete_gang()
+        head = {"apiVersion": "arranger.io/v1alpha1", "kind": "Gang", "spec": {}}
+        harness.create({**head, "metadata": {"name": "g", "labels": labels}})
+        harness.deliver(GANG_GROUP)
+
+    async with harness.running():
+        harness.observe(*members(1))
+        await asyncio.sleep(1)
+        harness.faults.inject(WRITES, ConcurrentAction(make_anew), times=1)
+        harness.observe_deleted(*members(1))
+        await asyncio.sleep(5)
+        assert harness.gangs == {}
+
+
 async def test_a_refusal_is_not_repeated_before_something_changes(
     harness: ReconcilerHarness,
 ) -> None:

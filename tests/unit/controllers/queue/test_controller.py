@@ -53,9 +53,8 @@ class QueueControllerHarness:
     ) -> AsyncIterator[QueueController]:
         options = ControllerOptions(rng=random.Random(1))
         controller = QueueController(self.transport, options)
-        controller.on_definition_updated(
-            definition or self.definitions["queues.scheduling.volcano.sh"]
-        )
+        served = definition or self.definitions["queues.scheduling.volcano.sh"]
+        controller.on_definition_event(served, False)
         pods = MultiNamespaceInformer(
             self.transport, options, "/api/v1", "pods", Pod, controller.pods
         )
@@ -235,9 +234,10 @@ async def test_nothing_is_written_before_the_definition_is_known(
     harness: QueueControllerHarness,
 ) -> None:
     async with harness.controller() as controller:
-        controller.on_definition_updated(None)
+        definition = harness.definitions["queues.scheduling.volcano.sh"]
+        controller.on_definition_event(definition, True)
         await asyncio.sleep(10)
         assert not harness.faults.applied(WRITES)
-        controller.on_definition_updated(harness.definitions["queues.scheduling.volcano.sh"])
+        controller.on_definition_event(definition, False)
         await asyncio.sleep(10)
         assert harness.status()["state"] == "Open"

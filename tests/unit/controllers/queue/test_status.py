@@ -222,7 +222,7 @@ def test_whatever_the_order_the_sums_are_the_same_and_in_the_end_nothing_is_left
         assert [status(book, queue.name) for queue in queues] == expected
         events = [
             *((book.on_pod_deleted, pod.manifest()["metadata"]["uid"]) for pod in pods),
-            *((book.on_pod_group_deleted, group.name) for group in groups),
+            *((book.on_pod_group_deleted, group.key) for group in groups),
             (book.on_node_deleted, "n"),
         ]
         rng.shuffle(events)

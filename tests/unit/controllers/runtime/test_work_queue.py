@@ -12,7 +12,7 @@ import pytest
 
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
-from arranger.controllers.runtime.writer import ApiError
+from arranger.controllers.runtime.writer import StatusError
 from arranger.kube.client.transport import TransportError
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -102,7 +102,7 @@ async def test_no_seconds_at_all_let_other_keys_go_first() -> None:
     assert len(seen.log) > 10
 
 
-@pytest.mark.parametrize("error", [ApiError(500, "not well"), TransportError("reset"), None])
+@pytest.mark.parametrize("error", [StatusError(500, "not well"), TransportError("reset"), None])
 async def test_a_key_that_fails_waits_ever_longer_whatever_changes(error: Exception | None) -> None:
     def answer(times: int) -> Result:
         if times == 4:

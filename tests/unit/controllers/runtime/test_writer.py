@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from arranger.controllers.runtime.writer import ApiError, Writer, slow_start
+from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 
@@ -33,7 +33,7 @@ async def test_what_is_there_already_is_read(writer: Writer) -> None:
     first = msgspec.json.decode(await writer.create_or_get(MAPS, a_map()))
     again = msgspec.json.decode(await writer.create_or_get(MAPS, a_map("2")))
     assert again == first
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         await writer.create(MAPS, a_map())
     assert raised.value.conflict
     assert "already exists" in raised.value.message
@@ -45,7 +45,7 @@ async def test_a_change_of_an_older_state_is_a_conflict(writer: Writer) -> None:
     change = {"data": {"k": "2"}}
     changed = await writer.patch(f"{MAPS}/m", change, resource_version=version)
     assert msgspec.json.decode(changed)["data"] == {"k": "2"}
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         await writer.patch(f"{MAPS}/m", {"data": {"k": "3"}}, resource_version=version)
     assert raised.value.conflict
     await writer.patch(f"{MAPS}/m", {"data": {"k": None}})
@@ -58,13 +58,13 @@ async def test_only_the_object_that_is_meant_is_deleted(writer: Writer) -> None:
     assert await writer.get(f"{MAPS}/m")
     await writer.delete(f"{MAPS}/m", uid=created["metadata"]["uid"])
     await writer.delete(f"{MAPS}/m", uid=created["metadata"]["uid"])
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         await writer.get(f"{MAPS}/m")
     assert raised.value.not_found
 
 
 async def test_what_the_server_would_refuse_again_is_invalid(writer: Writer) -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         await writer.create(MAPS, {**a_map(), "metadata": {"name": "Not a name"}})
     assert raised.value.invalid
 
@@ -91,11 +91,11 @@ async def test_an_error_is_raised_when_its_batch_has_ended() -> None:
 
     async def create(number: int) -> bool:
         if number == 1:
-            raise ApiError(500, "not well")
+            raise StatusError(500, "not well")
         await asyncio.sleep(0)
         ended.append(number)
         return True
 
-    with pytest.raises(ApiError):
+    with pytest.raises(StatusError):
         await slow_start(create, range(10))
     assert ended == [0, 2]

@@ -13,7 +13,7 @@ from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.manifests import objects_of, pod_group_of, pod_of
 from arranger.controllers.vcjob.plan import plan
 from arranger.controllers.vcjob.snapshot import JobSnapshot
-from arranger.controllers.vcjob.state_machine import build_status, next_state
+from arranger.controllers.vcjob.state_machine import build_status, next_status
 from tests.unit.controllers.vcjob.snapshots import (
     CONTAINER,
     a_pod_of,
@@ -360,5 +360,5 @@ def test_an_expired_job_is_deleted() -> None:
 
 def _settled(view: JobSnapshot) -> JobSnapshot:
     """The same view, of a server that has the status already."""
-    status = build_status(view, next_state(view))
+    status = build_status(view, next_status(view))
     return replace(view, raw_status=status)

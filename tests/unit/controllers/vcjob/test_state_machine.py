@@ -10,7 +10,7 @@ import pytest
 
 from arranger.api.types.volcano_job import JobPhase
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
-from arranger.controllers.vcjob.state_machine import build_status, next_state
+from arranger.controllers.vcjob.state_machine import build_status, next_status
 from tests.unit.controllers.vcjob.snapshots import NOW, a_pod_of, a_task, job_snapshot, on
 
 Object = dict[str, Any]
@@ -342,7 +342,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_phase(case: Case) -> None:
     view = job_snapshot(*case.policies, phase=case.phase, **case.view)
-    standing = next_state(view)
+    standing = next_status(view)
     assert (standing.phase, standing.reason) == (JobPhase(case.becomes), case.reason)
     assert standing.version - view.job.status.version == case.more
     assert standing.retries - view.job.status.retry_count == case.retries
@@ -350,7 +350,7 @@ def test_phase(case: Case) -> None:
 
 def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
     view = job_snapshot(on("PodFailed", "RestartJob"), pods={"w/0": "Failed", "w/1": "Running"})
-    memory = next_state(view).controlled_resources
+    memory = next_status(view).controlled_resources
     assert (memory.restart_version, dict(memory.seen)) == (1, {})
 
 
@@ -365,7 +365,7 @@ def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
 def test_what_a_restart_concerns(action: str, outdated: set[tuple[str, int]]) -> None:
     pods = {"m/0": "Running", "w/0": "Failed", "w/1": "Running"}
     tasks = [a_task("m", 1), a_task()]
-    standing = next_state(job_snapshot(on("PodFailed", action), pods=pods, tasks=tasks))
+    standing = next_status(job_snapshot(on("PodFailed", action), pods=pods, tasks=tasks))
     after = job_snapshot(
         pods=[a_pod_of(where, fate) for where, fate in pods.items()],
         tasks=tasks,
@@ -376,7 +376,7 @@ def test_what_a_restart_concerns(action: str, outdated: set[tuple[str, int]]) ->
 
 def test_a_finished_job_says_when_it_expires() -> None:
     view = job_snapshot(phase="Completed", ttlSecondsAfterFinished=300)
-    assert next_state(view).requeue_at == NOW + timedelta(seconds=200)
+    assert next_status(view).requeue_at == NOW + timedelta(seconds=200)
 
 
 def test_the_status_as_people_read_it() -> None:
@@ -387,7 +387,7 @@ def test_the_status_as_people_read_it() -> None:
         version=2,
         retries=1,
     )
-    status = build_status(view, next_state(view))
+    status = build_status(view, next_status(view))
     assert status["state"] == {
         "phase": "Aborting",
         "reason": "PodFailed",
@@ -404,4 +404,4 @@ def test_the_status_as_people_read_it() -> None:
 def test_only_the_last_transitions_are_kept() -> None:
     view = job_snapshot(phase="Pending", pods=RUNNING)
     view.job.status.conditions.extend({"status": "Pending"} for _ in range(50))
-    assert len(build_status(view, next_state(view))["conditions"]) == 20
+    assert len(build_status(view, next_status(view))["conditions"]) == 20

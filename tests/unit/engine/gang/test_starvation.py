@@ -8,16 +8,10 @@ import pytest
 
 from arranger.api.effects import Effect
 from arranger.api.types.queue import Queue
-from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, placements
 
 Object = NodeBuilder | PodBuilder | Queue
-
-
-@pytest.fixture
-def harness() -> EngineHarness:
-    return EngineHarness(default_profile())
 
 
 def gang(name: str, size: int) -> list[PodBuilder]:

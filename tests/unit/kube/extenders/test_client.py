@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from arranger.api.effects import (
 )
 from arranger.api.extenders import Extender, ExtenderTls
 from arranger.kube.client.transport import (
-    RefusedConnectionError,
     Request,
     Response,
     TransportError,
@@ -40,7 +39,7 @@ from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.watch.decoder import PartialMetadata
-from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
+from arranger.kube.watch.raw_objects import RawObject, RawObjectStore
 from tests.builders import a_node, a_pod
 
 POD = ObjectKey("default", "p", "uid-default-p")
@@ -426,124 +425,3 @@ async def test_renewed_tls_files_are_used(
     assert isinstance(before, Refused)
     assert isinstance(after, ExtenderDecision)
     assert isinstance(kept, ExtenderDecision)
-
-
-# --- bindings and silence, in virtual time ------------------------------------------------------
-
-
-class Silent:
-    """A port that does something and answers nothing, or something else."""
-
-    def __init__(self, act: Callable[[], Awaitable[tuple[int, bytes]]]) -> None:
-        self._act = act
-
-    async def post(self, extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:
-        return await self._act()
-
-    async def close(self) -> None:
-        pass
-
-
-BINDER = Extender("http://binder", bind_verb="bind", timeout=5.0)
-
-
-@pytest.mark.looptime(noop_cycles=0)
-async def test_a_question_without_an_answer_ends_with_the_time_out() -> None:
-    async def hang() -> tuple[int, bytes]:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    asker = consultant(Silent(hang))
-    (outcome,) = await outcomes(
-        asker, QueryExtenders(POD, (Extender("http://x", "filter"),), NODES)
-    )
-    assert outcome == Refused(0, "Extender", 'running extender "http://x": no answer within 5s')
-    assert asyncio.get_running_loop().time() == pytest.approx(5.0, abs=0.1)
-
-
-#: name → (where the pod is 3 s after the call, the call's end, what it comes to).
-BINDINGS: dict[str, tuple[str, TransportError | ReceivedRequest, list[Outcome | type[Outcome]]]] = {
-    "no answer, bound": ("n1", TransportError("lost"), [Ambiguous("lost"), Applied()]),
-    "no answer, bound elsewhere": (
-        "n9",
-        TransportError("lost"),
-        [Ambiguous("lost"), Refused(409, "AlreadyBound", "the pod is bound to n9")],
-    ),
-    "no answer, and never bound": (
-        "",
-        TransportError("lost"),
-        [
-            Ambiguous("lost"),
-            Refused(
-                0,
-                "Extender",
-                'running extender "http://binder": lost; and the pod is not bound',
-            ),
-        ],
-    ),
-    "never sent": (
-        "",
-        RefusedConnectionError("refused"),
-        [Refused(0, "Extender", 'running extender "http://binder": refused')],
-    ),
-    "an error": (
-        "",
-        ReceivedRequest({"Error": "boom"}),
-        [Refused(0, "Extender", 'running extender "http://binder": boom')],
-    ),
-}
-
-
-@pytest.mark.looptime(noop_cycles=0)
-@pytest.mark.parametrize(("node", "end", "expected"), BINDINGS.values(), ids=BINDINGS.keys())
-async def test_what_becomes_of_a_binding_is_known_in_the_end(
-    node: str, end: TransportError | ReceivedRequest, expected: list[Outcome]
-) -> None:
-    cluster = Cluster(a_pod().manifest())
-
-    def bind() -> None:
-        if node:
-            cluster.pods["p"] = a_pod().on(node).manifest()
-
-    async def act() -> tuple[int, bytes]:
-        asyncio.get_running_loop().call_later(3, bind)
-        if isinstance(end, ReceivedRequest):
-            return end.status, end.body
-        raise end
-
-    assert (
-        await outcomes(consultant(Silent(act), cluster), Bind(POD, "n1", extender=BINDER))
-        == expected
-    )
-
-
-@pytest.mark.looptime(noop_cycles=0)
-async def test_an_extender_that_binds_and_then_fails_has_bound() -> None:
-    cluster = Cluster(a_pod().on("n1").manifest())
-
-    async def act() -> tuple[int, bytes]:
-        return 200, b'{"Error": "could not say so"}'
-
-    asker = consultant(Silent(act), cluster)
-    assert await outcomes(asker, Bind(POD, "n1", extender=BINDER)) == [Applied()]
-
-
-async def test_nothing_is_bound_while_we_may_not_write() -> None:
-    asker = consultant(HttpExtenderTransport(), may_write=False)
-    assert await outcomes(asker, Bind(POD, "n1", extender=BINDER)) == [Refused(0, "NotLeader")]
-
-
-# --- whole objects ------------------------------------------------------------------------------
-
-
-def test_objects_are_kept_byte_for_byte() -> None:
-    raw = b'{"metadata":{"name":"n", "x": [1,  2]},"odd":true}'
-    decoder, kept = RawObjectDecoder(), RawObjectStore()
-    _, objects, bad = decoder.decode_page(b'{"metadata":{},"items":[' + raw + b"]}")
-    assert bad == []
-    kept.replaced(objects, "1")
-    assert kept["n"] == raw
-    event = decoder.decode_event(b'{"type":"DELETED","object":' + raw + b"}")
-    assert isinstance(event.object, RawObject)  # type: ignore[union-attr]
-    kept.deleted(event.object)  # type: ignore[union-attr]
-    assert "n" not in kept
