@@ -18,7 +18,7 @@ from arranger.embedded.handlers import bodies
 from arranger.embedded.handlers.delete import Deleter
 from arranger.embedded.handlers.eviction import evict
 from arranger.embedded.handlers.list import list_objects
-from arranger.embedded.handlers.patch import APPLY_MEDIA_TYPE, PatchError, apply_patch
+from arranger.embedded.handlers.patch import APPLY_MEDIA_TYPE, apply_patch
 from arranger.embedded.handlers.watch import Watch
 from arranger.embedded.handlers.write import ObjectWriter
 from arranger.embedded.kubectl import discovery
@@ -147,11 +147,9 @@ class EmbeddedCluster:
             case "POST" if target.subresource == "binding":
                 return self._bind(request, target)
             case "POST":
-                given, headers = self._parse_body(request, target)
-                made = self._writer.create(target, given, dry_run=_is_dry_run(request))
-                return ApiResponse(201, made, headers)
+                return self._create(request, target, bodies.decode_object(request))
             case "PUT":
-                given, headers = self._parse_body(request, target)
+                given, headers = bodies.parse(target, bodies.decode_object(request), request.query)
                 after, new = self._writer.replace(target, given, dry_run=_is_dry_run(request))
                 return ApiResponse(201 if new else 200, after, headers)
             case "PATCH":
@@ -161,10 +159,10 @@ class EmbeddedCluster:
             case _:
                 return self._get(request, target)
 
-    def _parse_body(self, request: Request, target: Target) -> tuple[Object, dict[str, str]]:
-        given = bodies.decode_object(request.body, request.content_type)
-        bodies.check_path(target, given)
-        return bodies.parse_for(target.resource, given, request.query)
+    def _create(self, request: Request, target: Target, obj: Object) -> ApiResponse:
+        given, headers = bodies.parse(target, obj, request.query)
+        made = self._writer.create(target, given, dry_run=_is_dry_run(request))
+        return ApiResponse(201, made, headers)
 
     def _stored(self, target: Target) -> Object | None:
         return self.store.get(target.resource.storage_key, (target.namespace, target.name))
@@ -183,9 +181,8 @@ class EmbeddedCluster:
             found = self._list(request, target)
             found["items"] = [resource.from_storage(obj) for obj in found["items"]]
         if wants_table(request.accept):
-            return ApiResponse(
-                200, TablePrinter(resource, self._now, request.query).table_of(found)
-            )
+            printer = TablePrinter(resource, self._now, request.query)
+            return ApiResponse(200, printer.table_of(found))
         if not target.name and not resource.custom:
             found["items"] = [
                 {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
@@ -200,23 +197,12 @@ class EmbeddedCluster:
         media = request.content_type.split(";")[0].strip()
         patch = bodies.decode(request.body)
         if media == APPLY_MEDIA_TYPE and self._stored(target) is None:
-            return self._apply_new(request, target, patch)
+            return self._create(request, target, patch)
         before = target.resource.from_storage(self._get_stored(target))
-        try:
-            patched = apply_patch(before, patch, media, group=target.resource.group)
-        except PatchError as error:
-            raise ApiError(error.status, error.reason, error.message) from error
+        patched = apply_patch(before, patch, media, group=target.resource.group)
         given, headers = bodies.parse_patched_for(target.resource, patched, request.query)
-        return ApiResponse(
-            200, self._writer.patch(target, before, given, dry_run=_is_dry_run(request)), headers
-        )
-
-    def _apply_new(self, request: Request, target: Target, given: Object) -> ApiResponse:
-        bodies.check_path(target, given)
-        given, headers = bodies.parse_for(target.resource, given, request.query)
-        return ApiResponse(
-            201, self._writer.create(target, given, dry_run=_is_dry_run(request)), headers
-        )
+        after = self._writer.patch(target, before, given, dry_run=_is_dry_run(request))
+        return ApiResponse(200, after, headers)
 
     def _delete(self, request: Request, target: Target) -> ApiResponse:
         options = bodies.decode(request.body) if request.body else {}

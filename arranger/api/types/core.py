@@ -51,6 +51,10 @@ class ObjectMeta(Struct):
         """The owner that controls the object, if there is one (``metav1.GetControllerOf``)."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def is_controlled_by(self, uid: str) -> bool:
+        """Whether the object of that uid controls this one (``metav1.IsControlledBy``)."""
+        return self.controller is not None and self.controller.uid == uid
+
 
 class NamespacedObject(Struct):
     """An object that has a namespace."""

@@ -111,6 +111,8 @@ def _replay(
 def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
     import json
 
+    import msgspec
+
     from arranger.cli.output.result_tables import print_result
     from arranger.cli.simulation.manifests import ManifestError, read_manifests
     from arranger.cli.simulation.simulate import simulate as run_simulation
@@ -123,6 +125,6 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
     except (ManifestError, ConfigError) as error:
         raise click.ClickException(str(error)) from error
     if output == "json":
-        click.echo(json.dumps(result.as_json(), indent=2))
+        click.echo(json.dumps(msgspec.to_builtins(result), indent=2))
     else:
         print_result(result)

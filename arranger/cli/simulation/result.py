@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from arranger.embedded.server import EmbeddedCluster
 
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
+class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
     """What a simulation ended with; every list is sorted, so that equal runs print alike.
 
     Attributes:
@@ -21,22 +21,10 @@ class SimulationResult:
     placements: list[Object]
     pending: list[Object]
     evictions: list[Object]
-    events: list[Object]
     stages: dict[str, str]
-    without_pods: dict[str, int]
+    without_pods: dict[str, int] = msgspec.field(name="notRun")
+    events: list[Object]
     virtual_seconds: float
-
-    def as_json(self) -> Object:
-        """The form that scripts read."""
-        return {
-            "placements": self.placements,
-            "pending": self.pending,
-            "evictions": self.evictions,
-            "stages": self.stages,
-            "notRun": self.without_pods,
-            "events": self.events,
-            "virtualSeconds": self.virtual_seconds,
-        }
 
 
 def collect_result(
@@ -46,21 +34,18 @@ def collect_result(
     pods = cluster.objects("pods")
     events = cluster.objects("events", "events.k8s.io")
     evictions = [
-        {
-            "pod": f"{e['regarding'].get('namespace', '')}/{e['regarding']['name']}",
-            "note": e["note"],
-        }
-        for e in events
-        if e["reason"] == "Preempted"
+        {"pod": _key(event["regarding"]), "note": event["note"]}
+        for event in events
+        if event["reason"] == "Preempted"
     ]
     return SimulationResult(
         placements=[
-            {"pod": _key(pod), "node": node, "phase": pod["status"]["phase"]}
+            {"pod": _key(pod["metadata"]), "node": node, "phase": pod["status"]["phase"]}
             for pod in pods
             if (node := pod["spec"].get("nodeName"))
         ],
         pending=[
-            {"pod": _key(pod), "reason": _pending_reason(pod)}
+            {"pod": _key(pod["metadata"]), "reason": _pending_reason(pod)}
             for pod in pods
             if not pod["spec"].get("nodeName")
         ],
@@ -72,8 +57,9 @@ def collect_result(
     )
 
 
-def _key(obj: Object) -> str:
-    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+def _key(named: Object) -> str:
+    """``namespace/name`` of metadata or of a reference."""
+    return f"{named.get('namespace', '')}/{named['name']}"
 
 
 def _pending_reason(pod: Object) -> str:
@@ -82,9 +68,8 @@ def _pending_reason(pod: Object) -> str:
 
 
 def _event(event: Object) -> Object:
-    about = event["regarding"]
     return {
-        "object": f"{about['kind']} {about.get('namespace', '')}/{about['name']}",
+        "object": f"{event['regarding']['kind']} {_key(event['regarding'])}",
         "type": event["type"],
         "reason": event["reason"],
         "note": event["note"],
@@ -99,5 +84,7 @@ def _tyjob_stages(cluster: EmbeddedCluster) -> dict[str, str]:
     except KeyError:
         return {}
     return {
-        _key(job): job["status"]["stage"] for job in jobs if (job.get("status") or {}).get("stage")
+        _key(job["metadata"]): job["status"]["stage"]
+        for job in jobs
+        if (job.get("status") or {}).get("stage")
     }

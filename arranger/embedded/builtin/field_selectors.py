@@ -7,13 +7,7 @@ from typing import Any, Final
 
 from arranger.embedded.errors import bad_request
 from arranger.embedded.registry import Resource
-from arranger.embedded.storage.selectors import (
-    FieldSelector,
-    LabelSelector,
-    SelectorError,
-    parse_field_selector,
-    parse_label_selector,
-)
+from arranger.embedded.storage import selectors
 
 Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
@@ -70,9 +64,9 @@ def parse_selection(resource: Resource, query: Mapping[str, str]) -> Predicate |
     if not labels and not fields:
         return None
     try:
-        by_label: LabelSelector = parse_label_selector(labels)
-        by_field: FieldSelector = parse_field_selector(fields)
-    except SelectorError as error:
+        by_label = selectors.parse_label_selector(labels)
+        by_field = selectors.parse_field_selector(fields)
+    except selectors.InvalidSelectorError as error:
         raise bad_request(f"unable to parse requirement: {error}") from error
     own = _SELECTABLE.get(f"{resource.api_version}/{resource.plural}", {})
     known: Mapping[str, tuple[str, ...]] = {**_METADATA_FIELDS, **own}

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from arranger.embedded.crd.prune import PrunedObject, WrongTypeError
+from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
 
 Object = dict[str, Any]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from arranger.embedded.crd.cel_rules import RuleTree, compile_rules
-from arranger.embedded.crd.prune import PrunedObject
 from arranger.embedded.crd.validation import NO_FIELD, NO_OLD_VALUE, FieldError, join, violations
 
 Object = dict[str, Any]
@@ -22,6 +21,18 @@ _NOT_CHECKED: Final = (
     "Invalid value: null: some validation rules were not checked because the object was invalid;"
     " correct the existing errors to complete validation"
 )
+
+
+class WrongTypeError(ValueError):
+    """A field has a value of another type than it is defined with."""
+
+
+@dataclass(slots=True)
+class PrunedObject:
+    """A copy of an object without nulls and unknown fields, and the paths of the latter."""
+
+    obj: Object
+    unknown: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ import msgspec
 
 from arranger.embedded.builtin import field_types
 from arranger.embedded.builtin.validation import raise_if_invalid
-from arranger.embedded.crd.prune import PrunedObject, WrongTypeError
+from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
 from arranger.embedded.errors import ApiError, bad_request, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.routing import Target
+from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
 Headers = dict[str, str]
@@ -30,17 +31,17 @@ def decode(body: bytes) -> Any:
         raise bad_request(f"the body of the request is not JSON: {error}") from error
 
 
-def decode_object(body: bytes, content_type: str) -> Object:
+def decode_object(request: Request) -> Object:
     """The object that was sent.
 
     Raises:
         ApiError: 400, or 415 for another format than JSON.
     """
-    media = content_type.split(";")[0].strip()
+    media = request.content_type.split(";")[0].strip()
     if media not in ("application/json", ""):
         why = f"the body of the request was in an unknown format - {media}"
         raise ApiError(415, "UnsupportedMediaType", why)
-    obj = decode(body)
+    obj = decode(request.body)
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized: it is no JSON object")
     return obj
@@ -55,20 +56,20 @@ def prune(resource: Resource, obj: Object) -> PrunedObject:
         WrongTypeError: a field has a value of another type.
     """
     if resource.schema is None:
-        fitted = field_types.prune(obj, resource.api_version, resource.kind)
+        pruned = field_types.prune(obj, resource.api_version, resource.kind)
     else:
         meta = obj.get("metadata")
         if not isinstance(meta, dict | None):
             raise WrongTypeError("json: cannot unmarshal metadata into an object")
         head = field_types.prune_metadata(meta or {})
-        fitted = resource.schema.prune(obj)
-        fitted.obj["metadata"] = head.obj
-        fitted.unknown[:0] = head.unknown
-    if isinstance(meta := fitted.obj.get("metadata"), dict):
+        pruned = resource.schema.prune(obj)
+        pruned.obj["metadata"] = head.obj
+        pruned.unknown[:0] = head.unknown
+    if isinstance(meta := pruned.obj.get("metadata"), dict):
         for name in ("labels", "annotations", "finalizers", "ownerReferences"):
             if not meta.get(name, True):
                 del meta[name]
-    return fitted
+    return pruned
 
 
 def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
@@ -79,6 +80,16 @@ def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tupl
     """
     what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
     return _parse(resource, obj, query, lambda why: bad_request(f"{what}: {why}"))
+
+
+def parse(target: Target, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
+    """The same for an object that was sent to a path.
+
+    Raises:
+        ApiError: also 400 or 422, it is not what the path says.
+    """
+    check_path(target, obj)
+    return parse_for(target.resource, obj, query)
 
 
 def parse_patched_for(

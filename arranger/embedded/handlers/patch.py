@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import jsonpatch
 
+from arranger.embedded.errors import ApiError, bad_request
+
 Object = dict[str, Any]
 
 #: The type of apply patches, which alone may create what they patch.
@@ -41,21 +43,11 @@ _SET_LISTS: Final = frozenset({"finalizers"})
 _BUILT_IN: Final = frozenset({"", "apps", "batch", "policy"})
 
 
-class PatchError(Exception):
-    """The patch cannot be applied; ``status``, ``reason`` and ``message`` are the answer's."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
-        self.message = message
-
-
 def apply_patch(current: Object, patch: object, content_type: str, *, group: str) -> Object:
     """The patched object; neither argument is changed.
 
     Raises:
-        PatchError: 400 malformed, 415 a type that the kind does not take, 422 not applicable.
+        ApiError: 400 malformed, 415 a type that the kind does not take, 422 not applicable.
     """
     built_in = _is_built_in(group)
     match content_type:
@@ -67,7 +59,7 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
             merged: Object = _json_merge(current, _check_object(patch))
             return merged
         case _:
-            raise PatchError(
+            raise ApiError(
                 415,
                 "UnsupportedMediaType",
                 f"the body of the request was in an unknown format - {content_type}",
@@ -80,22 +72,22 @@ def _is_built_in(group: str) -> bool:
 
 def _check_object(patch: object) -> Object:
     if not isinstance(patch, dict):
-        raise PatchError(400, "BadRequest", "the patch is not a JSON object")
+        raise bad_request("the patch is not a JSON object")
     return patch
 
 
 def _json_patch(current: Object, patch: object) -> Object:
     if not isinstance(patch, list):
-        raise PatchError(400, "BadRequest", "a JSON patch is a list of operations")
+        raise bad_request("a JSON patch is a list of operations")
     try:
         operations = jsonpatch.JsonPatch(patch)
     except (jsonpatch.InvalidJsonPatch, jsonpatch.JsonPointerException) as error:
-        raise PatchError(400, "BadRequest", str(error)) from error
+        raise bad_request(str(error)) from error
     try:
         patched: Object = operations.apply(deepcopy(current))
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
-        raise PatchError(422, "Invalid", message) from error
+        raise ApiError(422, "Invalid", message) from error
     return patched
 
 
@@ -149,7 +141,7 @@ def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
     for item in patch:
         if key not in item:
             message = f"map: {item} does not contain declared merge key: {key}"
-            raise PatchError(500, "", message)
+            raise ApiError(500, "", message)
         place = next((n for n, old in enumerate(merged) if old.get(key) == item[key]), None)
         if item.get("$patch") == "delete":
             if place is not None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from arranger.api.selectors import requirement_matches
-from arranger.api.types.core import Requirement
+import msgspec
+
+from arranger.api.selectors import Selector
+from arranger.api.types.core import LabelSelector, Requirement
 
 _SET_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _KEY: Final = r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?"
@@ -18,22 +20,8 @@ _SET: Final = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)", re.ASCII)
 _EXISTENCE: Final = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
 
 
-class SelectorError(ValueError):
+class InvalidSelectorError(ValueError):
     """The text is not a selector."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
-    """Requirements that must all hold; with ``nothing`` it matches no object."""
-
-    requirements: tuple[Requirement, ...] = ()
-    nothing: bool = False
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet every requirement."""
-        return not self.nothing and all(
-            requirement_matches(r, labels.get(r.key)) for r in self.requirements
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,56 +40,49 @@ class FieldSelector:
         return all((fields.get(f, "") == value) is equal for f, equal, value in self.terms)
 
 
-def parse_label_selector(text: str) -> LabelSelector:
+def parse_label_selector(text: str) -> Selector:
     """Parse ``a=b,c!=d,e in (f,g),h notin (i),j,!k``.
 
     Raises:
-        SelectorError: it is not of that form.
+        InvalidSelectorError: it is not of that form.
     """
-    return LabelSelector(tuple(_label_term(term) for term in _split(text)))
+    return Selector(LabelSelector(match_expressions=[_label_term(term) for term in _split(text)]))
 
 
 def parse_field_selector(text: str) -> FieldSelector:
     """Parse ``a=b,c!=d``; a backslash escapes ``,``, ``=`` and itself.
 
     Raises:
-        SelectorError: it is not of that form.
+        InvalidSelectorError: it is not of that form.
     """
     terms = []
     for term in re.split(r"(?<!\\),", text) if text else ():
         found = re.fullmatch(r"((?:[^\\=!]|\\.)+)(!=|==|=)((?:[^\\=]|\\.)*)", term)
         if found is None:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+            raise InvalidSelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = found.groups()
         terms.append((field, operator != "!=", re.sub(r"\\(.)", r"\1", value)))
     return FieldSelector(tuple(terms))
 
 
-def label_selector_of(selector: Mapping[str, Any] | None) -> LabelSelector:
+def label_selector_of(selector: Mapping[str, Any] | None) -> Selector:
     """From ``matchLabels`` and ``matchExpressions``; None matches nothing, empty everything.
 
     Raises:
-        SelectorError: an operator is unknown.
+        InvalidSelectorError: an operator is unknown.
     """
     if selector is None:
-        return LabelSelector(nothing=True)
-    requirements = [
-        Requirement(key=key, operator="In", values=[value])
-        for key, value in (selector.get("matchLabels") or {}).items()
-    ]
+        return Selector(None)
     for expression in selector.get("matchExpressions") or ():
-        operator = expression.get("operator", "")
-        if operator not in _SET_OPERATORS:
-            raise SelectorError(f"{expression.get('operator')!r} is not a valid selector operator")
-        values = list(expression.get("values") or ())
-        requirements.append(Requirement(key=expression["key"], operator=operator, values=values))
-    return LabelSelector(tuple(requirements))
+        if (operator := expression.get("operator")) not in _SET_OPERATORS:
+            raise InvalidSelectorError(f"{operator!r} is not a valid selector operator")
+    return Selector(msgspec.convert(selector, LabelSelector))
 
 
 def _split(text: str) -> Iterator[str]:
     """The terms between commas that are not inside parentheses."""
     if text.count("(") != text.count(")"):
-        raise SelectorError(f"unable to parse '{text}': unbalanced parentheses")
+        raise InvalidSelectorError(f"unable to parse '{text}': unbalanced parentheses")
     for term in re.split(r",(?![^(]*\))", text) if text.strip() else ():
         yield term.strip()
 
@@ -116,4 +97,4 @@ def _label_term(term: str) -> Requirement:
         return Requirement(key=found[1], operator=operator, values=values)
     if found := _EXISTENCE.fullmatch(term):
         return Requirement(key=found[2], operator="DoesNotExist" if found[1] else "Exists")
-    raise SelectorError(f"couldn't parse the selector '{term}'")
+    raise InvalidSelectorError(f"couldn't parse the selector '{term}'")

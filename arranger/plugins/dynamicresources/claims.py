@@ -63,7 +63,7 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
             raise NotCreatedError(f'could not find ResourceClaim "{key}"')
         if claim.metadata.deletion_timestamp is not None:
             raise NotCreatedError(f'resourceclaim "{use.name}" is being deleted')
-        if use.own and not _is_for_pod(claim, pod):
+        if use.own and not claim.metadata.is_controlled_by(pod.metadata.uid):
             raise NotCreatedError(
                 f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)"
             )
@@ -71,12 +71,7 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
     return list(claims.values())
 
 
-def _is_for_pod(claim: ResourceClaim, pod: Pod) -> bool:
-    owner = claim.metadata.controller
-    return owner is not None and owner.uid == pod.metadata.uid
-
-
-# --- waking ------------------------------------------------------------------------------------
+# --- queueing hints ----------------------------------------------------------------------------
 
 
 def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:

@@ -183,7 +183,7 @@ class InterPodAffinity(Plugin):
         share = (scores - least) / (int(liked.max()) - least)
         return (100 * share).astype(np.int64)
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:

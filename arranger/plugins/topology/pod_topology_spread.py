@@ -213,7 +213,7 @@ class PodTopologySpread(Plugin):
         selectors = default_selector(pod, cluster.objects)
         return [with_selector(c, selectors) for c in self._defaults] if selectors else []
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:

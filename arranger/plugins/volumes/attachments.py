@@ -22,7 +22,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
-from arranger.plugins.volumes.claims import is_for_pod, pvc_references
+from arranger.plugins.volumes.claims import pvc_references
 from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
 
 #: (driver, its handle of the volume, ""), or (driver, "", claim) for a volume to be provisioned.
@@ -57,7 +57,7 @@ def attached_volumes_of(pod: PodInfo, reader: TrackingLister) -> Iterator[Attach
     namespace = pod.pod.metadata.namespace
     for use in pvc_references(pod):
         claim = reader.get(PersistentVolumeClaim, namespace, use.name)
-        if claim is None or (use.ephemeral and not is_for_pod(claim, pod.pod)):
+        if claim is None or (use.ephemeral and not claim.metadata.is_controlled_by(pod.uid)):
             continue
         attached = _of_claim(claim, reader)
         if attached is not None:

@@ -39,12 +39,6 @@ def pvc_references(pod: PodInfo) -> Iterator[PvcReference]:
             yield PvcReference(f"{pod.pod.metadata.name}-{volume.name}", ephemeral=True)
 
 
-def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether an ephemeral claim belongs to this pod, not to one that had its name before."""
-    owner = claim.metadata.controller
-    return owner is not None and owner.uid == pod.metadata.uid
-
-
 def not_for_pod_message(claim: PersistentVolumeClaim, pod: Pod) -> str:
     """The reason to refuse an ephemeral claim that is not the pod's."""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"

@@ -80,7 +80,7 @@ class NodeVolumeLimits(VolumePlugin):
                 passes &= fits[nodes.rows]
         return FilterResult(passes, TOO_MANY)
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _freed(_pod: PodInfo, event: ClusterEvent) -> bool:

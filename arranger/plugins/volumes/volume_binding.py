@@ -37,7 +37,6 @@ from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (
     VolumePlugin,
-    is_for_pod,
     is_used_by_pod,
     not_for_pod_message,
     not_found_message,
@@ -185,7 +184,7 @@ class VolumeBinding(VolumePlugin):
             return Status(Code.ERROR, (f"binding volumes: {problem}",), self.name)
         return Wait(self._timeout, "binding volumes: context deadline exceeded")
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
@@ -257,7 +256,7 @@ def _pod_claims(pod: PodInfo, objects: ObjectStore) -> Iterator[PersistentVolume
             )
         elif claim.metadata.deletion_timestamp is not None:
             yield f'persistentvolumeclaim "{use.name}" is being deleted'
-        elif use.ephemeral and not is_for_pod(claim, pod.pod):
+        elif use.ephemeral and not claim.metadata.is_controlled_by(pod.uid):
             yield not_for_pod_message(claim, pod.pod)
         else:
             yield claim

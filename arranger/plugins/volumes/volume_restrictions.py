@@ -87,7 +87,7 @@ class VolumeRestrictions(VolumePlugin):
 
         return FilterResult(nodes.empty_mask() if used else ~taken, explain)
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _lets_go(pod: PodInfo, event: ClusterEvent) -> bool:

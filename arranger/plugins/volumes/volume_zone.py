@@ -97,7 +97,7 @@ class VolumeZone(VolumePlugin):
             return None
         return "PersistentVolume had no name"
 
-    # --- waking ----------------------------------------------------------------------------
+    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _waits(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:

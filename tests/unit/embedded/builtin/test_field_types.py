@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.embedded.builtin.field_types import prune
-from arranger.embedded.crd.prune import WrongTypeError
+from arranger.embedded.crd.schema import WrongTypeError
 from arranger.embedded.registry import Registry
 
 Object = dict[str, Any]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from arranger.embedded.handlers.patch import PatchError, apply_patch
+from arranger.embedded.errors import ApiError
+from arranger.embedded.handlers.patch import apply_patch
 
 Object = dict[str, Any]
 JSON = "application/json-patch+json"
@@ -124,6 +125,6 @@ REFUSED: dict[str, tuple[str, str, object, int]] = {
 
 @pytest.mark.parametrize(("content_type", "group", "patch", "code"), REFUSED.values(), ids=REFUSED)
 def test_refused(content_type: str, group: str, patch: object, code: int) -> None:
-    with pytest.raises(PatchError) as refused:
+    with pytest.raises(ApiError) as refused:
         apply_patch({"x": 1}, patch, content_type, group=group)
-    assert refused.value.status == code
+    assert refused.value.code == code

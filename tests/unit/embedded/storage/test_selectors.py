@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from arranger.embedded.storage.selectors import (
-    SelectorError,
+    InvalidSelectorError,
     label_selector_of,
     parse_field_selector,
     parse_label_selector,
@@ -47,7 +47,7 @@ def test_labels(text: str, met: bool) -> None:
     "text", ["a in (b", "a in b", "=b", "a=b=c", "a in", "!", "a b", "a,,b", "-a=b", "a=b)"]
 )
 def test_no_label_selector(text: str) -> None:
-    with pytest.raises(SelectorError):
+    with pytest.raises(InvalidSelectorError):
         parse_label_selector(text)
 
 
@@ -72,7 +72,7 @@ def test_fields(text: str, met: bool) -> None:
 
 @pytest.mark.parametrize("text", ["metadata.name", "a=b,", "=b", "a=b=c"])
 def test_no_field_selector(text: str) -> None:
-    with pytest.raises(SelectorError):
+    with pytest.raises(InvalidSelectorError):
         parse_field_selector(text)
 
 
@@ -99,5 +99,5 @@ def test_selectors_in_objects(selector: dict[str, Any] | None, met: bool) -> Non
 
 
 def test_an_operator_nobody_knows_is_no_selector() -> None:
-    with pytest.raises(SelectorError):
+    with pytest.raises(InvalidSelectorError):
         label_selector_of(expression("a", "Gt", "1"))
