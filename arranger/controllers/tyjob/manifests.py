@@ -52,7 +52,13 @@ MASTER_PORT: Final = 23456
 #: The leader's container port of this name replaces it.
 PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
-_GANG_ANNOTATIONS: Final = (GANG_MODE, GANG_WAIT, GANG_GROUPS, GANG_MATCH, TOPOLOGY)
+_GANG_ANNOTATIONS: Final[tuple[str, ...]] = (
+    GANG_MODE,
+    GANG_WAIT,
+    GANG_GROUPS,
+    GANG_MATCH,
+    TOPOLOGY,
+)
 
 
 def leader_config_map_name(job: TYJob) -> str:
