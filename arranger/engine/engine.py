@@ -194,7 +194,6 @@ class Engine:
             requeuer,
             binding_cycle,
             preemption,
-            gangs,
             self._gang_scheduler,
             attempt_status,
         )
@@ -223,6 +222,7 @@ class Engine:
                 break
             limit -= len(entity.members)
             self._scheduler.schedule_one(entity, now)
+        self._gang_scheduler.bind_ready(now)
         self._extender_calls.start_waiting(now)
         self._context.outbox.extend(self.cluster.devices.claim_tracker.take_effects())
         return self._context.take_outbox()

@@ -20,7 +20,6 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
-from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
@@ -59,7 +58,6 @@ class EventHandlers:
         requeuer: PodRequeuer,
         binding_cycle: BindingCycle,
         preemption: PreemptionExecutor,
-        gangs: GangManager,
         gang_scheduler: GangScheduler,
         attempt_status: GangAttemptStatus,
     ) -> None:
@@ -75,7 +73,6 @@ class EventHandlers:
         self._requeuer = requeuer
         self._binding_cycle = binding_cycle
         self._preemption = preemption
-        self._gangs = gangs
         self._gang_scheduler = gang_scheduler
         self._attempt_status = attempt_status
         self._uid_of: dict[str, str] = {}
@@ -106,6 +103,7 @@ class EventHandlers:
         """A node was deleted."""
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
+        self._gang_scheduler.bind_ready(now)
         before = self._cluster.remove_node(name)
         if before is not None:
             self._ledger.mark_stale()
@@ -200,8 +198,7 @@ class EventHandlers:
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names:
-            self._gangs.on_gangs_changed(names, now)
-            self._gang_scheduler.bind_ready(now)
+            self._gang_scheduler.on_gangs_changed(names, now)
 
     # --- events: pods ----------------------------------------------------------------------
 

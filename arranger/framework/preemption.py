@@ -38,81 +38,60 @@ class QuotaLimits(Protocol):
 class EvictionPolicy(Protocol):
     """Decides who may be evicted for whom, what leaves together, and who goes first.
 
-    Moments are in seconds since 1970.
+    As it stands it goes by the pods' priorities alone: no gangs, no queues, no protection. Moments
+    are in seconds since 1970.
     """
 
     @property
     def by_priority_alone(self) -> bool:
         """Whether :meth:`can_preempt` looks at nothing but the priorities."""
+        return True
 
     @property
     def quota(self) -> QuotaLimits | None:
-        """The limits that count beside the room on nodes; None where there are none."""
+        """The limits that count beside the resources of nodes; None where there are none."""
+        return None
 
     @property
     def time_protects(self) -> bool:
         """Whether time alone protects any pod, so that :meth:`protected_until` matters."""
+        return False
 
     @property
     def now(self) -> float:
         """The present moment."""
+        return 0.0
 
     def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """Whether a pod may take the place of another now."""
+        return victim.priority < preemptor.priority
 
     def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
         """Until when nothing but time keeps the preemptor from taking the victim's place.
 
         A moment that is past, or ``UNPROTECTED``, where it may now or where time changes nothing.
         """
-
-    def in_gang(self, pod: PodInfo) -> bool:
-        """Whether a pod is in a gang, so that others may have to leave with it."""
-
-    def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """The victims, and all that must leave with them."""
-
-    def importance(self, pod: PodInfo) -> int:
-        """How important a pod is among victims; the least important go first."""
-
-    def allows(self, victims: Sequence[PodInfo]) -> bool:
-        """Whether these pods may be evicted together; there is at least one."""
-
-
-class PriorityPolicy:
-    """Goes by the pods' priorities alone: no gangs, no queues, no protection."""
-
-    by_priority_alone = True
-    quota: QuotaLimits | None = None
-    time_protects = False
-    now = 0.0
-
-    def can_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
-        """Whether the preemptor's priority is higher."""
-        return victim.priority < preemptor.priority
-
-    def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
-        """Time protects nobody."""
-        del preemptor, victim
         return UNPROTECTED
 
     def in_gang(self, pod: PodInfo) -> bool:
-        """There are no gangs."""
-        del pod
+        """Whether a pod is in a gang, so that others may have to leave with it."""
         return False
 
     def expand_to_gang(self, victims: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """The victims alone."""
+        """The victims, and all that must leave with them."""
         return victims
 
     def importance(self, pod: PodInfo) -> int:
-        """The pod's priority."""
+        """How important a pod is among victims; the least important go first."""
         return pod.priority
 
     def allows(self, victims: Sequence[PodInfo]) -> bool:
-        """Any pods may leave together."""
-        del victims
+        """Whether these pods may be evicted together; there is at least one."""
         return True
+
+
+class PriorityPolicy(EvictionPolicy):
+    """Goes by the pods' priorities alone."""
 
 
 class PreemptionContext(Protocol):
@@ -122,9 +101,12 @@ class PreemptionContext(Protocol):
         cluster: as it is; take pods away in memory with :meth:`Cluster.simulate_without`.
         pod: the pod.
         policy: who may be evicted for it.
-        nominated_node: the node it is nominated for, "" for none.
+        nominated_node: the node it has been promised, "" for none.
         terminating_victims: uids of pods that are being evicted already.
         extenders_choose: whether the answer is to name its candidates, for extenders to choose.
+        resource_only: whether only resources and quotas decide which of the pods on a node have to
+            leave, so that victims can be found by counting.
+        fits_when_empty: row → whether the node itself would do, whatever runs on it now.
     """
 
     cluster: Cluster
@@ -133,20 +115,13 @@ class PreemptionContext(Protocol):
     nominated_node: str
     terminating_victims: Collection[str]
     extenders_choose: bool
-
-    @property
-    def resource_only(self) -> bool:
-        """Whether only resources and quotas decide which pods have to leave a node.
-
-        Then victims can be found by counting, without running the filters.
-        """
-
-    @property
-    def fits_when_empty(self) -> BoolArray:
-        """Row → whether the node itself would do, whatever runs on it now."""
+    resource_only: bool
+    fits_when_empty: BoolArray
 
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""
+        ...
 
     def reasons(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is in memory now."""
+        ...

@@ -298,5 +298,6 @@ class GangManager:
         Raises:
             AssertionError: they disagree.
         """
+        assert not self._ready_to_bind, "complete groups whose bindings nobody starts"
         self._registry.check_consistent()
         self._entities.check_consistent()

@@ -95,6 +95,11 @@ class GangScheduler:
             for member in ready:
                 self._binding_cycle.begin(member, now)
 
+    def on_gangs_changed(self, names: set[str], now: float) -> None:
+        """The members of gangs, their settings or their partners have changed."""
+        self._manager.on_gangs_changed(names, now)
+        self.bind_ready(now)
+
     def process_changes(self, now: float) -> None:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
         self._manager.process_changes(now)

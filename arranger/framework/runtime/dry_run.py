@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.preemption import EvictionPolicy, PriorityPolicy
 from arranger.framework.runtime.evaluation import Evaluation
@@ -41,21 +40,13 @@ class DryRun:
         self.cluster = cluster
         self.pod = pod
         self.evaluation = evaluation
+        self.resource_only = evaluation.pod_dependent_filters <= profile.resource_filters
+        self.fits_when_empty = evaluation.fits_when_empty
         self.policy = policy
         self.nominated_node = nominated_node
         self.terminating_victims = terminating_victims
         self.extenders_choose = extenders_choose
         self._nominated_pods = nominated_pods
-
-    @property
-    def resource_only(self) -> bool:
-        """Whether victims can be found by counting resources and quotas."""
-        return self.evaluation.pod_dependent_filters <= self.profile.resource_filters
-
-    @property
-    def fits_when_empty(self) -> BoolArray:
-        """Row → whether the node itself would do, whatever runs on it now."""
-        return self.evaluation.fits_when_empty
 
     @cached_property
     def _simulated(self) -> Evaluation:
