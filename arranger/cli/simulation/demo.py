@@ -55,10 +55,8 @@ async def run_demo(
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(cluster, port=port))
         serving(url, _kubeconfig(url))
-        transport, kubelet_transport = (
-            HttpTransport(ApiServerConfig(url)),
-            HttpTransport(ApiServerConfig(url)),
-        )
+        server = ApiServerConfig(url)
+        transport, kubelet_transport = HttpTransport(server), HttpTransport(server)
         stack.push_async_callback(transport.close)
         stack.push_async_callback(kubelet_transport.close)
         scheduler = Scheduler(transport, config, identity="demo", rng=random.Random())
@@ -108,15 +106,14 @@ async def _until_quiet(
 
 
 def _kubeconfig(url: str) -> Path:
+    name = "arranger-demo"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "arranger-demo",
-        "clusters": [{"name": "arranger-demo", "cluster": {"server": url}}],
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": url}}],
         "users": [{"name": "demo", "user": {}}],
-        "contexts": [
-            {"name": "arranger-demo", "context": {"cluster": "arranger-demo", "user": "demo"}}
-        ],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "demo"}}],
     }
     path = Path(tempfile.mkdtemp(prefix="arranger-demo-")) / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
