@@ -65,7 +65,7 @@ async def run_demo(
         try:
             load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
-            controllers = run_controllers(ApiServerConfig(url), ControllerOptions(debounce=0.2))
+            controllers = run_controllers(server, ControllerOptions(debounce=0.2))
             work.append(asyncio.create_task(controllers))
             await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
         finally:
