@@ -53,7 +53,7 @@ class MultiNamespaceInformer(Generic[T]):
         *handlers: ResourceEventHandler[T],
         selector: str = "",
     ) -> None:
-        query = {"labelSelector": selector} if selector else None
+        query = {"labelSelector": selector} if selector else {}
         self._informers: Mapping[str, Informer[T]] = {
             namespace: Informer(_FanOutHandler(handlers), key=uid_of)
             for namespace in options.namespaces or ("",)
