@@ -20,7 +20,7 @@ from arranger.cli import options
 )
 @options.output("table")
 def explain(snapshots: tuple[Path, ...], output: str) -> None:
-    """Judge every pending pod of a snapshot, changing nothing."""
+    """Evaluate every pending pod of a snapshot, changing nothing."""
     import msgspec
 
     from arranger.explain import SnapshotError, evaluate, read_snapshots, render

@@ -7,14 +7,13 @@ from pathlib import Path
 import click
 
 from arranger.cli import options
-from arranger.cli.paths import InputPath
 
 
 @click.command()
 @options.manifests("Manifests: YAML or JSON files, or folders of them. May be repeated.")
 @click.option(
     "--trace",
-    type=InputPath(),
+    type=options.InputPath(),
     help="Instead of manifests: a trace to replay, a folder or its pod list.",
 )
 @options.config()

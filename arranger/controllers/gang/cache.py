@@ -280,15 +280,11 @@ class GangCache:
         if GANG_GROUP not in self._status_fields:
             return None
         if gang is None:
-            return (
-                ObjectChange(key, observed, delete=True)
-                if observed and self._is_managed_by_us(observed)
-                else None
-            )
+            ours = observed is not None and self._is_managed_by_us(observed)
+            return ObjectChange(key, observed, delete=True) if ours else None
         before = observed.status if observed else {}
-        satisfied, was_reset = gang.satisfied, gang.was_reset
         status = gang_status(
-            summary, before=before, satisfied=satisfied, now=now, was_reset=was_reset
+            summary, before=before, satisfied=gang.satisfied, now=now, was_reset=gang.was_reset
         )
         spec = gang_spec(gang.settings, summary)
         return ObjectChange(

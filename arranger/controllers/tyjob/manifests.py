@@ -177,9 +177,8 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     if GANG not in job.policies:
         return {}
     workers = job.valid_spec.min_workers_num
-    inherited = {
-        key: job.metadata.annotations[key] for key in _GANG_ANNOTATIONS if _has_annotation(job, key)
-    }
+    given = job.metadata.annotations
+    inherited: dict[str, str] = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
     return {
         # A worker that replaces a lost one counts with those that run.
         GANG_MATCH: "waiting-and-running",
@@ -189,10 +188,6 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
         BUNDLE_MIN: "1" if replica.role == LEADER else str(workers),
         GANG_MIN: str(1 + workers),
     }
-
-
-def _has_annotation(job: TYJob, key: str) -> bool:
-    return key in job.metadata.annotations
 
 
 def _scheduling_annotations(job: TYJob) -> dict[str, str]:

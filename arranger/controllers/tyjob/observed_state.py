@@ -107,15 +107,16 @@ class Attempt:
     def failure_reason(self) -> ReasonMessage | None:
         """Why the job has failed; None while it has not."""
         limit, least = self._spec.restart_limit, self._spec.min_workers_num
+        limited = f"restartLimit is {limit}"
         if self.restarts > limit:
-            return "LeaderFailed", f"the leader failed {self.restarts} times; {_limit_text(limit)}"
+            return "LeaderFailed", f"the leader failed {self.restarts} times; {limited}"
         if self.leader is not None and (error := self.leader.image_error):
             return "LeaderImage", f"{self.leader_replica.pod} cannot get its image: {error}"
         workers = self.job.replicas[1:]
         left = sum(not self.exceeded_restart_limit(worker.pod) for worker in workers)
         if left < least:
             text = f"{left} workers have not failed too often and {least} must run"
-            return "WorkersFailed", f"{text}; {_limit_text(limit)}"
+            return "WorkersFailed", f"{text}; {limited}"
         if self._timed_out:
             return "SchedulingFailed", self.unscheduled_reason[1] or "the gang ran out of time"
         return None
@@ -166,16 +167,17 @@ class Attempt:
     def allocations(self) -> list[Object]:
         """Which node each pod of this attempt has."""
         leaders = [self.leader] if self.leader is not None else []
-        pods = [
-            p for p in (*leaders, *self.workers.values()) if p.node and p.deletion_deadline is None
+        return [
+            {"pod": pod.metadata.name, "node": pod.node}
+            for pod in (*leaders, *self.workers.values())
+            if pod.node and pod.deletion_deadline is None
         ]
-        return [{"pod": pod.metadata.name, "node": pod.node} for pod in pods]
 
     # --- why -------------------------------------------------------------------------------
 
     @property
     def unscheduled_reason(self) -> ReasonMessage:
-        """What the scheduler says of the first pod that it has said something of."""
+        """Why the first pod without a node has none, by the condition that the scheduler wrote."""
         leaders = [self.leader] if self.leader is not None else []
         for pod in (*leaders, *self.workers.values()):
             condition = pod.unschedulable_condition
@@ -211,7 +213,3 @@ class Attempt:
             )
         left, least = sum(bool(pod.node) for pod in self.active), self._spec.min_workers_num
         return "WorkersLost", f"{left} workers are left and {least} must be"
-
-
-def _limit_text(limit: int) -> str:
-    return f"restartLimit is {limit}"

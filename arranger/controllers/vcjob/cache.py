@@ -107,18 +107,16 @@ class JobCache:
         known = self._records[found[0]].pods.get(found[1])
         if known is None or known.metadata.uid != pod.metadata.uid:
             return set()  # a newer pod of this index is known
-        return self._remove_pod(found[0], found[1])
+        uid, index, _ = found
+        record = self._records[uid]
+        del record.pods[index]
+        record.confirmed_empty.add(index)
+        self._drop_if_empty(uid)
+        return self._affected(record)
 
     def confirm_empty(self, name: str, index: TaskIndex) -> None:
         """The server has answered that this pod of the job does not exist."""
         self._records[self._uids[name]].confirmed_empty.add(index)
-
-    def _remove_pod(self, uid: str, index: TaskIndex) -> set[str]:
-        record = self._records[uid]
-        record.pods.pop(index, None)
-        record.confirmed_empty.add(index)
-        self._drop_if_empty(uid)
-        return self._affected(record)
 
     # --- PodGroups -------------------------------------------------------------------------
 

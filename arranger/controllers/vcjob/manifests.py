@@ -35,7 +35,7 @@ from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobVolume, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.policies import pod_name
-from arranger.controllers.vcjob.snapshot import JobSnapshot, pod_group_name
+from arranger.controllers.vcjob.snapshot import JobSnapshot
 
 Object = dict[str, Any]
 
@@ -48,15 +48,23 @@ class OwnedManifest:
     """An object that is created once, and changed when its manifest changes.
 
     Attributes:
-        collection: where it is created.
-        name: what it is remembered as, ``<plural>/<name>``.
+        plural: its resource, in the core API group.
         immutable: whether it cannot be changed once it is there.
     """
 
-    collection: str
-    name: str
+    plural: str
     body: Object
     immutable: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the job's status remembers it as, ``<plural>/<name>``."""
+        return f"{self.plural}/{self.body['metadata']['name']}"
+
+    @property
+    def collection(self) -> str:
+        """The path where it is created."""
+        return f"/api/v1/namespaces/{self.body['metadata']['namespace']}/{self.plural}"
 
     @property
     def digest(self) -> str:
@@ -73,10 +81,8 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
     job, spec = snapshot.job, snapshot.spec
     task = next(task for task in spec.tasks if task.name == index[0])
     template = deepcopy(task.template)
-    meta, pod_spec = (
-        _without_nulls(template.get("metadata") or {}),
-        _without_nulls(template["spec"]),
-    )
+    meta = _without_nulls(template.get("metadata") or {})
+    pod_spec = _without_nulls(template["spec"])
     name = pod_name(job.metadata.name, index)
     labels = {
         JOB_NAME: job.metadata.name,
@@ -90,7 +96,7 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
         JOB_VERSION_KEY: str(max(snapshot.controlled_resources.version_of(index), 0)),
         JOB_RETRIES: str(job.status.retry_count),
         TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
-        VOLCANO_GROUP: pod_group_name(job.metadata.name, snapshot.controlled_resources),
+        VOLCANO_GROUP: snapshot.pod_group_name,
     }
     del annotations[JOB_NAMESPACE]
     inherited = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED_ANNOTATIONS}
@@ -109,19 +115,13 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
         pod_spec.setdefault("hostname", name)
         pod_spec.setdefault("subdomain", job.metadata.name)
         _inject_hosts(job, pod_spec, containers)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            **{k: v for k, v in meta.items() if k == "finalizers"},
-            "name": name,
-            "namespace": job.metadata.namespace,
-            "labels": {**meta.get("labels", {}), **labels},
-            "annotations": {**inherited, **meta.get("annotations", {}), **annotations},
-            "ownerReferences": [_owner(job)],
-        },
-        "spec": pod_spec,
+    pod = _object(job, "Pod", name) | {"spec": pod_spec}
+    pod["metadata"] |= {
+        **{k: v for k, v in meta.items() if k == "finalizers"},
+        "labels": {**meta.get("labels", {}), **labels},
+        "annotations": {**inherited, **meta.get("annotations", {}), **annotations},
     }
+    return pod
 
 
 def _without_nulls(part: Object) -> Object:
@@ -143,20 +143,23 @@ def _inject_hosts(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -
         for key in (f"VC_{_upper(task)}_HOSTS", f"VC_{_upper(task)}_NUM"):
             source = {"configMapKeyRef": {"name": config, "key": key}}
             _inject_env(containers, {"name": key, "valueFrom": source})
-    pod_spec.setdefault("volumes", []).append({"name": config, "configMap": {"name": config}})
-    for container in containers:
-        mount = {"name": config, "mountPath": _HOSTS_FOLDER}
-        container.setdefault("volumeMounts", []).append(mount)
+    source = {"configMap": {"name": config}}
+    _mount(pod_spec, containers, config, source, _HOSTS_FOLDER)
 
 
 def _mount_volumes(job: VolcanoJob, pod_spec: Object, containers: list[Object]) -> None:
     for index, volume in enumerate(job.spec.volumes):
         name, claim = f"vcjob-volume-{index}", _claim_name(job, index, volume)
         source = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
-        pod_spec.setdefault("volumes", []).append({"name": name, **source})
-        for container in containers:
-            mount = {"name": name, "mountPath": volume.mount_path}
-            container.setdefault("volumeMounts", []).append(mount)
+        _mount(pod_spec, containers, name, source, volume.mount_path)
+
+
+def _mount(
+    pod_spec: Object, containers: list[Object], name: str, source: Object, path: str
+) -> None:
+    pod_spec.setdefault("volumes", []).append({"name": name, **source})
+    for container in containers:
+        container.setdefault("volumeMounts", []).append({"name": name, "mountPath": path})
 
 
 # --- the PodGroup --------------------------------------------------------------------------------
@@ -182,19 +185,12 @@ def pod_group_of(snapshot: JobSnapshot) -> Object:
         "priorityClassName": spec.priority_class_name or None,
         "minResources": _min_resources(firsts, least, minima),
     }
+    group = _object(job, "PodGroup", snapshot.pod_group_name, VolcanoPodGroup.api_version)
     annotations = job.metadata.annotations.items()
-    return {
-        "apiVersion": VolcanoPodGroup.api_version,
-        "kind": "PodGroup",
-        "metadata": {
-            "name": pod_group_name(job.metadata.name, snapshot.controlled_resources),
-            "namespace": job.metadata.namespace,
-            "labels": {JOB_NAME: job.metadata.name},
-            "annotations": {k: v for k, v in annotations if k not in (_LAST_APPLIED, JOB_ACTION)},
-            "ownerReferences": [_owner(job)],
-        },
-        "spec": {key: value for key, value in wanted.items() if value is not None},
+    group["metadata"]["annotations"] = {
+        k: v for k, v in annotations if k not in (_LAST_APPLIED, JOB_ACTION)
     }
+    return group | {"spec": _without_nulls(wanted)}
 
 
 def _min_resources(tasks: list[Task], least: int, minima: Mapping[str, int]) -> Object | None:
@@ -230,23 +226,16 @@ def _as_pod(task: Task) -> Pod:
 
 def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
     """Objects that must exist before the first pod is created."""
-    root = f"/api/v1/namespaces/{job.metadata.namespace}"
     manifests = []
     for index, volume in enumerate(job.spec.volumes):
         if volume.volume_claim is not None:
-            name = _claim_name(job, index, volume)
-            body = _object(job, "PersistentVolumeClaim", name) | {"spec": volume.volume_claim}
-            plural = "persistentvolumeclaims"
-            manifests.append(
-                OwnedManifest(f"{root}/{plural}", f"{plural}/{name}", body, immutable=True)
-            )
+            claim = _object(job, "PersistentVolumeClaim", _claim_name(job, index, volume))
+            body = claim | {"spec": volume.volume_claim}
+            manifests.append(OwnedManifest("persistentvolumeclaims", body, immutable=True))
     if "svc" in job.spec.plugins:
         config = _object(job, "ConfigMap", _hosts_name(job)) | {"data": _hosts(job)}
-        manifests.append(
-            OwnedManifest(f"{root}/configmaps", f"configmaps/{_hosts_name(job)}", config)
-        )
-        name = job.metadata.name
-        manifests.append(OwnedManifest(f"{root}/services", f"services/{name}", _service(job)))
+        manifests.append(OwnedManifest("configmaps", config))
+        manifests.append(OwnedManifest("services", _service(job)))
     return manifests
 
 
@@ -279,18 +268,8 @@ def _hosts(job: VolcanoJob) -> dict[str, str]:
     return data
 
 
-def _object(job: VolcanoJob, kind: str, name: str) -> Object:
-    meta = {
-        "name": name,
-        "namespace": job.metadata.namespace,
-        "labels": {JOB_NAME: job.metadata.name},
-        "ownerReferences": [_owner(job)],
-    }
-    return {"apiVersion": "v1", "kind": kind, "metadata": meta}
-
-
-def _owner(job: VolcanoJob) -> Object:
-    return {
+def _object(job: VolcanoJob, kind: str, name: str, api_version: str = "v1") -> Object:
+    owner = {
         "apiVersion": JOB_API,
         "kind": "Job",
         "name": job.metadata.name,
@@ -298,6 +277,13 @@ def _owner(job: VolcanoJob) -> Object:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+    meta = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": {JOB_NAME: job.metadata.name},
+        "ownerReferences": [owner],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta}
 
 
 def _claim_name(job: VolcanoJob, index: int, volume: JobVolume) -> str:

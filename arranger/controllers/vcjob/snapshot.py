@@ -67,11 +67,18 @@ class JobSnapshot:
         return {task.name: task.replicas for task in self.spec.tasks}
 
     @property
+    def pod_group_name(self) -> str:
+        """The name of its PodGroup: another one after each restart of the whole job.
+
+        So nothing that was found of the old pods, such as that their gang was once complete, is
+        taken for a finding of the new ones.
+        """
+        return f"{self.job.metadata.name}-{self.controlled_resources.restart_version}"
+
+    @property
     def pod_group(self) -> ObservedPodGroup | None:
         """The PodGroup of the current pods."""
-        return self.pod_groups.get(
-            pod_group_name(self.job.metadata.name, self.controlled_resources)
-        )
+        return self.pod_groups.get(self.pod_group_name)
 
     # --- its pods --------------------------------------------------------------------------
 
@@ -176,12 +183,3 @@ def pod_version(pod: JobPod) -> int:
     """The version of the job that a pod was made for."""
     text = pod.metadata.annotations.get(JOB_VERSION_KEY, "")
     return int(text) if text.isdecimal() else 0
-
-
-def pod_group_name(job: str, resources: ControlledResources) -> str:
-    """The name of a job's PodGroup: another one after each restart of the whole job.
-
-    So nothing that was found of the old pods, such as that their gang was once complete, is taken
-    for a finding of the new ones.
-    """
-    return f"{job}-{resources.restart_version}"

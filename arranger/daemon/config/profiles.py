@@ -29,7 +29,7 @@ def build_profiles(config: Config) -> list[Profile]:
         registry.add_entry_points()
     except PluginError as error:
         errors.append(str(error))
-    for n, file in enumerate(config.plugin_files):
+    for n, file in enumerate(config.plugin_paths()):
         try:
             registry.add_file(file)
         except PluginError as error:

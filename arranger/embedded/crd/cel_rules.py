@@ -107,7 +107,7 @@ class RuleTree:
     """The rules on a value and inside it; parts of the schema without rules are left out.
 
     Attributes:
-        root: whether the value is a whole object, of which rules see some metadata.
+        root: whether the value is an object with metadata, of which rules see some fields.
     """
 
     schema: Object

@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 
 from arranger import __version__
-from arranger.kube.client.credentials import ApiServerConfig
+from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -104,7 +104,7 @@ class HttpTransport:
                 ) as response:
                     answer = Response(response.status, await response.read(), _headers(response))
             except (aiohttp.ClientError, OSError) as error:
-                raise _transport_error(error) from error
+                raise transport_error(error) from error
             # A 401 was not acted upon, so sending the same again is safe.
             if last or answer.status != 401 or not await credentials.renew(authorization):
                 break
@@ -135,7 +135,7 @@ class HttpTransport:
                     **self._connection_options(),
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise _transport_error(error) from error
+            raise transport_error(error) from error
         try:
             if response.status == 401:
                 await self._config.credentials.renew(authorization)
@@ -167,17 +167,10 @@ class HttpTransport:
         return value
 
     def _connection_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"allow_redirects": False}
-        if self._config.url.startswith("https:"):
-            try:
-                options["ssl"] = self._config.credentials.ssl_context()
-            except OSError as error:
-                raise RefusedConnectionError(f"TLS set-up: {error}") from error
-        if self._config.server_name:
-            options["server_hostname"] = self._config.server_name
-        if self._config.proxy:
-            options["proxy"] = self._config.proxy
-        return options
+        config, options = self._config, {"allow_redirects": False}
+        if config.url.startswith("https:"):
+            options |= tls_options(config.credentials, config.server_name)
+        return {**options, "proxy": config.proxy} if config.proxy else options
 
     def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
         limits = self._timeouts.get(seconds)
@@ -196,7 +189,20 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-def _transport_error(error: Exception) -> TransportError:
+def tls_options(credentials: CredentialSource, server_name: str | None) -> dict[str, Any]:
+    """The arguments of an aiohttp request that say how to speak TLS.
+
+    Raises:
+        RefusedConnectionError: the files cannot be read.
+    """
+    try:
+        context = credentials.ssl_context()
+    except OSError as error:
+        raise RefusedConnectionError(f"TLS set-up: {error}") from error
+    return {"ssl": context, **({"server_hostname": server_name} if server_name else {})}
+
+
+def transport_error(error: Exception) -> TransportError:
     """Tell "never connected" from "may have been sent"."""
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return RefusedConnectionError(_describe(error))

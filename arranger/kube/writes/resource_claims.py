@@ -21,7 +21,12 @@ from arranger.api.types.resource_claims import (
     ResourceClaimConsumer,
 )
 from arranger.kube.client.status import AnswerClass, classify
-from arranger.kube.client.transport import RefusedConnectionError, Response, TransportError
+from arranger.kube.client.transport import (
+    MERGE_PATCH,
+    RefusedConnectionError,
+    Response,
+    TransportError,
+)
 from arranger.kube.writes import protobuf
 from arranger.kube.writes.call import (
     ApiCall,
@@ -31,7 +36,6 @@ from arranger.kube.writes.call import (
     OutcomeCallback,
     Retry,
 )
-from arranger.kube.writes.pods import MERGE_PATCH
 
 _claim: Final = msgspec.json.Decoder(ResourceClaim)
 _encode: Final = msgspec.json.Encoder().encode

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from arranger.bundled import bundled_folder
-from arranger.cli.paths import InputPath
+from arranger.cli.options import InputPath
 
 
 @pytest.fixture(autouse=True)
