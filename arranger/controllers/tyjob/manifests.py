@@ -52,13 +52,7 @@ MASTER_PORT: Final = 23456
 #: The leader's container port of this name replaces it.
 PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
-_GANG_ANNOTATIONS: Final[tuple[str, ...]] = (
-    GANG_MODE,
-    GANG_WAIT,
-    GANG_GROUPS,
-    GANG_MATCH,
-    TOPOLOGY,
-)
+_GANG_ANNOTATIONS: Final = (GANG_MODE, GANG_WAIT, GANG_GROUPS, GANG_MATCH, TOPOLOGY)
 
 
 def leader_config_map_name(job: TYJob) -> str:
@@ -184,7 +178,7 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
         return {}
     workers = job.valid_spec.min_workers_num
     given = job.metadata.annotations
-    inherited = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
+    inherited: dict[str, str] = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
     return {
         # A worker that replaces a lost one counts with those that run.
         GANG_MATCH: "waiting-and-running",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import aiohttp
@@ -61,14 +62,14 @@ class HttpStream:
                 for line in splitter.feed(chunk):
                     yield line
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(_describe(error)) from error
+            raise transport_error(error) from error
 
     async def body(self) -> bytes:
         """Read all that is left."""
         try:
             return await self._response.read()
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(_describe(error)) from error
+            raise transport_error(error) from error
 
 
 class HttpTransport:
@@ -81,7 +82,6 @@ class HttpTransport:
     def __init__(self, config: ApiServerConfig) -> None:
         self._config = config
         self._session: aiohttp.ClientSession | None = None
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
@@ -99,7 +99,7 @@ class HttpTransport:
                     params=request.query,
                     data=request.body if request.has_content else None,
                     headers=headers,
-                    timeout=self._timeout(request.timeout),
+                    timeout=_timeout(request.timeout),
                     **self._connection_options(),
                 ) as response:
                     answer = Response(response.status, await response.read(), _headers(response))
@@ -172,17 +172,11 @@ class HttpTransport:
             options |= tls_options(config.credentials, config.server_name)
         return {**options, "proxy": config.proxy} if config.proxy else options
 
-    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        limits = self._timeouts.get(seconds)
-        if limits is None:
-            if len(self._timeouts) >= 64:
-                self._timeouts.clear()
-            # Shorter than the total, so that a connection never made is known as such.
-            limits = aiohttp.ClientTimeout(
-                total=seconds, sock_connect=min(CONNECT_TIMEOUT, 0.9 * seconds)
-            )
-            self._timeouts[seconds] = limits
-        return limits
+
+@lru_cache(maxsize=64)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    # Shorter than the total, so that a connection never made is known as such.
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_TIMEOUT, 0.9 * seconds))
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
@@ -204,10 +198,6 @@ def tls_options(credentials: CredentialSource, server_name: str | None) -> dict[
 
 def transport_error(error: Exception) -> TransportError:
     """Tell "never connected" from "may have been sent"."""
-    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
-        return RefusedConnectionError(_describe(error))
-    return TransportError(_describe(error))
-
-
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    unsent = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
+    kind = RefusedConnectionError if unsent else TransportError
+    return kind(str(error) or type(error).__name__)

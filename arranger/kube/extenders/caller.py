@@ -13,7 +13,7 @@ from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.transport import Request, RequestTransport, TransportError
 from arranger.kube.extenders.wire import ExtenderProtocolError
 from arranger.kube.watch.decoder import decode_metadata
-from arranger.kube.writes.call import ATTEMPT_TIMEOUT
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT, pod_path
 
 #: Calls to extenders, and reads for them, that are on their way at once.
 MAX_PARALLEL_CALLS: Final = 16
@@ -67,10 +67,10 @@ class ExtenderCaller:
             ExtenderCallError: it cannot be read (``Unreachable``, ``Unreadable``), is gone
                 (``NotFound``) or has been recreated (``Replaced``).
         """
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        request = Request("GET", pod_path(pod), timeout=ATTEMPT_TIMEOUT)
         try:
             async with self._slots:
-                answer = await self.transport.send(Request("GET", path, timeout=ATTEMPT_TIMEOUT))
+                answer = await self.transport.send(request)
         except TransportError as error:
             text = f"reading pod {pod} for extenders: {error}"
             raise ExtenderCallError(Refused(0, "Unreachable", text)) from error

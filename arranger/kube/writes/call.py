@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from arranger.api.effects import Ambiguous, Outcome, Refused
+from arranger.api.effects import Ambiguous, ObjectKey, Outcome, Refused
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.status import AnswerClass, classify, parse_status, retry_after
 from arranger.kube.client.transport import (
@@ -175,6 +175,11 @@ def refused(answer: Response) -> Refused:
     """The refusal that an answer is, in the server's words."""
     status = parse_status(answer.body, answer.status)
     return Refused(answer.status, status.reason, status.message)
+
+
+def pod_path(pod: ObjectKey) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
 def ignore_outcome(outcome: Outcome) -> None:

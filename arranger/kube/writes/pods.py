@@ -33,6 +33,7 @@ from arranger.kube.writes.call import (
     OutcomeCallback,
     Retry,
     ignore_outcome,
+    pod_path,
 )
 from arranger.kube.writes.pod_status import CoalescedStatusPatch
 
@@ -157,7 +158,7 @@ class PodCallFactory:
         options["preconditions"] = {"uid": effect.pod.uid}
         if effect.grace_seconds is not None:
             options["gracePeriodSeconds"] = effect.grace_seconds
-        steps = [CallStep("DELETE", _pod_path(effect.pod), _encode(options), gone_is_success=True)]
+        steps = [CallStep("DELETE", pod_path(effect.pod), _encode(options), gone_is_success=True)]
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
             self._note_sent(effect.pod.uid, effect.condition)
@@ -167,7 +168,7 @@ class PodCallFactory:
         """A merge of the annotations; a pod that is gone or replaced ends as Refused."""
         metadata = {"uid": effect.pod.uid, "annotations": dict(effect.annotations)}
         body = _encode({"metadata": metadata})
-        step = CallStep("PATCH", _pod_path(effect.pod), body, MERGE_PATCH)
+        step = CallStep("PATCH", pod_path(effect.pod), body, MERGE_PATCH)
         return IdempotentCall("annotate", [step], on_outcome, self._rng)
 
     def patch_object(self, effect: PatchObject, on_outcome: OutcomeCallback) -> IdempotentCall:
@@ -192,7 +193,7 @@ class PodCallFactory:
             status["conditions"] = [self._condition(pod.uid, condition)]
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        path, body = _pod_path(pod), _encode({"metadata": {"uid": pod.uid}, "status": status})
+        path, body = pod_path(pod), _encode({"metadata": {"uid": pod.uid}, "status": status})
         patch = ("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
         return CallStep(*patch, gone_is_success=before_delete, optional=before_delete)
 
@@ -208,7 +209,3 @@ class PodCallFactory:
         self._sent_statuses[uid, condition.type] = condition.status
         if len(self._sent_statuses) > self._max_remembered:
             self._sent_statuses.popitem(last=False)
-
-
-def _pod_path(pod: ObjectKey) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
