@@ -39,18 +39,19 @@ class Cluster:
         selector_counts: how many pods on each node match a selector.
     """
 
-    def __init__(self) -> None:
-        self.table = NodeTable()
-        self.objects = ObjectStore()
+    def __init__(self, table: NodeTable | None = None, quota: PodQuota | None = None) -> None:
+        """``table`` is empty; ``quota`` is told of every pod that takes or leaves a node."""
+        self.table = table or NodeTable()
         self.selector_counts = SelectorCountCache(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.budgets_version = 0
-        self._quota: PodQuota | None = None
+        self._quota = quota
         self._pods: dict[str, PodInfo] = {}
         self._node_of: dict[str, str] = {}
         self._unknown_node_pods: dict[str, dict[str, PodInfo]] = {}
-        self.devices = DeviceInventory(self.objects, self.__contains__)
+        self.devices = DeviceInventory(self._node_of.__contains__)
+        self.objects = ObjectStore(self.devices.listeners())
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._node_of
@@ -195,10 +196,6 @@ class Cluster:
         )
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
-
-    def register_quota(self, quota: PodQuota) -> None:
-        """Have ``quota`` told of every pod from now on."""
-        self._quota = quota
 
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""

@@ -19,7 +19,7 @@ def could_fit(
     row = table.index.get(node)
     if row is None:
         return False
-    columns, requested = table.request_vector(pod)
+    columns, requested = pod.request_vector(table.resource_column)
     free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
     missing = {
         column: amount - available
@@ -30,7 +30,7 @@ def could_fit(
         return True
     for other in table.pods[row].values():
         if removable(other):
-            for column, amount in zip(*table.request_vector(other), strict=True):
+            for column, amount in zip(*other.request_vector(table.resource_column), strict=True):
                 if column in missing:
                     missing[column] -= amount
     return all(amount <= 0 for amount in missing.values())

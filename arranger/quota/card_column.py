@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import IdArray, Interner
-from arranger.cluster.node_table import RowChange
+from arranger.cluster.node_table import NodeTable, RowChange
 from arranger.quota.cards import Cards, cards_of
 
 
 class CardColumn:
     """Kept current from the table's change log."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._table = cluster.table
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
         self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
         self._card_sets.id(())
         self._column: IdArray = np.zeros(0, dtype=np.int32)

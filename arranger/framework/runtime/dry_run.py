@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import Cluster, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PriorityPolicy
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import Profile

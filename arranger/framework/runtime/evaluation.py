@@ -13,11 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import RowChange
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides

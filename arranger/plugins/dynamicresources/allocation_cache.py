@@ -15,10 +15,7 @@ import msgspec
 import numpy as np
 
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import IntArray
-from arranger.cluster.node_table import RowChange
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, IntArray, NodeView, RowChange
 from arranger.plugins.dynamicresources.allocator import (
     MAX_STEPS,
     ChosenDevice,

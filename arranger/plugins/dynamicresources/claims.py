@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.resource_claims import ResourceClaim
-from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import ObjectStore, PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 

@@ -22,14 +22,9 @@ import numpy as np
 
 from arranger.api.effects import Effect, ObjectKey
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
-from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework import DependsOn, Diagnosis, FilterResult, Plugin, Rejection
 from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from arranger.cluster.columns import CPU, MEMORY, IntArray
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import CPU, MEMORY, IntArray, NodeView
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceSpec
 
 

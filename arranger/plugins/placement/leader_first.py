@@ -6,9 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.placement.policies import NodeUtilization, PlacementPolicyPlugin, is_leader

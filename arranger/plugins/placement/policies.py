@@ -13,12 +13,8 @@ import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
 from arranger.api.types.core import Pod
-from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn, Plugin
-from arranger.framework.status import SKIP, CycleState, Status
+from arranger.cluster import CPU, MEMORY, BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.framework import SKIP, CycleState, DependsOn, Plugin, Status
 from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
     ResourceScorer,

@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
-from arranger.framework.status import SKIP, CycleState, Status
+from arranger.cluster import CPU, MEMORY, BoolArray, IntArray, NodeView, PodInfo
+from arranger.framework import SKIP, CycleState, DependsOn, SpecOnlyPlugin, Status
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import allocatable_matrix, is_scalar, stack_rows
 

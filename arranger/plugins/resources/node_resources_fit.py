@@ -10,13 +10,9 @@ from pydantic import Field
 
 from arranger.api.resource_requests import NONZERO_DEFAULTS, parse_resource_list, pod_requests
 from arranger.api.types.core import Node
-from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import CPU, MEMORY, PODS, BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.helpers.resource_scoring import (
@@ -128,7 +124,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
     ) -> _PreFilterState:
         data = state.get(self.name)
         if data is None:
-            columns, wanted = table.request_vector(pod)
+            columns, wanted = pod.request_vector(table.resource_column)
             names = table.resources.values
             data = state[self.name] = _PreFilterState(
                 [

@@ -10,20 +10,17 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
+from arranger.cluster import Cluster, NodeView, PodInfo
 from arranger.cluster.affinity_terms import (
     AffinityTerm,
     PodAffinityTerms,
     TermRows,
     affinity_terms_of,
 )
-from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.topology_counts import TopologyCounts
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 

@@ -12,14 +12,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.api.types.core import Pod, TopologySpreadConstraint
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.topology_counts import TopologyCounts
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.topology.spread_constraints import (

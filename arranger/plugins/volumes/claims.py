@@ -12,8 +12,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.interface import Plugin
+from arranger.framework import ActionType, ClusterEvent, Plugin, QueueingHint
 
 
 class PvcReference(NamedTuple):

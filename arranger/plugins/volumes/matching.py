@@ -25,11 +25,8 @@ from arranger.api.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import ObjectStore
-from arranger.framework.filter_result import GroupedRejections, Rejection
-from arranger.framework.status import Code
+from arranger.cluster import ABSENT, BoolArray, IntArray, NodeView, ObjectStore
+from arranger.framework import Code, GroupedRejections, Rejection
 from arranger.plugins.volumes.topology import NodeTopologyIndex, volume_node_terms
 
 #: Why a node is rejected, as bits; several reasons are listed in this order.

@@ -9,12 +9,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from arranger.api.types.storage import CSINode, PersistentVolumeClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import Cluster, NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.volumes.attachments import (
     AttachmentIndex,

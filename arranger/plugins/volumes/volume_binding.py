@@ -26,13 +26,10 @@ from arranger.api.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, NodeView
 from arranger.cluster.object_store import ObjectStore, StorageObject
 from arranger.cluster.pod_info import PodInfo, restricts_nodes
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.filter_result import FilterResult
-from arranger.framework.interface import DependsOn, Wait
+from arranger.framework import ActionType, ClusterEvent, DependsOn, FilterResult, QueueingHint, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (

@@ -89,7 +89,7 @@ def test_what_looks_like_a_card(resource: str, expected: bool) -> None:
 
 def test_the_column_follows_nodes_that_come_change_and_go() -> None:
     cluster = Cluster()
-    column = CardColumn(cluster)
+    column = CardColumn(cluster.table)
 
     def kinds() -> list[str]:
         rows = column.card_set_ids()

@@ -47,14 +47,14 @@ class PreemptionCandidates:
     def rows_by_cost(self, like: PodInfo) -> list[tuple[int, list[PodInfo]]]:
         """The rows, those first whose pods cost least per pod ``like`` that they make room for."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
-        columns, requested = table.request_vector(like)
+        columns, requested = like.request_vector(table.resource_column)
         importance = self._policy.importance
 
         def cost(row: int) -> tuple[int, int, float, int]:
             pods = self.rows[row]
             free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
             for pod in pods:
-                for column, amount in zip(*table.request_vector(pod), strict=True):
+                for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
                     if column in free:
                         free[column] += amount
             capacity = min(free[c] // n for c, n in zip(columns, requested, strict=True) if n)
