@@ -7,8 +7,9 @@ The way of a pod: ``Reflector._handle_line`` → ``Informer.applied`` →
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.cluster.cluster import Cluster
@@ -16,10 +17,11 @@ from arranger.engine.event_handlers import EventHandlers
 
 T = TypeVar("T")
 
-_NO_SPEC: Final = PodSpec()
-_NO_STATUS: Final = PodStatus()
+#: Shared by all pods of which only the name is kept.
+_NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
 
 
+@dataclass(frozen=True, slots=True)
 class PodHandler:
     """Hands pods on.
 
@@ -29,45 +31,39 @@ class PodHandler:
         now: the engine's clock, seconds.
     """
 
-    def __init__(self, handlers: EventHandlers, cluster: Cluster, now: Callable[[], float]) -> None:
-        self._handlers = handlers
-        self._cluster = cluster
-        self._now = now
+    handlers: EventHandlers
+    cluster: Cluster
+    now: Callable[[], float]
 
     def on_updated(self, pod: Pod) -> None:
         """A pod was added or modified."""
-        uid, cluster = pod.metadata.uid, self._cluster
+        uid, cluster = pod.metadata.uid, self.cluster
         if not pod.spec.node_name and uid in cluster and uid not in cluster.assumed:
             # Nothing unbinds a pod: the API server has been restored from a backup, so what it
             # shows is not an old state but the present one.
-            self._handlers.on_pod_deleted(pod.key, self._now())
-        self._handlers.on_pod_updated(pod, self._now())
+            self.handlers.on_pod_deleted(pod.key, self.now())
+        self.handlers.on_pod_updated(pod, self.now())
 
     def on_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
-        self._handlers.on_pod_deleted(pod.key, self._now())
+        self.handlers.on_pod_deleted(pod.key, self.now())
 
 
+@dataclass(frozen=True, slots=True)
 class TimedHandler(Generic[T]):
     """Hands objects of one kind on to two functions, with the time."""
 
-    def __init__(
-        self,
-        on_updated: Callable[[T, float], None],
-        on_deleted: Callable[[T, float], None],
-        now: Callable[[], float],
-    ) -> None:
-        self._on_updated = on_updated
-        self._on_deleted = on_deleted
-        self._now = now
+    updated: Callable[[T, float], None]
+    deleted: Callable[[T, float], None]
+    now: Callable[[], float]
 
     def on_updated(self, obj: T) -> None:
         """An object was added or modified."""
-        self._on_updated(obj, self._now())
+        self.updated(obj, self.now())
 
     def on_deleted(self, obj: T) -> None:
         """An object is gone."""
-        self._on_deleted(obj, self._now())
+        self.deleted(obj, self.now())
 
 
 def creation_time(obj: Node | Pod) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from arranger.api.types.core import Namespace, Node, Pod
@@ -70,13 +71,6 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
 }
 assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
-_POD_GROUPS: Final[tuple[type[Any], ...]] = (
-    SigsPodGroup,
-    CommunityPodGroup,
-    VolcanoPodGroup,
-    NativePodGroup,
-)
-
 
 class Informers:
     """The informers of one engine, one for each kind.
@@ -116,8 +110,8 @@ class Informers:
             Queue: informer(handlers.on_queue_updated, handlers.on_queue_deleted),
             GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
         }
-        for kind in _POD_GROUPS:
-            self._informers[kind] = informer(
+        for group in (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup):
+            self._informers[group] = informer(
                 handlers.on_pod_group_updated, handlers.on_pod_group_deleted
             )
         for kind in STORED_KINDS.values():
@@ -132,9 +126,8 @@ class Informers:
         self, transport: Transport, *, rng: random.Random, metrics: MetricsRecorder
     ) -> list[Reflector[Any]]:
         """A reflector for each kind."""
+        make = partial(Reflector[Any], transport, rng=rng, metrics=metrics)
         return [
-            Reflector(
-                transport, path, Decoder(kind), self._informers[kind], rng=rng, metrics=metrics
-            )
+            make(path, Decoder(kind), self._informers[kind])
             for kind, path in COLLECTION_PATHS.items()
         ]

@@ -54,56 +54,52 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result",
             ["result", "profile"],
-            registry=self.registry,
+            registry=registry,
         )
         self._pending = Gauge(
             "scheduler_pending_pods",
             "Pending pods, by the part of the queue they are in",
             ["queue"],
-            registry=self.registry,
+            registry=registry,
         )
         self._sli = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From the pod's arrival in the queue to its binding",
             ["attempts"],
             buckets=_SLI_BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
         self._attempts_per_pod = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts it took to schedule a pod",
             buckets=(1, 2, 4, 8, 16),
-            registry=self.registry,
+            registry=registry,
         )
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Time spent deciding, per attempt of a pod or of a whole gang",
             buckets=_ALGORITHM_BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
         self._leader = Gauge(
             "leader_election_master_status",
             "1 while this replica leads",
             ["name"],
-            registry=self.registry,
+            registry=registry,
         )
-        self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=self.registry)
+        self._nodes = Gauge("scheduler_cache_size_nodes", "Known nodes", registry=registry)
         self._client: dict[str, Any] = {each.name: self._made(each) for each in CLIENT_METRICS}
 
     def _made(self, metric: ClientMetric) -> Counter | Gauge | Histogram:
-        name, registry = f"arranger_{metric.name}", self.registry
+        options: dict[str, Any] = {"registry": self.registry}
         if metric.kind is Histogram:
-            return Histogram(
-                name, metric.help, metric.labels, buckets=_CLIENT_BUCKETS, registry=registry
-            )
-        return metric.kind(name, metric.help, metric.labels, registry=registry)
-
-    # --- from the engine -------------------------------------------------------------------
+            options["buckets"] = _CLIENT_BUCKETS
+        return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
 
     def collect(self, engine: Engine) -> None:
         """Take the engine's statistics since the last call."""
@@ -126,17 +122,15 @@ class Metrics:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
 
-    # --- from the client -------------------------------------------------------------------
-
-    def increment(self, name: str, amount: float = 1.0, **labels: str) -> None:
+    def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         """Add to a counter of the client."""
         self._client_metric(name, labels).inc(amount)
 
-    def observe(self, name: str, seconds: float, **labels: str) -> None:
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
         """Record a duration of the client."""
         self._client_metric(name, labels).observe(seconds)
 
-    def set_gauge(self, name: str, value: float, **labels: str) -> None:
+    def set_gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge of the client."""
         self._client_metric(name, labels).set(value)
 

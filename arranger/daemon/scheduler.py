@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -27,10 +28,10 @@ from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.leader_election import LeaderElection, LeaseConfig
-from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
+from arranger.kube.watch.raw_objects import RawObjectDecoder, RawObjectStore
 from arranger.kube.watch.reflector import Reflector
 from arranger.kube.writes.call import OutcomeCallback
-from arranger.kube.writes.dispatcher import ApiDispatcher
+from arranger.kube.writes.dispatcher import TICK, ApiDispatcher
 
 log = structlog.get_logger(__name__)
 
@@ -38,8 +39,6 @@ log = structlog.get_logger(__name__)
 ENTITIES_PER_STEP = 64
 #: Bindings decided but not settled at most; later arrivals of higher priority overtake the rest.
 MAX_BACKLOG = 1024
-#: Seconds; more than the resolution of any event loop's clock.
-TICK = 1e-6
 
 
 class LeadershipLostError(Exception):
@@ -100,15 +99,14 @@ class Scheduler:
             rng=self._rng,
             metrics=self.metrics,
         )
-
-        #: The nodes as JSON, if an extender needs them.
-        self._raw_nodes: RawObjectStore | None = None
-        if any(e.filters_or_scores and not e.node_cache_capable for e in extenders):
-            self._raw_nodes = RawObjectStore()
+        #: The nodes as JSON; read only if an extender needs them.
+        self._raw_nodes = RawObjectStore()
+        readers = (e for e in extenders if e.filters_or_scores and not e.node_cache_capable)
+        self._reads_raw_nodes = any(readers)
         self._extender_client = ExtenderClient(
             extender_transport or HttpExtenderTransport(),
             transport,
-            self._raw_nodes or RawObjectStore(),
+            self._raw_nodes,
             may_write=self.may_write,
             rng=self._rng,
             metrics=self.metrics,
@@ -123,7 +121,7 @@ class Scheduler:
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return self._informers.synced and (self._raw_nodes is None or self._raw_nodes.synced)
+        return self._informers.synced and (self._raw_nodes.synced or not self._reads_raw_nodes)
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
@@ -161,11 +159,7 @@ class Scheduler:
     async def _run_as_leader(self) -> None:
         """Read the cluster's state, schedule, and write, until stopped."""
         writer = asyncio.create_task(self._dispatcher.run(), name="writer")
-        reading = self._informers.reflectors(self._transport, rng=self._rng, metrics=self.metrics)
-        reflectors = [asyncio.create_task(each.run(), name="reflector") for each in reading]
-        if self._raw_nodes is not None:
-            nodes = self._raw_node_reflector(self._raw_nodes)
-            reflectors.append(asyncio.create_task(nodes.run(), name="reflector"))
+        reflectors = [asyncio.create_task(r.run(), name="reflector") for r in self._reflectors()]
         deciding = asyncio.create_task(self._scheduling_loop(), name="decide")
         tasks = {writer, deciding, *reflectors}
         try:
@@ -185,15 +179,12 @@ class Scheduler:
             for part in tasks:
                 await _cancel_and_wait(part)
 
-    def _raw_node_reflector(self, store: RawObjectStore) -> Reflector[RawObject]:
-        return Reflector(
-            self._transport,
-            COLLECTION_PATHS[Node],
-            RawObjectDecoder(),
-            store,
-            rng=self._rng,
-            metrics=self.metrics,
-        )
+    def _reflectors(self) -> Iterator[Reflector[Any]]:
+        options: dict[str, Any] = {"rng": self._rng, "metrics": self.metrics}
+        yield from self._informers.reflectors(self._transport, **options)
+        if self._reads_raw_nodes:
+            path, decoder = COLLECTION_PATHS[Node], RawObjectDecoder()
+            yield Reflector(self._transport, path, decoder, self._raw_nodes, **options)
 
     @property
     def _backlog(self) -> int:
@@ -229,7 +220,7 @@ class Scheduler:
         match effect:
             case QueryExtenders() | QueryExtenderPreemption():
                 self._extender_client.submit(effect, on_outcome)
-            case Bind(extender=extender) if extender is not None:
+            case Bind() if effect.extender is not None:
                 self._extender_client.submit(effect, on_outcome)
             case _:
                 self._dispatcher.submit(effect, on_outcome)
@@ -245,13 +236,10 @@ class Scheduler:
         self._wake.set()
 
     async def _wait_for_work(self) -> None:
-        timer = self.engine.next_timer()
+        timer, handle = self.engine.next_timer(), None
         # While the engine may not run, a timer that is due would wake us without end.
         if timer is not None and self.synced and self._may_schedule():
-            # A little late: a loop may fire early by its resolution, and nothing would be due yet.
             handle = asyncio.get_running_loop().call_at(timer + TICK, self._wake.set)
-        else:
-            handle = None
         try:
             await self._wake.wait()
         finally:
@@ -265,17 +253,16 @@ class Scheduler:
         settings = self._config.leader_election
         if not settings.leader_elect:
             return None
-        lease = LeaseConfig(
-            namespace=settings.resource_namespace,
-            name=settings.resource_name,
-            identity=identity,
-            lease_duration=settings.lease_duration,
-            renew_deadline=settings.renew_deadline,
-            retry_period=settings.retry_period,
-        )
         return LeaderElection(
             self._transport,
-            lease,
+            LeaseConfig(
+                settings.resource_namespace,
+                settings.resource_name,
+                identity,
+                settings.lease_duration,
+                settings.renew_deadline,
+                settings.retry_period,
+            ),
             rng=self._rng,
             on_started=self._on_started_leading,
             on_stopped=partial(self.metrics.set_leading, settings.resource_name, False),

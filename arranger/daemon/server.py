@@ -47,7 +47,7 @@ async def run_daemon(
         OSError: the health server's address is taken.
     """
     tune_gc()
-    server = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
+    server = await load_api_server_config(kubeconfig, context)
     transport = HttpTransport(server)
     writes = write_transport(server, transport)
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from arranger.api.effects import PublishEvent
+from arranger.kube.client.timestamps import micro_time
 
 #: Seconds between two changes of a note: the least for a change of numbers only, and the most for
 #: any when they change all the time (pods in back-off are tried every ten seconds).
@@ -67,3 +69,8 @@ class EventSeries:
     successor: EventSeries | None = None
     #: When the replacement is scheduled, monotonic seconds.
     succeed_at: float = float("inf")
+
+    def add_occurrence(self, stamp: datetime, now: float) -> None:
+        """It has happened once more, at ``now`` (monotonic seconds)."""
+        self.count += 1
+        self.last_time, self.last_seen = micro_time(stamp), now

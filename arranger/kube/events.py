@@ -19,16 +19,18 @@ import heapq
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from arranger.api.effects import ObjectReference, PublishEvent
-from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import micro_time, utc_now
+from arranger.kube.client.transport import STRATEGIC_MERGE_PATCH
 from arranger.kube.event_series import EventSeries, NoteRateLimit
 
 #: Seconds of quiet after which a series is over.
@@ -45,8 +47,9 @@ _ELLIPSIS: Final = " ..."
 #: An object name has at most 253 characters, and ours ends in a dot and 16 hexadecimal digits.
 _NAME_LIMIT: Final = 253 - 17
 
-
 _encode = msgspec.json.Encoder().encode
+#: Occurrences that agree in all of these are of one series.
+_key_of = attrgetter("reason", "regarding", "action", "type", "controller", "related")
 _NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
@@ -62,6 +65,7 @@ class EventWrite:
     count: int
 
 
+@dataclass(eq=False)
 class EventRecorder:
     """Turns occurrences into the fewest writes that show them.
 
@@ -74,22 +78,15 @@ class EventRecorder:
         metrics: gets ``events_dropped`` {why}.
     """
 
-    def __init__(
-        self,
-        host: str,
-        *,
-        rng: random.Random,
-        clock: Callable[[], datetime] = utc_now,
-        capacity: int = 10_000,
-        max_series: int = 20_000,
-        metrics: MetricsRecorder | None = None,
-    ) -> None:
-        self._host = host
-        self._rng = rng
-        self._clock = clock
-        self._capacity = capacity
-        self._max_series = max_series
-        self._metrics = metrics or NullMetricsRecorder()
+    host: str
+    _: KW_ONLY
+    rng: random.Random
+    clock: Callable[[], datetime] = utc_now
+    capacity: int = 10_000
+    max_series: int = 20_000
+    metrics: MetricsRecorder = NULL_METRICS
+
+    def __post_init__(self) -> None:
         self._series: OrderedDict[tuple[object, ...], EventSeries] = OrderedDict()
         self._queue: deque[EventSeries] = deque()
         self._retries: list[tuple[float, int, EventSeries]] = []
@@ -105,64 +102,43 @@ class EventRecorder:
 
     def record(self, event: PublishEvent, now: float) -> None:
         """Note one occurrence at ``now`` (monotonic seconds)."""
-        key = (
-            event.reason,
-            event.regarding,
-            event.action,
-            event.type,
-            event.controller,
-            event.related,
-        )
-        stamp = self._clock()
+        key, stamp = _key_of(event), self.clock()
         series = self._series.get(key)
         if series is None:
-            series = self._new_series(key, event, stamp, now, NoteRateLimit(now))
+            series = self._new_series(event, stamp, now, NoteRateLimit(now))
             self._series[key] = series
-            if len(self._series) > self._max_series:
+            if len(self._series) > self.max_series:
                 self._finish(next(iter(self._series.values())))
             self._sweep_due = min(self._sweep_due, now + SWEEP_INTERVAL)
-        elif series.event.note != event.note:
-            series.last_seen = now
-            self._series.move_to_end(key)
-            self._set_successor(series, event, stamp, now)
-            return
         else:
-            series.successor = None  # the earlier note holds again
-            series.count += 1
-            series.last_time = micro_time(stamp)
-            series.last_seen = now
             self._series.move_to_end(key)
+            if series.event.note != event.note:
+                series.last_seen = now
+                self._set_successor(series, event, stamp, now)
+                return
+            series.successor = None  # the earlier note holds again
+            series.add_occurrence(stamp, now)
         # From the third on, occurrences wait for the next refresh or the end of the series.
         if series.reported_count <= 1:
             self._enqueue(series)
 
     def _new_series(
-        self,
-        key: tuple[object, ...],
-        event: PublishEvent,
-        stamp: datetime,
-        now: float,
-        rate_limit: NoteRateLimit,
+        self, event: PublishEvent, stamp: datetime, now: float, limit: NoteRateLimit
     ) -> EventSeries:
-        text = micro_time(stamp)
-        name = self._name(event.regarding, stamp)
-        return EventSeries(key, event, name, text, text, now, rate_limit)
+        name, text = self._name(event.regarding, stamp), micro_time(stamp)
+        return EventSeries(_key_of(event), event, name, text, text, now, limit)
 
     def _set_successor(
         self, series: EventSeries, event: PublishEvent, stamp: datetime, now: float
     ) -> None:
         """The series goes on under another note: at once, or when the rate limit allows it."""
-        successor = series.successor
-        if successor is not None and successor.event.note == event.note:
-            successor.count += 1
-            successor.last_time = micro_time(stamp)
-            successor.last_seen = now
-            return
-        series.successor = self._new_series(series.key, event, stamp, now, series.rate_limit)
-        self._succeed_when_due(series, now)
+        if series.successor is not None and series.successor.event.note == event.note:
+            series.successor.add_occurrence(stamp, now)
+        else:
+            series.successor = self._new_series(event, stamp, now, series.rate_limit)
+            self._succeed_when_due(series, now)
 
     def _succeed_when_due(self, series: EventSeries, now: float) -> None:
-        """Replace a series by its successor, or schedule that."""
         successor = series.successor
         if successor is None or self._series.get(series.key) is not series:
             return
@@ -190,17 +166,15 @@ class EventRecorder:
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         tail = {"count": series.count, "lastObservedTime": series.last_time}
         if series.reported_count and series.count > 1:
-            body = _encode({"series": tail})
-            content_type = "application/strategic-merge-patch+json"
-            path = f"{path}/{series.name}"
-            return EventWrite("PATCH", path, body, content_type, series, series.count)
+            path, body = f"{path}/{series.name}", _encode({"series": tail})
+            return EventWrite("PATCH", path, body, STRATEGIC_MERGE_PATCH, series, series.count)
         created: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": namespace},
             "eventTime": series.first_time,
             "reportingController": event.controller,
-            "reportingInstance": f"{event.controller}-{self._host}"[:128],
+            "reportingInstance": f"{event.controller}-{self.host}"[:128],
             "action": event.action,
             "reason": event.reason,
             "type": event.type,
@@ -211,8 +185,7 @@ class EventRecorder:
             created["related"] = _reference(event.related)
         if series.count > 1:
             created["series"] = tail
-        body = _encode(created)
-        return EventWrite("POST", path, body, "application/json", series, series.count)
+        return EventWrite("POST", path, _encode(created), "application/json", series, series.count)
 
     def on_answer(self, write: EventWrite, status: int, now: float) -> None:
         """Take in the HTTP status of ``write``; 0 when no answer came."""
@@ -239,15 +212,15 @@ class EventRecorder:
                 self._drop(series, "tries")
                 return
             series.is_pending = True
-            due = now + RETRY_DELAY * self._rng.uniform(1.0, 1.25)
+            due = now + RETRY_DELAY * self.rng.uniform(1.0, 1.25)
             heapq.heappush(self._retries, (due, id(series), series))
         else:
             self._drop(series, "refused")
 
     def next_due(self) -> float:
         """When :meth:`tick` next has something to do; infinity for never."""
-        heads = (heap[0][0] for heap in (self._retries, self._successions) if heap)
-        return min([self._sweep_due, *heads])
+        due = (heap[0][0] for heap in (self._retries, self._successions) if heap)
+        return min([self._sweep_due, *due])
 
     def tick(self, now: float) -> None:
         """Queue what is to be tried again, report long series, end quiet ones."""
@@ -272,7 +245,7 @@ class EventRecorder:
         """Drop everything that waits: we may not write any more."""
         waiting = len(self._queue) + len(self._retries)
         self.dropped += waiting
-        self._metrics.increment("events_dropped", waiting, why="not_leader")
+        self.metrics.increment("events_dropped", waiting, why="not_leader")
         self._queue.clear()
         self._retries.clear()
         self._successions.clear()
@@ -283,7 +256,7 @@ class EventRecorder:
             return
         series.is_pending = True
         self._queue.append(series)
-        if len(self._queue) > self._capacity:
+        if len(self._queue) > self.capacity:
             self._drop(self._queue.popleft(), "full")
 
     def _finish(self, series: EventSeries) -> None:
@@ -297,7 +270,7 @@ class EventRecorder:
         if self._series.get(series.key) is series:
             del self._series[series.key]
         self.dropped += 1
-        self._metrics.increment("events_dropped", 1, why=why)
+        self.metrics.increment("events_dropped", 1, why=why)
 
     def _name(self, regarding: ObjectReference, stamp: datetime) -> str:
         # Upstream's form, the object's name and the time in nanoseconds; made unique by counting.
@@ -321,11 +294,6 @@ def truncate_note(note: str) -> str:
 
 
 def _reference(ref: ObjectReference) -> dict[str, str]:
-    fields = {
-        "apiVersion": ref.api_version,
-        "kind": ref.kind,
-        "name": ref.name,
-        "namespace": ref.namespace,
-        "uid": ref.uid,
-    }
+    place = {"namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
+    fields = {"apiVersion": ref.api_version, "kind": ref.kind, **place}
     return {name: value for name, value in fields.items() if value}

@@ -18,13 +18,13 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 import msgspec
 import structlog
 
-from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import Request, RequestTransport, Response, TransportError
@@ -81,6 +81,7 @@ _decoder = msgspec.json.Decoder(_Lease)
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(eq=False)
 class LeaderElection:
     """Takes and keeps one lease.
 
@@ -96,28 +97,19 @@ class LeaderElection:
     :meth:`release`, so that the next leader starts at once and never beside our last write.
     """
 
-    def __init__(
-        self,
-        transport: RequestTransport,
-        config: LeaseConfig,
-        *,
-        rng: random.Random,
-        on_started: Callable[[int], None] = lambda _epoch: None,
-        on_stopped: Callable[[], None] = lambda: None,
-        on_recovered: Callable[[], None] = lambda: None,
-        clock: Callable[[], datetime] = utc_now,
-        metrics: MetricsRecorder | None = None,
-    ) -> None:
-        self._transport = transport
-        self._config = config
-        self._rng = rng
-        self._on_started = on_started
-        self._on_stopped = on_stopped
-        self._on_recovered = on_recovered
-        self._clock = clock
-        self._metrics = metrics or NullMetricsRecorder()
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
-        self._path = f"{self._collection}/{config.name}"
+    transport: RequestTransport
+    config: LeaseConfig
+    _: KW_ONLY
+    rng: random.Random
+    on_started: Callable[[int], None] = lambda _epoch: None
+    on_stopped: Callable[[], None] = lambda: None
+    on_recovered: Callable[[], None] = lambda: None
+    clock: Callable[[], datetime] = utc_now
+    metrics: MetricsRecorder = NULL_METRICS
+
+    def __post_init__(self) -> None:
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.config.namespace}/leases"
+        self._path = f"{self._collection}/{self.config.name}"
         #: The lease as last observed, and when we last saw its spec change.
         self._observed: _Lease | None = None
         self._observed_at = float("-inf")
@@ -128,7 +120,6 @@ class LeaderElection:
         self._stalled = False
         self._stalled_at = float("-inf")
         self._renew_now = asyncio.Event()
-        self._monotonic: Callable[[], float] | None = None
 
     @property
     def epoch(self) -> int:
@@ -142,36 +133,35 @@ class LeaderElection:
 
     def is_leader(self) -> bool:
         """Whether we may write right now; cheap, and never true when the renewal is late."""
-        if not self._leading or self._monotonic is None:
+        if not self._leading:
             return False
-        now = self._monotonic()
+        now = self._now()
         # The beat is late: the loop was stuck, and what was decided before may be outdated.
         if now - self._last_heartbeat > self._stall_limit():
             self._note_stall()
-        return not self._stalled and now < self._renewed_at + self._config.renew_deadline
+        return not self._stalled and now < self._renewed_at + self.config.renew_deadline
 
     async def run(self) -> None:
         """Wait for leadership, keep it, and return once it is lost.
 
         To compete again, call it again; a caller who trusts no state from before exits instead.
         """
-        self._monotonic = asyncio.get_running_loop().time
         await self._acquire()
         self._last_heartbeat = self._now()
         self._stalled = False
         self._leading = True
         heartbeat = asyncio.create_task(self._heartbeat(), name="leader-heartbeat")
-        self._metrics.set_gauge("leader", 1, lease=self._config.name)
-        log.info("lease.acquired", identity=self._config.identity, epoch=self.epoch)
+        self.metrics.set_gauge("leader", 1, lease=self.config.name)
+        log.info("lease.acquired", identity=self.config.identity, epoch=self.epoch)
         try:
-            self._on_started(self.epoch)
+            self.on_started(self.epoch)
             await self._renew_until_lost()
         finally:
             self._leading = False
             heartbeat.cancel()
-            self._metrics.set_gauge("leader", 0, lease=self._config.name)
-            log.info("lease.stopped", identity=self._config.identity, holder=self.holder)
-            self._on_stopped()
+            self.metrics.set_gauge("leader", 0, lease=self.config.name)
+            log.info("lease.stopped", identity=self.config.identity, holder=self.holder)
+            self.on_stopped()
 
     async def release(self) -> bool:
         """Give the lease up after all work has stopped; whether the server agreed.
@@ -179,13 +169,13 @@ class LeaderElection:
         Does nothing when the lease, as last seen, is not ours. Bounded by the retry period.
         """
         observed = self._observed
-        if self._leading or observed is None or self.holder != self._config.identity:
+        if self._leading or observed is None or self.holder != self.config.identity:
             return False
-        stamp = micro_time(self._clock())
+        stamp = micro_time(self.clock())
         spec = _Spec("", 1, stamp, stamp, observed.spec.lease_transitions)
         body = _encode(_Lease(observed.metadata, spec))
         try:
-            answer = await self._request("PUT", self._path, body, self._config.retry_period)
+            answer = await self._request("PUT", self._path, body, self.config.retry_period)
         except TransportError as error:
             log.warning("lease.release_failed", error=str(error))
             return False
@@ -194,7 +184,7 @@ class LeaderElection:
         return answer.status == 200
 
     async def _acquire(self) -> None:
-        config = self._config
+        config = self.config
         while True:
             try:
                 if await self._try_acquire():
@@ -202,26 +192,25 @@ class LeaderElection:
             except TransportError as error:
                 log.info("lease.unreachable", error=str(error))
             # As upstream, jitter only lengthens the period.
-            await asyncio.sleep(config.retry_period * self._rng.uniform(1.0, 2.2))
+            await asyncio.sleep(config.retry_period * self.rng.uniform(1.0, 2.2))
 
     async def _try_acquire(self) -> bool:
         """Read the lease, and try once to take it if it is free; raises TransportError."""
-        if not await self._get_lease(self._config.renew_deadline):
-            return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
+        if not await self._get_lease(self.config.renew_deadline):
+            return await self._create_lease()
         assert self._observed is not None
         spec = self._observed.spec
-        if self.holder == self._config.identity:
+        if self.holder == self.config.identity:
             # Ours by a write whose answer was lost: renewing it also proves that.
             return await self._renew()
         duration = spec.lease_duration_seconds or 0
         if self.holder and self._now() < self._observed_at + duration:
             return False
         transitions = (spec.lease_transitions or 0) + 1
-        return await self._put_lease("PUT", self._path, transitions=transitions, acquired=None)
+        return await self._replace_lease(transitions, None)
 
     async def _renew_until_lost(self) -> None:
-        """Renew every retry period until the lease is lost or the deadline has passed."""
-        config = self._config
+        config = self.config
         attempted_at = self._renewed_at
         while True:
             self._renew_now.clear()
@@ -248,39 +237,34 @@ class LeaderElection:
             Whether it was renewed. When not, :attr:`holder` says whether to try again.
         """
         if self._observed is None:
-            return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
+            return await self._create_lease()
         spec = self._observed.spec
-        if await self._put_lease(
-            "PUT", self._path, transitions=spec.lease_transitions or 0, acquired=spec.acquire_time
-        ):
+        if await self._replace_lease(spec.lease_transitions or 0, spec.acquire_time):
             return True
         # Either somebody took it, or an earlier renewal of ours did arrive after all.
         if await self._get_lease(self._attempt_timeout()):
-            if self.holder == self._config.identity:
+            if self.holder == self.config.identity:
                 self._renew_now.set()
             return False
         # Deleted by hand, so nobody else holds it: create it anew.
-        return await self._put_lease("POST", self._collection, transitions=0, acquired=None)
+        return await self._create_lease()
 
-    async def _put_lease(
-        self, method: str, path: str, *, transitions: int, acquired: str | None
+    async def _create_lease(self) -> bool:
+        meta = _Meta(self.config.name, self.config.namespace)
+        return await self._write("POST", self._collection, meta, 0, None)
+
+    async def _replace_lease(self, transitions: int, acquired: str | None) -> bool:
+        assert self._observed is not None
+        return await self._write("PUT", self._path, self._observed.metadata, transitions, acquired)
+
+    async def _write(
+        self, method: str, path: str, meta: _Meta, transitions: int, acquired: str | None
     ) -> bool:
-        """Create or replace the lease in our name; whether the server agreed."""
-        stamp = micro_time(self._clock())
-        spec = _Spec(
-            self._config.identity,
-            max(1, int(self._config.lease_duration)),
-            acquired or stamp,
-            stamp,
-            transitions,
-        )
-        meta = _Meta(self._config.name, self._config.namespace)
-        if method == "PUT" and self._observed is not None:
-            meta = self._observed.metadata
-        sent = self._now()
-        answer = await self._request(
-            method, path, _encode(_Lease(meta, spec)), self._attempt_timeout()
-        )
+        """Write the lease in our name; whether the server agreed."""
+        stamp, duration = micro_time(self.clock()), max(1, int(self.config.lease_duration))
+        spec = _Spec(self.config.identity, duration, acquired or stamp, stamp, transitions)
+        body, sent = _encode(_Lease(meta, spec)), self._now()
+        answer = await self._request(method, path, body, self._attempt_timeout())
         if answer.status not in (200, 201):
             if answer.status not in (404, 409):
                 raise _unexpected_answer(answer)
@@ -290,7 +274,7 @@ class LeaderElection:
         if self._stalled and sent >= self._stalled_at:
             # Sent after the stall and accepted: nobody has taken the lease meanwhile.
             self._stalled = False
-            self._on_recovered()
+            self.on_recovered()
         return True
 
     async def _get_lease(self, timeout: float) -> bool:
@@ -317,16 +301,16 @@ class LeaderElection:
         # A second bound beside the transport's: a call that hangs would cost the lease.
         try:
             async with asyncio.timeout(timeout):
-                return await self._transport.send(Request(method, path, body=body, timeout=timeout))
+                return await self.transport.send(Request(method, path, body=body, timeout=timeout))
         except TimeoutError as error:
             raise TransportError("timed out") from error
 
     def _attempt_timeout(self) -> float:
         # Half the deadline, so that one call that hangs does not yet cost the lease.
-        half = self._config.renew_deadline / 2
+        half = self.config.renew_deadline / 2
         if not self._leading:
             return half
-        left = self._renewed_at + self._config.renew_deadline - self._now()
+        left = self._renewed_at + self.config.renew_deadline - self._now()
         return max(0.01, min(half, left))
 
     async def _heartbeat(self) -> None:
@@ -343,12 +327,12 @@ class LeaderElection:
         if not self._stalled:
             self._stalled = True
             self._stalled_at = self._now()
-            self._metrics.increment("loop_stalls", 1)
+            self.metrics.increment("loop_stalls", 1)
             log.warning("lease.loop_stalled", limit=self._stall_limit())
         self._renew_now.set()
 
     def _stall_limit(self) -> float:
-        return self._config.renew_deadline / 3
+        return self.config.renew_deadline / 3
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -36,7 +36,7 @@ def controllers(
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
 
     async def run() -> None:
-        access = await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
+        access = await load_api_server_config(kubeconfig, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
         await run_controllers(access, ControllerOptions(schedulers, namespaces), liveness=liveness)
 

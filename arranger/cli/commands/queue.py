@@ -40,9 +40,7 @@ def queue(
     from arranger.kube.client.transport import TransportError
 
     async def read() -> QueueCache:
-        transport = HttpTransport(
-            await load_api_server_config(str(kubeconfig) if kubeconfig else None, context)
-        )
+        transport = HttpTransport(await load_api_server_config(kubeconfig, context))
         try:
             return await load_queue_cache(transport, schedulers)
         finally:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
-from arranger.api.types.core import Node, Pod, Struct
+from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import (
     QUEUE_API_VERSION,
@@ -17,20 +17,12 @@ from arranger.controllers.queue.cache import (
 )
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import Request, Transport
+from arranger.kube.watch.decoder import Page
 
 T = TypeVar("T")
 
 #: Objects a list request.
 _PAGE: Final = 500
-
-
-class _ListMeta(Struct):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(Struct, Generic[T]):
-    items: list[T] | None = None
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
 async def load_queue_cache(
@@ -65,7 +57,7 @@ async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
             return found
         if answer.status != 200:
             raise LookupError(f"{path}: {parse_status(answer.body, answer.status).message}")
-        page = msgspec.json.decode(answer.body, type=_Page[kind])  # type: ignore[valid-type]
+        page = msgspec.json.decode(answer.body, type=Page[kind])  # type: ignore[valid-type]
         found += page.items or []
         if not page.metadata.continue_:
             return found

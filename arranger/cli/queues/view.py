@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -76,14 +76,7 @@ class QueueView:
             "groups": {phase.lower(): n for phase, n in sorted(self.counts.items())},
             "problems": list(self.problems),
             "waiting": [
-                {
-                    "position": each.position,
-                    "name": each.name,
-                    "pods": each.pods,
-                    "priority": each.priority,
-                    "since": each.since.isoformat() if each.since else None,
-                    "reason": each.reason,
-                }
+                {**asdict(each), "since": each.since.isoformat() if each.since else None}
                 for each in self.waiting
             ],
         }
@@ -98,87 +91,55 @@ def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:
     waiting = cache.waiting_pods()
     if name is not None and name not in cache.states and name not in waiting:
         raise LookupError(f"there is no queue {name}")
-    chosen = (
-        set(cache.states) | set(waiting) if name is None else {name, *cache.with_descendants(name)}
-    )
+    chosen = {name, *cache.with_descendants(name)} if name else {*cache.states, *waiting}
     return [_queue_view(cache, each, waiting.get(each, [])) for each in _tree_order(cache, chosen)]
 
 
 def _tree_order(cache: QueueCache, chosen: set[str]) -> Iterator[str]:
-    def sort_key(name: str) -> tuple[int, str]:
-        state = cache.states.get(name)
-        return -(state.priority if state else 0), name
+    states = {name: cache.states.get(name) or QueueQuota(name) for name in chosen}
+    ordered = sorted(chosen, key=lambda name: (-states[name].priority, name))
+    done: set[str] = set()
 
     def children(parent: str) -> Iterator[str]:
-        for name in sorted(chosen, key=sort_key):
-            if name not in done and _parent(cache, name, chosen) == parent:
+        for name in ordered:
+            above = states[name].parent
+            if name not in done and (above if above in chosen else "") == parent:
                 done.add(name)
                 yield name
                 yield from children(name)
 
-    done: set[str] = set()
     yield from children("")
     # Queues whose parents form a circle come last.
-    yield from sorted(chosen - done, key=sort_key)
-
-
-def _parent(cache: QueueCache, name: str, chosen: set[str]) -> str:
-    state = cache.states.get(name)
-    return state.parent if state is not None and state.parent in chosen else ""
+    yield from (name for name in ordered if name not in done)
 
 
 def _queue_view(cache: QueueCache, name: str, entries: list[PodEntry]) -> QueueView:
-    state, rows = cache.states.get(name), tuple(_waiting_rows(entries))
+    state, rows = cache.states.get(name), _waiting_rows(entries)
     if state is None:
-        used, counts = Usage(), Counter(Pending=len(rows))
-        missing = "" if name == "default" else "there is no such queue"
-        return QueueView(name, None, missing or "Open", used, counts, rows)
-    wrong = (*state.problems, *cache.problems_of(name))
-    return QueueView(
-        name,
-        state,
-        state_of(cache, name),
-        cache.usage_of(name),
-        cache.phase_counts(name),
-        rows,
-        wrong,
-    )
+        phase = "Open" if name == "default" else "there is no such queue"
+        return QueueView(name, None, phase, Usage(), Counter(Pending=len(rows)), rows)
+    phase, used, counts = state_of(cache, name), cache.usage_of(name), cache.phase_counts(name)
+    problems = (*state.problems, *cache.problems_of(name))
+    return QueueView(name, state, phase, used, counts, rows, problems)
 
 
-def _waiting_rows(entries: list[PodEntry]) -> Iterator[WaitingRow]:
+def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
     """What waits, in the order of the queue: priority, then age, then name (PrioritySort)."""
     workloads: dict[str, list[Pod]] = {}
     for entry in entries:
         workloads.setdefault(entry.workload, []).append(entry.pod)
 
-    def sort_key(unit: str) -> tuple[int, bool, datetime, str]:
-        since = _since(workloads[unit])
-        return (
-            -_priority(workloads[unit]),
-            since is None,
-            since or _NEVER,
-            _name(unit, workloads[unit]),
-        )
-
-    for place, unit in enumerate(sorted(workloads, key=sort_key), start=1):
-        pods = workloads[unit]
-        name, reasons = _name(unit, pods), Counter(map(_reason, pods))
-        # Among equally frequent ones the first alphabetically, so that the text is stable.
-        reason = min(reasons, key=lambda text: (-reasons[text], text))
-        yield WaitingRow(place, name, len(pods), _priority(pods), _since(pods), reason)
+    rows = [_waiting_row(unit, pods) for unit, pods in workloads.items()]
+    rows.sort(key=lambda row: (-row.priority, row.since or _NEVER, row.name))
+    return tuple(replace(row, position=n) for n, row in enumerate(rows, start=1))
 
 
-def _priority(pods: list[Pod]) -> int:
-    return max(pod.priority for pod in pods)
-
-
-def _since(pods: list[Pod]) -> datetime | None:
-    stamps = [stamp for pod in pods if (stamp := pod.metadata.creation_timestamp) is not None]
-    return min(stamps, default=None)
-
-
-def _name(unit: str, pods: list[Pod]) -> str:
-    return unit if "/" in unit else pods[0].key
+def _waiting_row(unit: str, pods: list[Pod]) -> WaitingRow:
+    name, reasons = unit if "/" in unit else pods[0].key, Counter(map(_reason, pods))
+    # Among equally frequent ones the first alphabetically, so that the text is stable.
+    reason = min(reasons, key=lambda text: (-reasons[text], text))
+    since = min(filter(None, (pod.metadata.creation_timestamp for pod in pods)), default=None)
+    return WaitingRow(0, name, len(pods), max(pod.priority for pod in pods), since, reason)
 
 
 def _reason(pod: Pod) -> str:

@@ -55,10 +55,8 @@ async def run_demo(
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(cluster, port=port))
         serving(url, _kubeconfig(url))
-        transport, kubelet_transport = (
-            HttpTransport(ApiServerConfig(url)),
-            HttpTransport(ApiServerConfig(url)),
-        )
+        server = ApiServerConfig(url)
+        transport, kubelet_transport = HttpTransport(server), HttpTransport(server)
         stack.push_async_callback(transport.close)
         stack.push_async_callback(kubelet_transport.close)
         scheduler = Scheduler(transport, config, identity="demo", rng=random.Random())
@@ -67,7 +65,7 @@ async def run_demo(
         try:
             load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
-            controllers = run_controllers(ApiServerConfig(url), ControllerOptions(debounce=0.2))
+            controllers = run_controllers(server, ControllerOptions(debounce=0.2))
             work.append(asyncio.create_task(controllers))
             await _until_quiet(cluster, kubelets, work, keep=keep, progress=progress)
         finally:
@@ -108,15 +106,14 @@ async def _until_quiet(
 
 
 def _kubeconfig(url: str) -> Path:
+    name = "arranger-demo"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "arranger-demo",
-        "clusters": [{"name": "arranger-demo", "cluster": {"server": url}}],
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": url}}],
         "users": [{"name": "demo", "user": {}}],
-        "contexts": [
-            {"name": "arranger-demo", "context": {"cluster": "arranger-demo", "user": "demo"}}
-        ],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "demo"}}],
     }
     path = Path(tempfile.mkdtemp(prefix="arranger-demo-")) / "kubeconfig"
     path.write_text(yaml.safe_dump(content))

@@ -1,4 +1,4 @@
-"""What all controllers are told, and how kopf tells them of objects."""
+"""How controllers are configured, and how kopf shows them objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFINITIONS: Final[Resource] = ("apiextensions.k8s.io", "v1", "customresourcedef
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """What all controllers are told.
+    """The configuration that all controllers share.
 
     Attributes:
         schedulers: whose pods and jobs are ours, by ``spec.schedulerName``; the first one signs

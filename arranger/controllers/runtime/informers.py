@@ -39,7 +39,7 @@ class MultiNamespaceInformer(Generic[T]):
     Args:
         api: where it is served: ``/api/v1``, ``/apis/<group>/<version>``.
         kind: what its objects are decoded as.
-        handlers: told of every change.
+        handlers: hear of every change.
         selector: a label that the objects must have; empty for none.
     """
 
@@ -53,7 +53,7 @@ class MultiNamespaceInformer(Generic[T]):
         *handlers: ResourceEventHandler[T],
         selector: str = "",
     ) -> None:
-        query = {"labelSelector": selector} if selector else None
+        query = {"labelSelector": selector} if selector else {}
         self._informers: Mapping[str, Informer[T]] = {
             namespace: Informer(_FanOutHandler(handlers), key=uid_of)
             for namespace in options.namespaces or ("",)
@@ -82,7 +82,7 @@ class MultiNamespaceInformer(Generic[T]):
     def record(self, obj: T) -> None:
         """Count an object with which the server answered a write of ours as existing.
 
-        The handlers are not told of it, but are of its end, should no watch have shown it before.
+        The handlers do not hear of it now, but do of its deletion, even if no watch has shown it.
         """
         informer = self._informers.get(obj.metadata.namespace) or self._informers.get("")
         if informer is not None:

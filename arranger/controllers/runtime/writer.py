@@ -14,13 +14,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from arranger.kube.client.status import parse_status
-from arranger.kube.client.transport import Request, Transport
+from arranger.kube.client.transport import MERGE_PATCH, Request, Transport
 
 Object = dict[str, Any]
 T = TypeVar("T")
 
 _JSON: Final = "application/json"
-_MERGE_PATCH: Final = "application/merge-patch+json"
 #: Objects of one owner created at a time, at most.
 _MAX_BATCH: Final = 32
 
@@ -99,7 +98,7 @@ class Writer:
         """
         if resource_version:
             change = {**change, "metadata": {"resourceVersion": resource_version}}
-        return await self._request("PATCH", path, change, content_type=_MERGE_PATCH)
+        return await self._request("PATCH", path, change, content_type=MERGE_PATCH)
 
     async def delete(self, path: str, *, uid: str, **options: Any) -> None:
         """Delete an object, unless it is gone or another one has its name by now.

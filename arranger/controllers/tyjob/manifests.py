@@ -178,7 +178,7 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
         return {}
     workers = job.valid_spec.min_workers_num
     given = job.metadata.annotations
-    inherited = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
+    inherited: dict[str, str] = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
     return {
         # A worker that replaces a lost one counts with those that run.
         GANG_MATCH: "waiting-and-running",

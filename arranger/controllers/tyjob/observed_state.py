@@ -177,7 +177,7 @@ class Attempt:
 
     @property
     def unscheduled_reason(self) -> ReasonMessage:
-        """What the scheduler says of the first pod that it has said something of."""
+        """Why the first pod without a node has none, by the condition that the scheduler wrote."""
         leaders = [self.leader] if self.leader is not None else []
         for pod in (*leaders, *self.workers.values()):
             condition = pod.unschedulable_condition

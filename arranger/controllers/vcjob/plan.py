@@ -104,8 +104,8 @@ def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan
 def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
     """The PodGroup is created when its pods are seen: before, none of them can start."""
     wanted = pod_group_of(snapshot)
-    seen = snapshot.pod_group
-    if seen is None:
+    observed = snapshot.pod_group
+    if observed is None:
         have = {task: len(indices) for task, indices in snapshot.controlled_resources.seen.items()}
         minima = wanted["spec"].get("minTaskMember", {})
         enough = all(have.get(task, 0) >= least for task, least in minima.items())
@@ -114,10 +114,10 @@ def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}
     spec = {name: wanted["spec"].get(name) for name in fields}
-    if differing := merge_patch(seen.spec, spec):
+    if differing := merge_patch(observed.spec, spec):
         change["spec"] = differing
-    if notes := merge_patch(seen.annotations, wanted["metadata"]["annotations"]):
-        change["metadata"] = {"annotations": notes}
+    if differing := merge_patch(observed.annotations, wanted["metadata"]["annotations"]):
+        change["metadata"] = {"annotations": differing}
     return change or None
 
 

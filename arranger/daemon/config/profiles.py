@@ -29,7 +29,7 @@ def build_profiles(config: Config) -> list[Profile]:
         registry.add_entry_points()
     except PluginError as error:
         errors.append(str(error))
-    for n, file in enumerate(config.plugin_files):
+    for n, file in enumerate(config.plugin_paths()):
         try:
             registry.add_file(file)
         except PluginError as error:
@@ -53,11 +53,8 @@ class _ProfileBuilder:
         self, config: Config, registry: Registry, errors: list[str], *, all_loaded: bool
     ) -> None:
         self._profiles = config.profiles
-        self._scheduler_names = [profile.scheduler_name for profile in config.profiles]
         self._ignored_resources = ignored_resources(config.extenders)
-        self._registry = registry
-        self._errors = errors
-        self._all_loaded = all_loaded
+        self._registry, self._errors, self._all_loaded = registry, errors, all_loaded
 
     def build(self, number: int) -> Profile | None:
         """Make one profile; None, and its errors are collected, if it cannot be made."""
@@ -110,7 +107,8 @@ class _ProfileBuilder:
         if DefaultPreemption.name in weights:
             # By default only pods of our own schedulers are evicted.
             given = arguments.get(DefaultPreemption.name, {})
-            arguments[DefaultPreemption.name] = {"victimSchedulers": self._scheduler_names, **given}
+            ours = [profile.scheduler_name for profile in self._profiles]
+            arguments[DefaultPreemption.name] = {"victimSchedulers": ours, **given}
         if self._ignored_resources and NodeResourcesFit.name in weights:
             given = arguments.get(NodeResourcesFit.name, {})
             named = given.get("ignoredResources", [])

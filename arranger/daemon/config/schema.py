@@ -6,19 +6,11 @@ is refused with the path of every wrong field; nothing is guessed or ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
@@ -29,8 +21,6 @@ from arranger.quota.preemption_policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
-#: Key of the validation context: the file that is read, whose plugin files are relative to it.
-_FILE: Final = "file"
 
 
 class ConfigError(ValueError):
@@ -190,25 +180,15 @@ class Config(ConfigSection):
     """The longest wait after a failed attempt."""
     _file: Path | None = PrivateAttr(default=None)
 
-    @field_validator("plugin_files")
-    @classmethod
-    def _resolve(cls, files: list[Path], info: ValidationInfo) -> list[Path]:
-        file = _file_of(info.context)
-        return files if file is None else [file.parent / each for each in files]
-
     def model_post_init(self, context: Any, /) -> None:
         """Note the file of the validation's context; ours, not pydantic's."""
-        self._file = _file_of(context)
+        self._file = (context or {}).get("file")
 
     @model_validator(mode="after")
-    def _check_profile_names(self) -> Config:
+    def _check(self) -> Config:
         names = [profile.scheduler_name for profile in self.profiles]
         if len(set(names)) != len(names):
             raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_extenders(self) -> Config:
         check_extenders(self.extenders)
         return self
 
@@ -216,6 +196,10 @@ class Config(ConfigSection):
     def file(self) -> Path | None:
         """What this was read from, for messages; None where it was not read from a file."""
         return self._file
+
+    def plugin_paths(self) -> list[Path]:
+        """The plugin files, from where we are."""
+        return [self._file.parent / each if self._file else each for each in self.plugin_files]
 
     def scheduling_queue_config(self) -> SchedulingQueueConfig:
         """The queue's times."""
@@ -265,10 +249,6 @@ def load_config(path: Path | None) -> Config:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
     try:
-        return Config.model_validate(content, context={_FILE: path})
+        return Config.model_validate(content, context={"file": path})
     except ValidationError as error:
         raise ConfigError(f"{path}: {'; '.join(config_errors(Config, error))}") from error
-
-
-def _file_of(context: Mapping[str, Path] | None) -> Path | None:
-    return (context or {}).get(_FILE)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import aiohttp
 
 from arranger import __version__
-from arranger.kube.client.credentials import ApiServerConfig
+from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -61,14 +62,14 @@ class HttpStream:
                 for line in splitter.feed(chunk):
                     yield line
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(_describe(error)) from error
+            raise transport_error(error) from error
 
     async def body(self) -> bytes:
         """Read all that is left."""
         try:
             return await self._response.read()
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(_describe(error)) from error
+            raise transport_error(error) from error
 
 
 class HttpTransport:
@@ -81,7 +82,6 @@ class HttpTransport:
     def __init__(self, config: ApiServerConfig) -> None:
         self._config = config
         self._session: aiohttp.ClientSession | None = None
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
     async def send(self, request: Request) -> Response:
         """See :class:`~arranger.kube.client.transport.Transport`; a 401 is tried once more with a
@@ -99,12 +99,12 @@ class HttpTransport:
                     params=request.query,
                     data=request.body if request.has_content else None,
                     headers=headers,
-                    timeout=self._timeout(request.timeout),
+                    timeout=_timeout(request.timeout),
                     **self._connection_options(),
                 ) as response:
                     answer = Response(response.status, await response.read(), _headers(response))
             except (aiohttp.ClientError, OSError) as error:
-                raise _transport_error(error) from error
+                raise transport_error(error) from error
             # A 401 was not acted upon, so sending the same again is safe.
             if last or answer.status != 401 or not await credentials.renew(authorization):
                 break
@@ -135,7 +135,7 @@ class HttpTransport:
                     **self._connection_options(),
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise _transport_error(error) from error
+            raise transport_error(error) from error
         try:
             if response.status == 401:
                 await self._config.credentials.renew(authorization)
@@ -167,41 +167,37 @@ class HttpTransport:
         return value
 
     def _connection_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"allow_redirects": False}
-        if self._config.url.startswith("https:"):
-            try:
-                options["ssl"] = self._config.credentials.ssl_context()
-            except OSError as error:
-                raise RefusedConnectionError(f"TLS set-up: {error}") from error
-        if self._config.server_name:
-            options["server_hostname"] = self._config.server_name
-        if self._config.proxy:
-            options["proxy"] = self._config.proxy
-        return options
+        config, options = self._config, {"allow_redirects": False}
+        if config.url.startswith("https:"):
+            options |= tls_options(config.credentials, config.server_name)
+        return {**options, "proxy": config.proxy} if config.proxy else options
 
-    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        limits = self._timeouts.get(seconds)
-        if limits is None:
-            if len(self._timeouts) >= 64:
-                self._timeouts.clear()
-            # Shorter than the total, so that a connection never made is known as such.
-            limits = aiohttp.ClientTimeout(
-                total=seconds, sock_connect=min(CONNECT_TIMEOUT, 0.9 * seconds)
-            )
-            self._timeouts[seconds] = limits
-        return limits
+
+@lru_cache(maxsize=64)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    # Shorter than the total, so that a connection never made is known as such.
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_TIMEOUT, 0.9 * seconds))
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.headers.items()}
 
 
-def _transport_error(error: Exception) -> TransportError:
+def tls_options(credentials: CredentialSource, server_name: str | None) -> dict[str, Any]:
+    """The arguments of an aiohttp request that say how to speak TLS.
+
+    Raises:
+        RefusedConnectionError: the files cannot be read.
+    """
+    try:
+        context = credentials.ssl_context()
+    except OSError as error:
+        raise RefusedConnectionError(f"TLS set-up: {error}") from error
+    return {"ssl": context, **({"server_hostname": server_name} if server_name else {})}
+
+
+def transport_error(error: Exception) -> TransportError:
     """Tell "never connected" from "may have been sent"."""
-    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
-        return RefusedConnectionError(_describe(error))
-    return TransportError(_describe(error))
-
-
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    unsent = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
+    kind = RefusedConnectionError if unsent else TransportError
+    return kind(str(error) or type(error).__name__)

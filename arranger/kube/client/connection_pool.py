@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
 import httptools
@@ -33,33 +35,24 @@ MAX_CONNECTIONS: Final = 128
 IDLE_LIMIT: Final = 30.0
 
 
+@dataclass(slots=True, eq=False)
 class _Connection(asyncio.Protocol):
     """One connection: at most one request in flight."""
 
-    __slots__ = (
-        "_body",
-        "_headers",
-        "_parser",
-        "_response",
-        "_timer",
-        "context",
-        "idle_since",
-        "keep_alive",
-        "transport",
-    )
+    #: The TLS context it was made with; a rotated certificate makes it outdated.
+    context: ssl.SSLContext | None
+    transport: asyncio.Transport | None = None
+    idle_since: float = 0.0
+    #: Whether another request may follow.
+    keep_alive: bool = True
+    _response: asyncio.Future[Response] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _parser: httptools.HttpResponseParser = field(init=False)
+    _headers: dict[str, str] = field(default_factory=dict)
+    _body: list[bytes] = field(default_factory=list)
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
-        self.transport: asyncio.Transport | None = None
-        #: The TLS context it was made with; a rotated certificate makes it outdated.
-        self.context = context
-        self.idle_since = 0.0
-        #: Whether another request may follow.
-        self.keep_alive = True
-        self._response: asyncio.Future[Response] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+    def __post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
 
     def send(self, data: bytes, seconds: float) -> asyncio.Future[Response]:
         """Write one request; the future gives its answer or raises TransportError."""
@@ -115,10 +108,7 @@ class _Connection(asyncio.Protocol):
         self.keep_alive = self.keep_alive and self._parser.should_keep_alive()
         answer = self._finish()
         if answer is not None:
-            body = self._body
-            answer.set_result(
-                Response(status, body[0] if len(body) == 1 else b"".join(body), self._headers)
-            )
+            answer.set_result(Response(status, b"".join(self._body), self._headers))
 
     def _fail(self, reason: str) -> None:
         answer = self._finish()
@@ -153,9 +143,9 @@ class ConnectionPool:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._secure else 80)
         self._prefix = parts.path.rstrip("/")
-        self._server_name = config.server_name or self._host
-        self._preamble = f" HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: {USER_AGENT}\r\n"
-        self._header_blocks: dict[tuple[str, str, str], str] = {}
+        self._server_name = (config.server_name or self._host) if self._secure else None
+        # Tokens change once in a while.
+        self._header_block = lru_cache(maxsize=32)(partial(_header_block, parts.netloc))
         self._free_slots = connections
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
@@ -204,22 +194,6 @@ class ConnectionPool:
         # One turn of the loop, so that the transports end.
         await asyncio.sleep(0)
 
-    def _header_block(self, authorization: str, content_type: str, accept: str) -> str:
-        """Everything between the target and the length; the same for nearly all requests."""
-        key = (authorization, content_type, accept)
-        head = self._header_blocks.get(key)
-        if head is None:
-            head = f"{self._preamble}Accept: {accept}\r\n"
-            if authorization:
-                head += f"Authorization: {authorization}\r\n"
-            if content_type:
-                head += f"Content-Type: {content_type}\r\n"
-            head += "Content-Length: "
-            if len(self._header_blocks) >= 32:
-                self._header_blocks.clear()  # tokens change once in a while
-            self._header_blocks[key] = head
-        return head
-
     async def _acquire(self, deadline: float) -> _Connection:
         """A free connection; raises RefusedConnectionError, as nothing was sent."""
         loop = asyncio.get_running_loop()
@@ -262,22 +236,20 @@ class ConnectionPool:
         self._free_slots -= 1
         loop = asyncio.get_running_loop()
         try:
-            options: dict[str, Any] = {}
-            context = None
-            if self._secure:
-                context = self._config.credentials.ssl_context()
-                options = {"ssl": context, "server_hostname": self._server_name}
+            context = self._config.credentials.ssl_context() if self._secure else None
             async with asyncio.timeout_at(min(deadline, loop.time() + CONNECT_TIMEOUT)):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(context), self._host, self._port, **options
+                    lambda: _Connection(context),
+                    self._host,
+                    self._port,
+                    ssl=context,
+                    server_hostname=self._server_name,
                 )
-        except OSError as error:
+        except BaseException as error:
             self._free_slots += 1
             self._wake()
-            raise RefusedConnectionError(str(error) or type(error).__name__) from error
-        except BaseException:
-            self._free_slots += 1
-            self._wake()
+            if isinstance(error, OSError):
+                raise RefusedConnectionError(str(error) or type(error).__name__) from error
             raise
         self._busy.add(connection)
         return connection
@@ -298,6 +270,16 @@ class ConnectionPool:
             if not waiter.done():
                 waiter.set_result(None)
                 return
+
+
+def _header_block(host: str, authorization: str, content_type: str, accept: str) -> str:
+    """Everything between the target and the length; the same for nearly all requests."""
+    head = f" HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {USER_AGENT}\r\nAccept: {accept}\r\n"
+    if authorization:
+        head += f"Authorization: {authorization}\r\n"
+    if content_type:
+        head += f"Content-Type: {content_type}\r\n"
+    return f"{head}Content-Length: "
 
 
 def write_transport(config: ApiServerConfig, fallback: RequestTransport) -> RequestTransport:

@@ -22,7 +22,7 @@ class KubeconfigError(Exception):
 
 
 async def load_api_server_config(
-    kubeconfig: str | None = None, context: str | None = None
+    kubeconfig: Path | str | None = None, context: str | None = None
 ) -> ApiServerConfig:
     """The server of the kubeconfig named, else by ``$KUBECONFIG``, the pod's service account, or
     ``~/.kube/config``, in this order.
@@ -33,7 +33,7 @@ async def load_api_server_config(
     named = kubeconfig or os.environ.get("KUBECONFIG")
     if named is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return await load_in_cluster()
-    return await load_kubeconfig(named or str(Path.home() / ".kube" / "config"), context)
+    return await load_kubeconfig(str(named or Path.home() / ".kube" / "config"), context)
 
 
 async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
@@ -45,9 +45,6 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_incluster_config
 
-    async def load(_rejected: bool) -> Credential:
-        return _credential(configure())
-
     def configure() -> Any:
         configuration = Configuration()
         load_incluster_config(  # type: ignore[no-untyped-call]
@@ -56,6 +53,9 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
             cert_filename=str(folder / "ca.crt"),
         )
         return configuration
+
+    async def load(_rejected: bool) -> Credential:
+        return _credential(configure())
 
     try:
         configuration = configure()

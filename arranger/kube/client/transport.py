@@ -1,8 +1,8 @@
 """How bytes reach an API server: one protocol, spoken over HTTP or directly to the embedded one.
 
-Everything in ``arranger/kube`` is written against :class:`Transport`. ``kube/http.py`` implements
-it with aiohttp; ``embedded/direct.py`` implements it without sockets, so that a simulation needs
-neither ports nor real time.
+Everything in ``arranger/kube`` is written against :class:`Transport`. ``aiohttp_transport.py``
+implements it over HTTP, ``embedded/transport/in_process.py`` without sockets, so that a simulation
+needs neither ports nor real time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+#: Not for custom resources.
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Request(msgspec.Struct, frozen=True):

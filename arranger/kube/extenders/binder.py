@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Outcome, Refused
@@ -19,6 +20,7 @@ from arranger.kube.writes.call import OutcomeCallback
 AMBIGUITY_WINDOW: Final = 30.0
 
 
+@dataclass(frozen=True, slots=True)
 class ExtenderBinder:
     """Has extenders bind pods.
 
@@ -28,29 +30,26 @@ class ExtenderBinder:
         rng: spreads the reads of a pod that may be bound.
     """
 
-    def __init__(
-        self, caller: ExtenderCaller, *, may_write: Callable[[], bool], rng: random.Random
-    ) -> None:
-        self._caller = caller
-        self._may_write = may_write
-        self._rng = rng
+    caller: ExtenderCaller
+    may_write: Callable[[], bool]
+    rng: random.Random
 
     async def bind(self, bind: Bind, on_outcome: OutcomeCallback) -> None:
         """Have a pod bound; ``on_outcome`` is called as for a Binding of our own."""
         extender = bind.extender
         assert extender is not None, "no extender binds this pod"
-        if not self._may_write():
+        if not self.may_write():
             on_outcome(Refused(0, "NotLeader"))
             return
         try:
-            error = await self._caller.post(
+            error = await self.caller.post(
                 extender, extender.bind_verb, encode_binding_args(bind), decode_binding_error
             )
+        except RefusedConnectionError as unsent:
+            refused = call_error(extender, str(unsent)).refused
         except TransportError as lost:
-            if not isinstance(lost, RefusedConnectionError):
-                await self._resolve_ambiguous(bind, str(lost), on_outcome)
-                return
-            refused = call_error(extender, str(lost)).refused
+            await self._resolve_ambiguous(bind, str(lost), on_outcome)
+            return
         except ExtenderCallError as failure:
             refused = failure.refused
         else:
@@ -69,7 +68,7 @@ class ExtenderBinder:
         """
         on_outcome(Ambiguous(why))
         loop = asyncio.get_running_loop()
-        pauses, end = Backoff(self._rng, first=0.25, limit=5.0), loop.time() + AMBIGUITY_WINDOW
+        pauses, end = Backoff(self.rng, first=0.25, limit=5.0), loop.time() + AMBIGUITY_WINDOW
         while (outcome := await self._read_outcome(bind)) is None and loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(pauses.next_delay())
         assert bind.extender is not None
@@ -78,7 +77,7 @@ class ExtenderBinder:
     async def _read_outcome(self, bind: Bind) -> Outcome | None:
         """What the pod says of its binding; None while it is not bound, or cannot be read."""
         try:
-            raw = await self._caller.read_pod(bind.pod)
+            raw = await self.caller.read_pod(bind.pod)
         except ExtenderCallError as error:
             return error.refused if error.refused.reason in ("NotFound", "Replaced") else None
         node = bound_node(raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from arranger.api.effects import ObjectKey, Refused
@@ -12,7 +13,7 @@ from arranger.kube.client.metrics import MetricsRecorder
 from arranger.kube.client.transport import Request, RequestTransport, TransportError
 from arranger.kube.extenders.wire import ExtenderProtocolError
 from arranger.kube.watch.decoder import decode_metadata
-from arranger.kube.writes.call import ATTEMPT_TIMEOUT
+from arranger.kube.writes.call import ATTEMPT_TIMEOUT, pod_path
 
 #: Calls to extenders, and reads for them, that are on their way at once.
 MAX_PARALLEL_CALLS: Final = 16
@@ -41,6 +42,7 @@ class ExtenderCallError(Exception):
         self.refused = refused
 
 
+@dataclass(slots=True, eq=False)
 class ExtenderCaller:
     """Bounds and measures the calls to all extenders.
 
@@ -51,16 +53,12 @@ class ExtenderCaller:
             verb}.
     """
 
-    def __init__(
-        self,
-        extender_transport: ExtenderTransport,
-        transport: RequestTransport,
-        metrics: MetricsRecorder,
-    ) -> None:
-        self._extender_transport = extender_transport
-        self._transport = transport
-        self._metrics = metrics
-        self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+    extender_transport: ExtenderTransport
+    transport: RequestTransport
+    metrics: MetricsRecorder
+    _slots: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MAX_PARALLEL_CALLS), init=False
+    )
 
     async def read_pod(self, pod: ObjectKey) -> bytes:
         """A pod of this uid, as JSON.
@@ -69,10 +67,10 @@ class ExtenderCaller:
             ExtenderCallError: it cannot be read (``Unreachable``, ``Unreadable``), is gone
                 (``NotFound``) or has been recreated (``Replaced``).
         """
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        request = Request("GET", pod_path(pod), timeout=ATTEMPT_TIMEOUT)
         try:
             async with self._slots:
-                answer = await self._transport.send(Request("GET", path, timeout=ATTEMPT_TIMEOUT))
+                answer = await self.transport.send(request)
         except TransportError as error:
             text = f"reading pod {pod} for extenders: {error}"
             raise ExtenderCallError(Refused(0, "Unreachable", text)) from error
@@ -113,16 +111,15 @@ class ExtenderCaller:
             started = now()
             try:
                 async with asyncio.timeout(extender.timeout):
-                    status, answer = await self._extender_transport.post(extender, verb, body)
-            except TimeoutError as error:
-                self._metrics.increment("extender_errors", 1, **labels)
+                    status, answer = await self.extender_transport.post(extender, verb, body)
+            except (TimeoutError, TransportError) as error:
+                self.metrics.increment("extender_errors", 1, **labels)
+                if isinstance(error, TransportError):
+                    raise
                 raise TransportError(f"no answer within {extender.timeout:g}s") from error
-            except TransportError:
-                self._metrics.increment("extender_errors", 1, **labels)
-                raise
-            self._metrics.observe("extender_seconds", now() - started, **labels)
+            self.metrics.observe("extender_seconds", now() - started, **labels)
         if status != 200:
-            self._metrics.increment("extender_errors", 1, **labels)
+            self.metrics.increment("extender_errors", 1, **labels)
             raise call_error(extender, f"{verb} answered with status {status}")
         try:
             return decode(answer)
@@ -131,7 +128,7 @@ class ExtenderCaller:
 
     async def close(self) -> None:
         """Give back every connection; idempotent."""
-        await self._extender_transport.close()
+        await self.extender_transport.close()
 
 
 def call_error(extender: Extender, why: str) -> ExtenderCallError:

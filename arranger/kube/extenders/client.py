@@ -27,7 +27,7 @@ from arranger.api.effects import (
     Refused,
 )
 from arranger.api.extenders import Extender
-from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.transport import RequestTransport
 from arranger.kube.extenders.binder import ExtenderBinder
 from arranger.kube.extenders.caller import (
@@ -70,12 +70,10 @@ class ExtenderClient:
         *,
         may_write: Callable[[], bool],
         rng: random.Random,
-        metrics: MetricsRecorder | None = None,
+        metrics: MetricsRecorder = NULL_METRICS,
     ) -> None:
-        self._caller = ExtenderCaller(
-            extender_transport, transport, metrics or NullMetricsRecorder()
-        )
-        self._binder = ExtenderBinder(self._caller, may_write=may_write, rng=rng)
+        self._caller = ExtenderCaller(extender_transport, transport, metrics)
+        self._binder = ExtenderBinder(self._caller, may_write, rng)
         self._nodes = nodes
         self._binding_tasks: set[asyncio.Task[None]] = set()
         self._query_tasks: set[asyncio.Task[None]] = set()
@@ -91,14 +89,10 @@ class ExtenderClient:
         Queries end with a decision or with Refused, Bindings as those of the dispatcher.
         """
         match effect:
-            case QueryExtenders():
-                self._start(self._query_tasks, self._run_query(self._query(effect), on_outcome))
-            case QueryExtenderPreemption():
-                self._start(
-                    self._query_tasks, self._run_query(self._query_preemption(effect), on_outcome)
-                )
             case Bind():
                 self._start(self._binding_tasks, self._binder.bind(effect, on_outcome))
+            case QueryExtenders() | QueryExtenderPreemption():
+                self._start(self._query_tasks, self._run_query(effect, on_outcome))
 
     async def drain(self, seconds: float = 10.0) -> bool:
         """Wait until the outcome of all Bindings is known; whether it is."""
@@ -120,19 +114,18 @@ class ExtenderClient:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _run_query(
-        self, query: Coroutine[Any, Any, Outcome], on_outcome: OutcomeCallback
-    ) -> None:
+    async def _run_query(self, query: ExtenderQuery, on_outcome: OutcomeCallback) -> None:
         try:
-            outcome = await query
+            pod = await self._caller.read_pod(query.pod)
+            if isinstance(query, QueryExtenders):
+                outcome: Outcome = await self._query(query, pod)
+            else:
+                outcome = await self._query_preemption(query, pod)
         except ExtenderCallError as error:
             outcome = error.refused
         on_outcome(outcome)
 
-    # --- nodes -----------------------------------------------------------------------------
-
-    async def _query(self, query: QueryExtenders) -> ExtenderDecision:
-        pod = await self._caller.read_pod(query.pod)
+    async def _query(self, query: QueryExtenders, pod: bytes) -> ExtenderDecision:
         names = list(query.nodes)
         failed: dict[str, str] = {}
         unresolvable: dict[str, str] = {}
@@ -146,10 +139,8 @@ class ExtenderClient:
                 )
                 if result.error:
                     raise call_error(extender, result.error)
-                remaining = result.node_names if extender.node_cache_capable else None
-                names = _checked_subset(
-                    extender, result.nodes if remaining is None else remaining, names
-                )
+                left = result.node_names if extender.node_cache_capable else None
+                names = _checked_subset(extender, result.nodes if left is None else left, names)
             except ExtenderCallError as error:
                 if not extender.ignorable:
                     raise
@@ -185,10 +176,9 @@ class ExtenderClient:
         # A node that is gone by now is left out, and so it will not be chosen.
         return encode_extender_args(pod, nodes=[self._nodes[n] for n in names if n in self._nodes])
 
-    # --- victims ---------------------------------------------------------------------------
-
-    async def _query_preemption(self, query: QueryExtenderPreemption) -> ExtenderPreemptionDecision:
-        pod = await self._caller.read_pod(query.pod)
+    async def _query_preemption(
+        self, query: QueryExtenderPreemption, pod: bytes
+    ) -> ExtenderPreemptionDecision:
         remaining: Mapping[str, NodeVictims] = query.victims
         raw_pods: dict[str, bytes] = {}
         for extender in query.extenders:
@@ -197,9 +187,8 @@ class ExtenderClient:
             try:
                 if not extender.node_cache_capable:
                     await self._read_victims(query, remaining, raw_pods)
-                    args = encode_preemption_args(pod, remaining, raw_pods)
-                else:
-                    args = encode_preemption_args(pod, remaining)
+                pods = None if extender.node_cache_capable else raw_pods
+                args = encode_preemption_args(pod, remaining, pods)
                 result = await self._caller.query(
                     extender, extender.preempt_verb, args, decode_preemption_result
                 )
@@ -241,10 +230,8 @@ def _checked_subset(
     names, known = list(answered or ()), set(queried)
     for name in names:
         if name not in known:
-            raise call_error(
-                extender,
-                f'claims a filtered node "{name}" which is not found in the input node list',
-            )
+            why = f'claims a filtered node "{name}" which is not found in the input node list'
+            raise call_error(extender, why)
     return names
 
 

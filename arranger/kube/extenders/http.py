@@ -7,12 +7,11 @@ from typing import Any, Final
 import aiohttp
 
 from arranger.api.extenders import Extender, ExtenderTls
-from arranger.kube.client.aiohttp_transport import USER_AGENT
+from arranger.kube.client.aiohttp_transport import USER_AGENT, tls_options, transport_error
 from arranger.kube.client.credentials import Credential, CredentialSource
-from arranger.kube.client.transport import RefusedConnectionError, TransportError
 
-#: Connections to one extender.
-MAX_CONNECTIONS_PER_EXTENDER: Final = 16
+#: To one extender.
+MAX_CONNECTIONS: Final = 16
 
 
 class HttpExtenderTransport:
@@ -33,10 +32,8 @@ class HttpExtenderTransport:
                 **self._tls_options(extender.tls),
             ) as response:
                 return response.status, await response.read()
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise RefusedConnectionError(str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(str(error) or type(error).__name__) from error
+            raise transport_error(error) from error
 
     async def close(self) -> None:
         """Close every connection; idempotent."""
@@ -47,9 +44,7 @@ class HttpExtenderTransport:
     def _get_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, limit_per_host=MAX_CONNECTIONS_PER_EXTENDER
-                ),
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=MAX_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": USER_AGENT, "Content-Type": "application/json"},
             )
@@ -60,18 +55,7 @@ class HttpExtenderTransport:
             return {}
         credentials = self._credentials.get(tls)
         if credentials is None:
-            credentials = self._credentials[tls] = CredentialSource(
-                Credential(
-                    ca_file=tls.ca_file or None,
-                    cert_file=tls.cert_file or None,
-                    key_file=tls.key_file or None,
-                    verify=not tls.insecure,
-                )
-            )
-        try:
-            options: dict[str, Any] = {"ssl": credentials.ssl_context()}
-        except OSError as error:
-            raise RefusedConnectionError(f"TLS set-up: {error}") from error
-        if tls.server_name:
-            options["server_hostname"] = tls.server_name
-        return options
+            files = (tls.ca_file or None, tls.cert_file or None, tls.key_file or None)
+            credentials = CredentialSource(Credential("", *files, verify=not tls.insecure))
+            self._credentials[tls] = credentials
+        return tls_options(credentials, tls.server_name)

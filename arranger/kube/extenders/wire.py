@@ -48,9 +48,6 @@ class ExtenderFilterResult:
     error: str = ""
 
 
-# --- what is sent --------------------------------------------------------------------------
-
-
 def encode_extender_args(
     pod: bytes, *, nodes: Sequence[bytes] | None = None, node_names: Sequence[str] | None = None
 ) -> bytes:
@@ -65,43 +62,24 @@ def encode_preemption_args(
     pod: bytes, victims: Mapping[str, NodeVictims], pods: Mapping[str, bytes] | None = None
 ) -> bytes:
     """``ExtenderPreemptionArgs``; with ``pods`` (by uid) the victims are sent as JSON."""
-    full_victims: dict[str, Any] | None = None
-    meta_victims: dict[str, Any] | None = None
-    if pods is None:
-        meta_victims = {
-            node: {"Pods": [{"UID": uid} for uid in v.uids], "NumPDBViolations": v.violations}
-            for node, v in victims.items()
-        }
-    else:
-        full_victims = {
-            node: {
-                "Pods": [msgspec.Raw(pods[uid]) for uid in v.uids],
-                "NumPDBViolations": v.violations,
-            }
-            for node, v in victims.items()
-        }
+
+    def victim(uid: str) -> object:
+        return {"UID": uid} if pods is None else msgspec.Raw(pods[uid])
+
+    by_node = {
+        node: {"Pods": [victim(uid) for uid in v.uids], "NumPDBViolations": v.violations}
+        for node, v in victims.items()
+    }
+    full, meta = (None, by_node) if pods is None else (by_node, None)
     return _encode(
-        {
-            "Pod": msgspec.Raw(pod),
-            "NodeNameToVictims": full_victims,
-            "NodeNameToMetaVictims": meta_victims,
-        }
+        {"Pod": msgspec.Raw(pod), "NodeNameToVictims": full, "NodeNameToMetaVictims": meta}
     )
 
 
 def encode_binding_args(bind: Bind) -> bytes:
     """``ExtenderBindingArgs``."""
-    return _encode(
-        {
-            "PodName": bind.pod.name,
-            "PodNamespace": bind.pod.namespace,
-            "PodUID": bind.pod.uid,
-            "Node": bind.node,
-        }
-    )
-
-
-# --- what is answered ----------------------------------------------------------------------
+    pod = {"PodName": bind.pod.name, "PodNamespace": bind.pod.namespace, "PodUID": bind.pod.uid}
+    return _encode({**pod, "Node": bind.node})
 
 
 def decode_filter_result(body: bytes) -> ExtenderFilterResult:
@@ -129,10 +107,8 @@ def decode_host_priorities(body: bytes) -> dict[str, int]:
 
 def decode_preemption_result(body: bytes) -> dict[str, NodeVictims]:
     """Read an ``ExtenderPreemptionResult``; raises ExtenderProtocolError."""
-    nodes = (
-        _get(_lowercase_fields(body), "nodenametometavictims", dict[str, msgspec.Raw] | None) or {}
-    )
-    found: dict[str, NodeVictims] = {}
+    answer, found = _lowercase_fields(body), dict[str, NodeVictims]()
+    nodes = _get(answer, "nodenametometavictims", dict[str, msgspec.Raw] | None) or {}
     for node, raw in nodes.items():
         fields = _lowercase_fields(raw)
         pods = _get(fields, "pods", list[msgspec.Raw] | None) or []
@@ -147,7 +123,6 @@ def decode_binding_error(body: bytes) -> str:
 
 
 def _lowercase_fields(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The fields of an object, by their names in lower case."""
     try:
         return {name.lower(): value for name, value in (_fields.decode(raw) or {}).items()}
     except msgspec.DecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -60,19 +61,16 @@ class ListMeta(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _RawPage(msgspec.Struct):
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-    items: list[msgspec.Raw] | None = None
+class Page(msgspec.Struct, Generic[_T]):
+    """One page of a list."""
 
-
-class _Page(msgspec.Struct, Generic[_T]):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[_T] | None = None
 
 
 _raw_event = msgspec.json.Decoder(RawWatchEvent)
 _partial = msgspec.json.Decoder(PartialObjectMetadata)
-_raw_page = msgspec.json.Decoder(_RawPage)
+_raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
 
 
 def decode_metadata(raw: bytes | msgspec.Raw) -> PartialMetadata:
@@ -99,20 +97,27 @@ class Decoder(Generic[T]):
         self._event: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(
             WatchEvent[kind]  # type: ignore[valid-type]
         )
-        self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(
-            _Page[kind]  # type: ignore[valid-type]
+        self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(
+            Page[kind]  # type: ignore[valid-type]
         )
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
     def decode_event(self, line: bytes) -> WatchEvent[T] | RawWatchEvent | UndecodableObject:
         """One line: typed in a single pass, or the envelope alone for ERROR and BOOKMARK."""
+        wrong = ""
         try:
             event = self._event.decode(line)
+            if event.type not in ("ERROR", "BOOKMARK"):
+                return event
         except msgspec.DecodeError as error:
-            return self._decode_leniently(line, error)
-        if event.type in ("ERROR", "BOOKMARK"):
-            return _raw_event.decode(line)
-        return event
+            wrong = str(error)
+        try:
+            raw = _raw_event.decode(line)
+        except msgspec.DecodeError:
+            return UndecodableObject(PartialMetadata(), wrong)
+        if raw.type in ("ERROR", "BOOKMARK"):
+            return raw
+        return UndecodableObject(decode_metadata(raw.object), wrong)
 
     def decode_page(self, body: bytes) -> tuple[ListMeta, list[T], list[UndecodableObject]]:
         """One page of a list, and what of it could not be decoded.
@@ -120,29 +125,15 @@ class Decoder(Generic[T]):
         Raises:
             msgspec.DecodeError: the body is not a list at all.
         """
-        try:
+        with suppress(msgspec.DecodeError):
             page = self._page.decode(body)
-        except msgspec.DecodeError:
-            pass
-        else:
             return page.metadata, page.items or [], []
-        raw = _raw_page.decode(body)
         good: list[T] = []
         bad: list[UndecodableObject] = []
+        raw = _raw_page.decode(body)
         for item in raw.items or []:
             try:
                 good.append(self._object.decode(item))
             except msgspec.DecodeError as error:
                 bad.append(UndecodableObject(decode_metadata(item), str(error)))
         return raw.metadata, good, bad
-
-    def _decode_leniently(
-        self, line: bytes, error: msgspec.DecodeError
-    ) -> RawWatchEvent | UndecodableObject:
-        try:
-            raw = _raw_event.decode(line)
-        except msgspec.DecodeError:
-            return UndecodableObject(PartialMetadata(), str(error))
-        if raw.type in ("ERROR", "BOOKMARK"):
-            return raw
-        return UndecodableObject(decode_metadata(raw.object), str(error))

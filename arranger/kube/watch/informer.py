@@ -10,6 +10,7 @@ of ours tells them apart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from arranger.kube.watch.decoder import KubeObject, T
@@ -38,10 +39,7 @@ def uid_of(obj: KubeObject) -> str:
     return str(obj.metadata.uid)
 
 
-def _unchanged(obj: T) -> T:
-    return obj
-
-
+@dataclass(slots=True, eq=False)
 class Informer(Generic[T]):
     """A reflector's sink that turns full states into changes for one handler.
 
@@ -57,22 +55,14 @@ class Informer(Generic[T]):
         synced: whether a full state has been delivered.
     """
 
-    def __init__(
-        self,
-        handler: ResourceEventHandler[T],
-        *,
-        key: Callable[[T], str] = namespaced_name,
-        sort_by: Callable[[T], Any] | None = None,
-        transform: Callable[[T], T] = _unchanged,
-        notify: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.synced = False
-        self._objects: dict[str, T] = {}
-        self._handler = handler
-        self._key = key
-        self._sort_by = sort_by
-        self._transform = transform
-        self._notify = notify
+    handler: ResourceEventHandler[T]
+    _: KW_ONLY
+    key: Callable[[T], str] = namespaced_name
+    sort_by: Callable[[T], Any] | None = None
+    transform: Callable[[T], T] = lambda obj: obj
+    notify: Callable[[], None] = lambda: None
+    synced: bool = field(default=False, init=False)
+    _objects: dict[str, T] = field(default_factory=dict, init=False)
 
     def record(self, obj: T) -> None:
         """Count ``obj``, with which the server answered a write of ours, as existing.
@@ -80,29 +70,29 @@ class Informer(Generic[T]):
         If it is deleted before a watch has shown it, the next full state tells (client-go's
         ``MutationCache``). The handler hears nothing of it now.
         """
-        self._objects.setdefault(self._key(obj), self._transform(obj))
+        self._objects.setdefault(self.key(obj), self.transform(obj))
 
     def replaced(self, objects: list[T], resource_version: str) -> None:
         """These are all objects there are."""
-        present = {self._key(obj) for obj in objects}
+        present = {self.key(obj) for obj in objects}
         for key in [key for key in self._objects if key not in present]:
-            self._handler.on_deleted(self._objects.pop(key))
-        if self._sort_by is not None:
-            objects = sorted(objects, key=self._sort_by)
+            self.handler.on_deleted(self._objects.pop(key))
+        if self.sort_by is not None:
+            objects = sorted(objects, key=self.sort_by)
         for obj in objects:
-            self._objects[self._key(obj)] = self._transform(obj)
-            self._handler.on_updated(obj)
+            self._objects[self.key(obj)] = self.transform(obj)
+            self.handler.on_updated(obj)
         self.synced = True
-        self._notify()
+        self.notify()
 
     def applied(self, obj: T) -> None:
         """An object was added or modified."""
-        self._objects[self._key(obj)] = self._transform(obj)
-        self._handler.on_updated(obj)
-        self._notify()
+        self._objects[self.key(obj)] = self.transform(obj)
+        self.handler.on_updated(obj)
+        self.notify()
 
     def deleted(self, obj: T) -> None:
         """An object was deleted."""
-        self._objects.pop(self._key(obj), None)
-        self._handler.on_deleted(obj)
-        self._notify()
+        self._objects.pop(self.key(obj), None)
+        self.handler.on_deleted(obj)
+        self.notify()

@@ -9,6 +9,7 @@ import msgspec
 from arranger.kube.watch.decoder import (
     Decoder,
     ListMeta,
+    Page,
     PartialMetadata,
     RawWatchEvent,
     UndecodableObject,
@@ -17,6 +18,7 @@ from arranger.kube.watch.decoder import (
 )
 
 _raw_event: Final = msgspec.json.Decoder(RawWatchEvent)
+_page: Final = msgspec.json.Decoder(Page[msgspec.Raw])
 
 
 class RawObject(msgspec.Struct):
@@ -24,14 +26,6 @@ class RawObject(msgspec.Struct):
 
     metadata: PartialMetadata
     raw: bytes
-
-
-class _Page(msgspec.Struct):
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
-_page: Final = msgspec.json.Decoder(_Page)
 
 
 class RawObjectDecoder(Decoder[RawObject]):

@@ -12,13 +12,14 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, Protocol
 
 import msgspec
 import structlog
 
 from arranger.kube.client.backoff import Backoff
-from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import Status, parse_status, retry_after
 from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.watch.decoder import (
@@ -82,6 +83,7 @@ class _ServerUnavailableError(Exception):
         self.wait = wait
 
 
+@dataclass(eq=False)
 class Reflector(Generic[T]):
     """Lists and watches one resource for ever.
 
@@ -96,25 +98,17 @@ class Reflector(Generic[T]):
             ``watch_restarts`` {resource, why}.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        path: str,
-        decoder: Decoder[T],
-        sink: Sink[T],
-        *,
-        rng: random.Random,
-        query: Mapping[str, str] | None = None,
-        metrics: MetricsRecorder | None = None,
-    ) -> None:
-        self._transport = transport
-        self._path = path
-        self._decoder = decoder
-        self._sink = sink
-        self._rng = rng
-        self._query = dict(query or {})
-        self._metrics = metrics or NullMetricsRecorder()
-        self._backoff = Backoff(rng)
+    transport: Transport
+    path: str
+    decoder: Decoder[T]
+    sink: Sink[T]
+    _: KW_ONLY
+    rng: random.Random
+    query: Mapping[str, str] = field(default_factory=dict)
+    metrics: MetricsRecorder = NULL_METRICS
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff(self.rng)
         self._silent_streams = 0
         self._use_watch_list = True
         #: The version of each living object: an older event is a replay and is dropped.
@@ -131,8 +125,12 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Reflect until cancelled; raises only what the sink raises."""
         while True:
+            delay = 0.0
             try:
-                await self._list_or_watch()
+                if self.resource_version or self._use_watch_list:
+                    await self._watch(initial=not self.resource_version)
+                else:
+                    await self._list()
             except _ExpiredError as reason:
                 self.resource_version = ""
                 self._record_restart("expired", str(reason))
@@ -140,7 +138,6 @@ class Reflector(Generic[T]):
             except _WatchListUnsupportedError as reason:
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
-                delay = 0.0
             except _NotServedError:
                 self._report_not_served()
                 delay = NOT_SERVED_RETRY
@@ -150,36 +147,24 @@ class Reflector(Generic[T]):
             except TransportError as error:
                 self._record_restart("connection", str(error))
                 delay = self._backoff.next_delay()
-            else:
-                delay = 0.0
             await asyncio.sleep(delay)
-
-    async def _list_or_watch(self) -> None:
-        """One list, or one watch from start to end."""
-        if self.resource_version:
-            await self._watch(initial=False)
-        elif self._use_watch_list:
-            await self._watch(initial=True)
-        else:
-            await self._list()
 
     async def _list(self) -> None:
         """Fetch the full state page by page, consistently (never from a stale cache)."""
         objects: list[T] = []
-        query = {**self._query, "limit": str(PAGE_SIZE)}
+        query = {**self.query, "limit": str(PAGE_SIZE)}
         while True:
-            answer = await self._transport.send(
-                Request("GET", self._path, query=query, timeout=60.0)
-            )
+            request = Request("GET", self.path, query=query, timeout=60.0)
+            answer = await self.transport.send(request)
             if answer.status == 410 and "continue" in query:
                 # The continue token has expired: fetch all in one piece.
                 objects.clear()
-                query = dict(self._query)
+                query = {**self.query}
                 continue
             if answer.status != 200:
                 raise self._response_error(answer)
             try:
-                meta, good, bad = self._decoder.decode_page(answer.body)
+                meta, good, bad = self.decoder.decode_page(answer.body)
             except msgspec.DecodeError as error:
                 raise _ServerUnavailableError(f"not a list: {error}") from error
             if not meta.resource_version:
@@ -194,10 +179,10 @@ class Reflector(Generic[T]):
     async def _watch(self, *, initial: bool) -> None:
         """Follow one stream to its end; with ``initial`` it begins with the full state."""
         query = {
-            **self._query,
+            **self.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(self._rng.randint(300, 600)),
+            "timeoutSeconds": str(self.rng.randint(300, 600)),
             "resourceVersion": self.resource_version,
         }
         if initial:
@@ -205,16 +190,12 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0
-        stream_manager = self._transport.stream(
-            self._path, query=query, inactivity=INACTIVITY_TIMEOUT
-        )
-        async with stream_manager as stream:
+        opened = self.transport.stream(self.path, query=query, inactivity=INACTIVITY_TIMEOUT)
+        async with opened as stream:
             if stream.status != 200:
                 answer = Response(stream.status, await stream.body(), stream.headers)
                 if initial and stream.status in (400, 422):
-                    raise _WatchListUnsupportedError(
-                        parse_status(answer.body, answer.status).message
-                    )
+                    raise _WatchListUnsupportedError(parse_status(answer.body).message)
                 raise self._response_error(answer)
             self.last_error = ""
             async with aclosing(stream.lines()) as lines:  # type: ignore[type-var]
@@ -226,9 +207,7 @@ class Reflector(Generic[T]):
                         # Not counted before: an ERROR raises, and is no sign of health.
                         seen += 1
                         if seen % LINES_PER_YIELD == 0:
-                            self._metrics.increment(
-                                "watch_events", LINES_PER_YIELD, resource=self._path
-                            )
+                            self._count_events(LINES_PER_YIELD)
                             await asyncio.sleep(0)
                 except TransportError as error:
                     if not seen and loop.time() - started >= 0.9 * INACTIVITY_TIMEOUT:
@@ -239,9 +218,7 @@ class Reflector(Generic[T]):
                 finally:
                     if seen:
                         self._silent_streams = 0
-                    self._metrics.increment(
-                        "watch_events", seen % LINES_PER_YIELD, resource=self._path
-                    )
+                    self._count_events(seen % LINES_PER_YIELD)
                     if seen or loop.time() - started >= MIN_WATCH_SECONDS:
                         self._backoff.reset()
         if not seen and loop.time() - started < MIN_WATCH_SECONDS:
@@ -255,7 +232,7 @@ class Reflector(Generic[T]):
             async with asyncio.timeout(INITIAL_EVENTS_TIMEOUT) as timeout:
                 count = 0
                 async for line in lines:
-                    event = self._decoder.decode_event(line)
+                    event = self.decoder.decode_event(line)
                     count += 1
                     if count % LINES_PER_YIELD == 0:
                         timeout.reschedule(loop.time() + INITIAL_EVENTS_TIMEOUT)
@@ -281,8 +258,7 @@ class Reflector(Generic[T]):
         raise TransportError("the watch ended within the initial events")
 
     def _handle_line(self, line: bytes) -> None:
-        """Pass one event on to the sink."""
-        event = self._decoder.decode_event(line)
+        event = self.decoder.decode_event(line)
         if isinstance(event, UndecodableObject):
             self._report_undecodable([event])
             self._advance_version(event.meta.resource_version)
@@ -292,29 +268,28 @@ class Reflector(Generic[T]):
                 raise self._event_error(event)
             self._advance_version(decode_metadata(event.object).resource_version)
             return
-        obj = event.object
-        meta = obj.metadata
+        obj, meta = event.object, event.object.metadata
         version = meta.resource_version
         known = self._versions.get(meta.uid)
         if known is not None and not is_newer(version, known):
-            self._metrics.increment("watch_stale_events", 1, resource=self._path)
+            self.metrics.increment("watch_stale_events", 1, resource=self.path)
             return
         if event.type == "DELETED":
             self._advance_version(version)
             if known is not None:
                 del self._versions[meta.uid]
-                self._sink.deleted(obj)
+                self.sink.deleted(obj)
         elif event.type in ("ADDED", "MODIFIED"):
             self._advance_version(version)
             self._versions[meta.uid] = version
-            self._sink.applied(obj)
+            self.sink.applied(obj)
 
     def _replace(self, objects: list[T], version: str) -> None:
         self.not_served = False
         self.last_error = ""
         self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
         self.resource_version = version
-        self._sink.replaced(objects, version)
+        self.sink.replaced(objects, version)
         self.synced.set()
 
     def _advance_version(self, version: str) -> None:
@@ -327,25 +302,23 @@ class Reflector(Generic[T]):
         if not self.not_served:
             self.not_served = True
             self._versions = {}
-            log.info("reflector.absent", resource=self._path)
-            self._sink.replaced([], "")
+            log.info("reflector.absent", resource=self.path)
+            self.sink.replaced([], "")
             self.synced.set()
 
     def _record_restart(self, why: str, detail: str) -> None:
         self.last_error = detail or why
-        self._metrics.increment("watch_restarts", 1, resource=self._path, why=why)
-        log.info("reflector.restart", resource=self._path, why=why, detail=detail)
+        self.metrics.increment("watch_restarts", 1, resource=self.path, why=why)
+        log.info("reflector.restart", resource=self.path, why=why, detail=detail)
 
     def _report_undecodable(self, bad: Iterable[UndecodableObject]) -> None:
         for item in bad:
-            self._metrics.increment("watch_bad_objects", 1, resource=self._path)
-            log.warning(
-                "reflector.bad_object",
-                resource=self._path,
-                namespace=item.meta.namespace,
-                name=item.meta.name,
-                error=item.error,
-            )
+            self.metrics.increment("watch_bad_objects", 1, resource=self.path)
+            found = {"namespace": item.meta.namespace, "name": item.meta.name, "error": item.error}
+            log.warning("reflector.bad_object", resource=self.path, **found)
+
+    def _count_events(self, amount: int) -> None:
+        self.metrics.increment("watch_events", amount, resource=self.path)
 
     def _response_error(self, answer: Response) -> Exception:
         if answer.status == 404:

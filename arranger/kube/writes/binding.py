@@ -24,6 +24,7 @@ from arranger.kube.writes.call import (
     NotLeaderError,
     OutcomeCallback,
     Retry,
+    pod_path,
     refused,
 )
 
@@ -54,9 +55,7 @@ class BindCall(ApiCall):
 
     def __init__(self, bind: Bind, on_outcome: OutcomeCallback, rng: random.Random) -> None:
         super().__init__(on_outcome, rng)
-        self._uid = bind.pod.uid
-        self._node = bind.node
-        self._pod_path = f"/api/v1/namespaces/{bind.pod.namespace}/pods/{bind.pod.name}"
+        self._bind, self._pod_path = bind, pod_path(bind.pod)
         pod, target = bind.pod, {"apiVersion": "v1", "kind": "Node", "name": bind.node}
         meta: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         if bind.annotations:
@@ -114,9 +113,9 @@ class BindCall(ApiCall):
             pod = _pod.decode(answer.body)
         except msgspec.DecodeError as error:
             return self.mark_ambiguous(f"reading the pod after a conflict: {error}")
-        if pod.metadata.uid != self._uid:
+        if pod.metadata.uid != self._bind.pod.uid:
             return Refused(409, "Replaced", f"the pod is now {pod.metadata.uid}")
-        if pod.spec.node_name == self._node:
+        if pod.spec.node_name == self._bind.node:
             return Applied()
         if pod.spec.node_name:
             return Refused(409, "AlreadyBound", f"the pod is bound to {pod.spec.node_name}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from arranger.api.effects import Ambiguous, Outcome, Refused
+from arranger.api.effects import Ambiguous, ObjectKey, Outcome, Refused
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.status import AnswerClass, classify, parse_status, retry_after
 from arranger.kube.client.transport import (
@@ -58,6 +58,7 @@ class CallPriority(IntEnum):
     NORMAL = 2
 
 
+@dataclass(frozen=True, slots=True)
 class CallContext:
     """How calls reach the server: leadership is checked before each write, the limiter learns.
 
@@ -68,18 +69,10 @@ class CallContext:
         now: the monotonic clock, seconds.
     """
 
-    def __init__(
-        self,
-        transport: RequestTransport,
-        *,
-        may_write: Callable[[], bool],
-        limiter: AimdLimiter,
-        now: Callable[[], float],
-    ) -> None:
-        self._transport = transport
-        self._may_write = may_write
-        self._limiter = limiter
-        self.now = now
+    transport: RequestTransport
+    may_write: Callable[[], bool]
+    limiter: AimdLimiter
+    now: Callable[[], float]
 
     async def read(self, path: str, accept: str = "application/json") -> Response:
         """GET ``path``; raises as :meth:`Transport.send`."""
@@ -94,7 +87,7 @@ class CallContext:
             NotLeaderError: we may not write; nothing was sent.
             RefusedConnectionError, TransportError: as :meth:`Transport.send`.
         """
-        if not self._may_write():
+        if not self.may_write():
             raise NotLeaderError
         return await self._send(
             Request(method, path, body=body, content_type=content_type, timeout=ATTEMPT_TIMEOUT)
@@ -102,16 +95,16 @@ class CallContext:
 
     async def _send(self, request: Request) -> Response:
         try:
-            answer = await self._transport.send(request)
+            answer = await self.transport.send(request)
         except RefusedConnectionError:
             raise
         except TransportError:
-            self._limiter.on_congestion(self.now())
+            self.limiter.on_congestion(self.now())
             raise
         if classify(answer.status).is_overload:
-            self._limiter.on_congestion(self.now())
+            self.limiter.on_congestion(self.now())
         else:
-            self._limiter.on_success()
+            self.limiter.on_success()
         return answer
 
 
@@ -182,6 +175,11 @@ def refused(answer: Response) -> Refused:
     """The refusal that an answer is, in the server's words."""
     status = parse_status(answer.body, answer.status)
     return Refused(answer.status, status.reason, status.message)
+
+
+def pod_path(pod: ObjectKey) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
 def ignore_outcome(outcome: Outcome) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -25,7 +26,7 @@ from arranger.api.effects import (
     ReserveClaim,
     Write,
 )
-from arranger.kube.client.metrics import MetricsRecorder, NullMetricsRecorder
+from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import RequestTransport, TransportError
@@ -44,10 +45,12 @@ from arranger.kube.writes.concurrency_limiter import AimdLimiter
 from arranger.kube.writes.pods import PodCallFactory
 from arranger.kube.writes.resource_claims import ResourceClaimCall
 
-#: Seconds; more than the resolution of any event loop's clock.
+#: Seconds that timers are late: a loop may fire early by its clock's resolution, and nothing would
+#: be due yet.
 TICK: Final = 1e-6
 
 
+@dataclass(eq=False)
 class ApiDispatcher:
     """Carries effects to the API server.
 
@@ -65,24 +68,20 @@ class ApiDispatcher:
     What is in flight or ambiguous when the dispatcher is closed gets none: nobody knows it.
     """
 
-    def __init__(
-        self,
-        transport: RequestTransport,
-        *,
-        may_write: Callable[[], bool],
-        host: str,
-        rng: random.Random,
-        clock: Callable[[], datetime] = utc_now,
-        metrics: MetricsRecorder | None = None,
-    ) -> None:
-        self._metrics = metrics or NullMetricsRecorder()
-        self._rng = rng
+    transport: RequestTransport
+    _: KW_ONLY
+    may_write: Callable[[], bool]
+    host: str
+    rng: random.Random
+    clock: Callable[[], datetime] = utc_now
+    metrics: MetricsRecorder = NULL_METRICS
+
+    def __post_init__(self) -> None:
+        rng, clock = self.rng, self.clock
         self._limiter = AimdLimiter()
-        self._pod_calls = PodCallFactory(rng=rng, clock=clock)
-        self._recorder = EventRecorder(host, rng=rng, clock=clock, metrics=self._metrics)
-        self._context = CallContext(
-            transport, may_write=may_write, limiter=self._limiter, now=self._now
-        )
+        self._pod_calls = PodCallFactory(rng, clock)
+        self._recorder = EventRecorder(self.host, rng=rng, clock=clock, metrics=self.metrics)
+        self._context = CallContext(self.transport, self.may_write, self._limiter, self._now)
         self._queue = CallQueue()
         self._events_in_flight = 0
         #: Calls between two attempts, with the timer that queues them again.
@@ -114,7 +113,7 @@ class ApiDispatcher:
                     self._start_work()
             case Bind():
                 self._pod_calls.on_binding(effect.pod)
-                self._enqueue(BindCall(effect, on_outcome, self._rng))
+                self._enqueue(BindCall(effect, on_outcome, self.rng))
             case PatchPodStatus():
                 call = self._pod_calls.patch_status(effect, on_outcome)
                 if call is not None:
@@ -126,7 +125,7 @@ class ApiDispatcher:
             case PatchObject():
                 self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
             case ReserveClaim() | ReleaseClaim():
-                self._enqueue(ResourceClaimCall(effect, on_outcome, self._rng))
+                self._enqueue(ResourceClaimCall(effect, on_outcome, self.rng))
             case _:
                 assert_never(effect)
 
@@ -149,20 +148,17 @@ class ApiDispatcher:
         """
         self._draining = True
         settled = await self._wait_until(lambda: not self.backlog, effects)
-        await self._wait_until(
-            lambda: not self._events_in_flight and not len(self._recorder), events
-        )
+        await self._wait_until(lambda: not self._events_in_flight and not self._recorder, events)
         return settled
 
     def close(self) -> None:
         """Stop at once: what was never sent ends as ``Refused(0, "Stopped")``; idempotent."""
         self._draining = True
-        backing_off = [call for call in self._backing_off if not call.ambiguous]
         for timer in self._backing_off.values():
             timer.cancel()
         if self._events_timer is not None:
             self._events_timer.cancel()
-        unsent = [*self._queue.take_all(), *backing_off]
+        unsent = [*self._queue.take_all(), *self._backing_off]
         self._backing_off.clear()
         self._stop.set()
         for call in unsent:
@@ -222,31 +218,28 @@ class ApiDispatcher:
             if following is None:
                 offer: asyncio.Future[ApiCall | EventWrite] = asyncio.Future()
                 self._idle_workers.append(offer)
-                following = await offer
-            elif not self._limiter.is_full:
-                # The limit has grown: one worker more may start.
-                self._start_work()
-            work = following
+                work = await offer
+            else:
+                work = following
+                if not self._limiter.is_full:  # the limit has grown: one worker more may start
+                    self._start_work()
 
     async def _execute(self, call: ApiCall) -> None:
         outcome = await call.execute(self._context)
         if isinstance(outcome, Retry):
-            self._metrics.increment("writes", 1, kind=call.call_type, outcome="again")
+            self.metrics.increment("writes", 1, kind=call.call_type, outcome="again")
             loop = asyncio.get_running_loop()
             self._backing_off[call] = loop.call_later(outcome.delay, self._requeue, call)
             return
         label = "applied" if isinstance(outcome, Applied) else "refused"
-        self._metrics.increment("writes", 1, kind=call.call_type, outcome=label)
-        self._metrics.observe("write_seconds", self._now() - call.submitted_at, kind=call.call_type)
+        self.metrics.increment("writes", 1, kind=call.call_type, outcome=label)
+        self.metrics.observe("write_seconds", self._now() - call.submitted_at, kind=call.call_type)
         call.on_outcome(outcome)
 
     async def _send_event(self, write: EventWrite) -> None:
-        status = 0
+        request, status = (write.method, write.path, write.body, write.content_type), 0
         try:
-            answer = await self._context.write(
-                write.method, write.path, write.body, write.content_type
-            )
-            status = answer.status
+            status = (await self._context.write(*request)).status
         except NotLeaderError:
             self._recorder.clear()
             return
@@ -254,9 +247,8 @@ class ApiDispatcher:
             pass
         self._recorder.on_answer(write, status, self._now())
         self._arm_event_timer()
-        success = classify(status) is AnswerClass.SUCCESS
-        label = "applied" if success else str(status)
-        self._metrics.increment("writes", 1, kind="event", outcome=label)
+        label = "applied" if classify(status) is AnswerClass.SUCCESS else str(status)
+        self.metrics.increment("writes", 1, kind="event", outcome=label)
 
     def _arm_event_timer(self) -> None:
         due = self._recorder.next_due()
@@ -266,7 +258,6 @@ class ApiDispatcher:
             if self._events_timer.when() <= due + TICK:
                 return
             self._events_timer.cancel()
-        # A little late: a loop may fire early by its resolution, and nothing would be due yet.
         self._events_timer = asyncio.get_running_loop().call_at(due + TICK, self._on_event_timer)
 
     def _on_event_timer(self) -> None:

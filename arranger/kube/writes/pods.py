@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from arranger.api.effects import (
 )
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import second_time
-from arranger.kube.client.transport import TransportError
+from arranger.kube.client.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH, TransportError
 from arranger.kube.writes.call import (
     ApiCall,
     CallContext,
@@ -33,12 +33,10 @@ from arranger.kube.writes.call import (
     OutcomeCallback,
     Retry,
     ignore_outcome,
+    pod_path,
 )
 from arranger.kube.writes.pod_status import CoalescedStatusPatch
 
-#: For pods; custom resources know only :data:`MERGE_PATCH`.
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
 #: A 409 to a patch is a race with another writer, or a uid that is gone: try again this often.
 MAX_CONFLICT_RETRIES: Final = 3
 
@@ -75,7 +73,6 @@ class IdempotentCall(ApiCall):
         steps: Sequence[CallStep],
         on_outcome: OutcomeCallback,
         rng: random.Random,
-        *,
         priority: CallPriority = CallPriority.NORMAL,
     ) -> None:
         super().__init__(on_outcome, rng)
@@ -116,11 +113,9 @@ class PodCallFactory:
     """
 
     def __init__(
-        self, *, rng: random.Random, clock: Callable[[], datetime], max_remembered: int = 20_000
+        self, rng: random.Random, clock: Callable[[], datetime], max_remembered: int = 20_000
     ) -> None:
-        self._rng = rng
-        self._clock = clock
-        self._max_remembered = max_remembered
+        self._rng, self._clock, self._max_remembered = rng, clock, max_remembered
         #: By uid of the pod: its patches that have not been answered yet.
         self._pending_patches: dict[str, CoalescedStatusPatch] = {}
         self._sent_statuses: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -159,27 +154,21 @@ class PodCallFactory:
 
     def delete(self, effect: DeletePod, on_outcome: OutcomeCallback) -> IdempotentCall:
         """The condition first, then the delete; a pod already gone or replaced is Applied."""
-        options: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": effect.pod.uid},
-        }
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        options["preconditions"] = {"uid": effect.pod.uid}
         if effect.grace_seconds is not None:
             options["gracePeriodSeconds"] = effect.grace_seconds
-        steps = [CallStep("DELETE", _pod_path(effect.pod), _encode(options), gone_is_success=True)]
+        steps = [CallStep("DELETE", pod_path(effect.pod), _encode(options), gone_is_success=True)]
         if effect.condition is not None:
             steps.insert(0, self._status_step(effect.pod, effect.condition, before_delete=True))
             self._note_sent(effect.pod.uid, effect.condition)
-        return IdempotentCall(
-            "delete", steps, on_outcome, self._rng, priority=CallPriority.BLOCKING
-        )
+        return IdempotentCall("delete", steps, on_outcome, self._rng, CallPriority.BLOCKING)
 
     def annotate(self, effect: AnnotatePod, on_outcome: OutcomeCallback) -> IdempotentCall:
         """A merge of the annotations; a pod that is gone or replaced ends as Refused."""
         metadata = {"uid": effect.pod.uid, "annotations": dict(effect.annotations)}
-        step = CallStep(
-            "PATCH", _pod_path(effect.pod), _encode({"metadata": metadata}), MERGE_PATCH
-        )
+        body = _encode({"metadata": metadata})
+        step = CallStep("PATCH", pod_path(effect.pod), body, MERGE_PATCH)
         return IdempotentCall("annotate", [step], on_outcome, self._rng)
 
     def patch_object(self, effect: PatchObject, on_outcome: OutcomeCallback) -> IdempotentCall:
@@ -187,11 +176,9 @@ class PodCallFactory:
 
         So it does if a lost attempt of ours has changed it: the watch will show that.
         """
-        body = _encode(effect.change)
-        step = CallStep("PATCH", effect.path, body, MERGE_PATCH, versioned=True)
-        return IdempotentCall(
-            "patch_object", [step], on_outcome, self._rng, priority=CallPriority.BLOCKING
-        )
+        change = _encode(effect.change)
+        step = CallStep("PATCH", effect.path, change, MERGE_PATCH, versioned=True)
+        return IdempotentCall("patch_object", [step], on_outcome, self._rng, CallPriority.BLOCKING)
 
     def _status_step(
         self,
@@ -206,24 +193,14 @@ class PodCallFactory:
             status["conditions"] = [self._condition(pod.uid, condition)]
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        return CallStep(
-            "PATCH",
-            _pod_path(pod) + "/status",
-            _encode({"metadata": {"uid": pod.uid}, "status": status}),
-            STRATEGIC_MERGE_PATCH,
-            gone_is_success=before_delete,
-            optional=before_delete,
-        )
+        path, body = pod_path(pod), _encode({"metadata": {"uid": pod.uid}, "status": status})
+        patch = ("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
+        return CallStep(*patch, gone_is_success=before_delete, optional=before_delete)
 
     def _condition(self, uid: str, condition: PodCondition) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "type": condition.type,
-            "status": condition.status,
-            "reason": condition.reason,
-            "message": condition.message,
-        }
-        if condition.observed_generation:
-            fields["observedGeneration"] = condition.observed_generation
+        fields = asdict(condition)
+        if generation := fields.pop("observed_generation"):
+            fields["observedGeneration"] = generation
         if self._sent_statuses.get((uid, condition.type)) != condition.status:
             fields["lastTransitionTime"] = second_time(self._clock())
         return fields
@@ -232,7 +209,3 @@ class PodCallFactory:
         self._sent_statuses[uid, condition.type] = condition.status
         if len(self._sent_statuses) > self._max_remembered:
             self._sent_statuses.popitem(last=False)
-
-
-def _pod_path(pod: ObjectKey) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

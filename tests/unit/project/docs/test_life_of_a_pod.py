@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).parents[3]
+from tests.paths import REPO
+
 PAGE = (REPO / "docs" / "life-of-a-pod.md").read_text()
 NAMED = sorted(set(re.findall(r"`(arranger/[\w/]+\.py)::([\w.]+)`", PAGE)))
 
