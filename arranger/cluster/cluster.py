@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -174,6 +174,28 @@ class Cluster:
     def simulate_remove_pod(self, pod: PodInfo) -> None:
         """Inside :meth:`simulate_without`: undo :meth:`simulate_add_pod`."""
         self._detach(pod.uid)
+
+    def could_fit(self, pod: PodInfo, node: str, removable: Callable[[PodInfo], bool]) -> bool:
+        """Whether a pod's requests would fit a node without the pods that ``removable`` accepts.
+
+        A node that does not exist fits nothing.
+        """
+        table = self.table
+        row = table.index.get(node)
+        if row is None:
+            return False
+        columns, requested = pod.request_vector(table.resource_column)
+        free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
+        missing = {
+            column: amount - available
+            for column, amount, available in zip(columns, requested, free, strict=True)
+            if amount > available
+        }
+        for other in filter(removable, table.pods[row].values()) if missing else ():
+            for column, amount in zip(*other.request_vector(table.resource_column), strict=True):
+                if column in missing:
+                    missing[column] -= amount
+        return all(amount <= 0 for amount in missing.values())
 
     def check_consistent(self) -> None:
         """Check the table and the maps against each other.

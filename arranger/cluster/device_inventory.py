@@ -84,8 +84,6 @@ class DeviceInventory:
         pooled = {name for slices in self._pools.values() for name in slices}
         assert pooled == {name for slices in self._by_node.values() for name in slices}, "slices"
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _on_slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         if before is not None:
             self._remove_slice(before)

@@ -292,8 +292,6 @@ class NodeTable:
         for name, row in self.index.items():
             assert self.name(row) == name, f"index of {name}"
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _index_pod(self, pod: PodInfo, row: int, sign: int) -> None:
         namespace = pod.pod.metadata.namespace
         members = self.pods_by_namespace.setdefault(namespace, {})

@@ -176,8 +176,6 @@ class ObjectStore:
         """The storage objects changed after ``version``, or ``None`` if that is too long ago."""
         return self._log.since(version)
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _put(
         self, key: _ObjectKey, stored: StoredObject, observed: StoredObject | None
     ) -> StoredObject | None:

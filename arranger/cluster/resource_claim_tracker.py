@@ -232,8 +232,6 @@ class ResourceClaimTracker:
         }
         assert by_pod == by_claim, "pods and claims"
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _release(self, reservation: _Reservation) -> None:
         """Undo a reservation that is written; devices stay taken until it is known to be undone."""
         alone = len(self._reservations_by_claim[reservation.claim.uid]) == 1

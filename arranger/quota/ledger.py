@@ -17,9 +17,9 @@ from arranger.api.queue_annotations import DEFAULT_QUEUE, is_preemptable, queue_
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
-from arranger.cluster import BoolArray, Cluster, NodeTable, PodInfo
+from arranger.cluster import BoolArray, Cluster, IdArray, NodeTable, PodInfo, RowChange
+from arranger.cluster.columns import Interner
 from arranger.framework.preemption import Limit
-from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
 
@@ -56,6 +56,39 @@ class PodGroups(Protocol):
     def pod_group_of(self, uid: str) -> AnyPodGroup | None:
         """The PodGroup of a pod, if it has one."""
         ...
+
+
+class CardColumn:
+    """Row → the node's set of cards, as a small number; nodes with equal sets share it."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
+        self._card_sets.id(())
+        self._column: IdArray = np.zeros(0, dtype=np.int32)
+        self._version = -1
+
+    def card_set_ids(self) -> IdArray:
+        """Row → number of its card set; 0 for no cards."""
+        table = self._table
+        if table.version == self._version:
+            return self._column
+        changes = table.changed_since(self._version) if self._version >= 0 else None
+        if changes is None or len(self._column) != table.size:
+            rows = list(range(table.size))
+            self._column = np.zeros(table.size, dtype=np.int32)
+        else:
+            rows = sorted({row for change, row in changes if change is RowChange.NODE})
+        for row in rows:
+            node = table.node(row) if table.alive[row] else None
+            cards = cards_of(node) if node is not None else {}
+            self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
+        self._version = table.version
+        return self._column
+
+    def card_set(self, number: int) -> Cards:
+        """The cards of a set, by resource."""
+        return dict(self._card_sets.values[number])
 
 
 class QuotaLedger:
@@ -104,8 +137,6 @@ class QuotaLedger:
         """Whether there are queues at all; without any, nothing is charged."""
         return bool(self.queues)
 
-    # --- queues ----------------------------------------------------------------------------
-
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
         state = read_queue(queue)
@@ -137,8 +168,6 @@ class QuotaLedger:
         if name == DEFAULT_QUEUE and name not in self.queues:
             return iter((self._default_queue,))
         return path_self_to_root(self.queues, name)
-
-    # --- pods ------------------------------------------------------------------------------
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod."""
@@ -243,8 +272,6 @@ class QuotaLedger:
         chained = list(self.path_self_to_root(self.queue_name(pod)))
         uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in chained)
         return uses, np.isin(kinds, bad)
-
-    # --- charging --------------------------------------------------------------------------
 
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""

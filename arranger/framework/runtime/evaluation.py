@@ -65,8 +65,6 @@ class Evaluation:
         self.pre_filter_status: Status | None = None
         self._rebuild()
 
-    # --- answers ---------------------------------------------------------------------------
-
     def best_row(self, allowed: BoolArray | None = None) -> int:
         """The best row, the lowest of equals; -1 if none is feasible.
 
@@ -132,8 +130,6 @@ class Evaluation:
                 undecided &= ~hit
         diagnosis.rejection_index = rejection_index
         return diagnosis
-
-    # --- keeping current -------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Bring everything up to the present state of the cluster."""

@@ -90,8 +90,6 @@ class AllocationQuery:
         index: IntArray = np.maximum(entry.kind_of[rows], _FOUND)
         return reasons, index
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _search(self, row: int) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects
         impatient = self._exhausted_searches >= _MAX_EXHAUSTED_SEARCHES

@@ -70,9 +70,6 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
     return list(claims.values())
 
 
-# --- queueing hints ----------------------------------------------------------------------------
-
-
 def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:
     """A slice or a class was added or changed, or a claim that matters to the pod."""
     if event.resource != "ResourceClaim":

@@ -78,8 +78,6 @@ class DynamicResources(Plugin):
         """Pods with claims share no evaluation: what is free changes with each one placed."""
         return None if pod.pod.spec.resource_claims else ()
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Wait for claims that have yet to be made from templates."""
         if not pod.pod.spec.resource_claims:
@@ -162,8 +160,6 @@ class DynamicResources(Plugin):
         ]
         return np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
 
-    # --- scoring ---------------------------------------------------------------------------
-
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
@@ -196,8 +192,6 @@ class DynamicResources(Plugin):
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
         return default_normalize_score(scores, feasible)
-
-    # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Reserve the claims, and the devices found for them."""

@@ -76,6 +76,26 @@ def allocatable_matrix(resources: list[str], nodes: NodeView) -> IntArray:
     return stack_rows([nodes.allocatable(table.resource_column(name)) for name in resources])
 
 
+def requested_matrix(resources: list[str], nodes: NodeView, *, nonzero: bool = False) -> IntArray:
+    """``[resource, row]`` of what is requested.
+
+    ``nonzero`` counts cpu and memory with upstream's defaults for containers that state none.
+    """
+    table = nodes.table
+    if resources == ["cpu", "memory"]:
+        source = table.nonzero_requested if nonzero else table.requested
+        return source[CPU : MEMORY + 1, nodes.rows]
+    special = {"cpu": CPU, "memory": MEMORY} if nonzero else {}
+    return stack_rows(
+        [
+            table.nonzero_requested[special[name]][nodes.rows]
+            if name in special
+            else nodes.requested(table.resource_column(name))
+            for name in resources
+        ]
+    )
+
+
 def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:
     """The scoring function of a strategy."""
     weights = np.array([[resource.weight] for resource in strategy.resources], dtype=np.int64)

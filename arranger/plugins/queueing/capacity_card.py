@@ -75,8 +75,6 @@ class CapacityCard(Plugin):
             owners[0].kind if owners else "",
         )
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
         ledger = self._ledger
@@ -125,8 +123,6 @@ class CapacityCard(Plugin):
             return [*rejections, WRONG_GROUP], places
 
         return FilterResult(passes & ~outside, explain)
-
-    # --- scoring ---------------------------------------------------------------------------
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

@@ -89,8 +89,6 @@ class InterPodAffinity(Plugin):
         metadata = pod.pod.metadata
         return metadata.namespace, frozenset(metadata.labels.items())
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count matching pods by domain; skip where no required term matters."""
         data: _PreFilterState | None = state.get(self.name)
@@ -135,8 +133,6 @@ class InterPodAffinity(Plugin):
 
         return FilterResult(~(alone | too_near | unwelcome), explain)
 
-    # --- scoring ---------------------------------------------------------------------------
-
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
@@ -179,8 +175,6 @@ class InterPodAffinity(Plugin):
         least = int(liked.min())
         share = (scores - least) / (int(liked.max()) - least)
         return (100 * share).astype(np.int64)
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:

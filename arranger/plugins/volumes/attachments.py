@@ -164,8 +164,6 @@ class AttachmentIndex:
         for row in dirty:
             self._update_row(row, cluster)
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _index_attachment(self, attachment: VolumeAttachment) -> None:
         name, node = attachment.metadata.name, attachment.spec.node_name
         names = self._attachments.setdefault(node, set())

@@ -61,9 +61,6 @@ class VolumePlugin(Plugin):
         return metadata.namespace
 
 
-# --- queueing hints ----------------------------------------------------------------------------
-
-
 def storage_hint(kind: type[T], helps: Callable[[PodInfo, T, T | None], bool]) -> QueueingHint:
     """Retry when an object of this kind is added or changed and ``helps`` agrees.
 

@@ -173,8 +173,6 @@ class PodVolumeClaims:
         self._check_provisioning(provision, places, found)
         return found
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _check_bound(self, places: NodeTopologyIndex, found: MatchResult) -> None:
         """Reject nodes where a bound volume cannot be used; the first one states the reason."""
         undecided = places.nodes.full_mask()

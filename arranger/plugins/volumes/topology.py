@@ -103,8 +103,6 @@ class NodeTopologyIndex:
             return self.all[:0]
         return self._matching_all(wanted)
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _mask(self, terms: Terms | None) -> BoolArray:
         mask = self.nodes.empty_mask()
         mask[self.entries_matching(terms)] = True

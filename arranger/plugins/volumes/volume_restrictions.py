@@ -85,8 +85,6 @@ class VolumeRestrictions(VolumePlugin):
 
         return FilterResult(nodes.empty_mask() if used else ~taken, explain)
 
-    # --- queueing hints --------------------------------------------------------------------
-
     @staticmethod
     def _lets_go(pod: PodInfo, event: ClusterEvent) -> bool:
         """The pod that went used a disk or claim that this pod needs, or may have."""

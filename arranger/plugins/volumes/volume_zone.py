@@ -92,8 +92,6 @@ class VolumeZone(VolumePlugin):
             return None
         return "PersistentVolume had no name"
 
-    # --- queueing hints --------------------------------------------------------------------
-
     @staticmethod
     def _waits(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
         """A class with WaitForFirstConsumer was created."""
