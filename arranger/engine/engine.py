@@ -23,7 +23,6 @@ from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
@@ -103,7 +102,6 @@ class Engine:
         nominator = self._nominator = Nominator(cluster)
         reservations = NodeReservations()
         holds = GangHolds(registry, gang_config)
-        notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
         protection = EvictionProtection(
@@ -127,9 +125,9 @@ class Engine:
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
         release = NodeRelease(context, queue, cycle, policy, links)
-        entities = GangEntityIndex(queue, registry, holds, notices)
+        entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
-            context, registry, gang_config, quota, release, entities, holds, notices
+            context, registry, gang_config, quota, release, entities, holds
         )
         requeuer = PodRequeuer(queue, registry, entities, gangs)
         binding_cycle = self._binding_cycle = BindingCycle(
@@ -161,13 +159,12 @@ class Engine:
             gang_cycle,
             entities,
             holds,
-            notices,
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
             StarvationGuard(context, queue, reservations, entities, gang_config.starvation_after),
             attempt_status,
-            GangNotifier(context, queue, gate, entities, holds, notices, preemption),
+            GangNotifier(context, queue, gate, entities, holds, preemption),
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
