@@ -129,13 +129,13 @@ def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
     for entry in entries:
         workloads.setdefault(entry.workload, []).append(entry.pod)
 
-    rows = [_waiting_row(unit, pods) for unit, pods in workloads.items()]
+    rows = [_waiting_row(workload, pods) for workload, pods in workloads.items()]
     rows.sort(key=lambda row: (-row.priority, row.since or _NEVER, row.name))
     return tuple(replace(row, position=n) for n, row in enumerate(rows, start=1))
 
 
-def _waiting_row(unit: str, pods: list[Pod]) -> WaitingRow:
-    name, reasons = unit if "/" in unit else pods[0].key, Counter(map(_reason, pods))
+def _waiting_row(workload: str, pods: list[Pod]) -> WaitingRow:
+    name, reasons = workload if "/" in workload else pods[0].key, Counter(map(_reason, pods))
     # Among equally frequent ones the first alphabetically, so that the text is stable.
     reason = min(reasons, key=lambda text: (-reasons[text], text))
     since = min(filter(None, (pod.metadata.creation_timestamp for pod in pods)), default=None)
