@@ -22,7 +22,6 @@ from arranger.engine.gang.scheduling_cycle import Placements
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota_gate import QuotaGate
-from arranger.gangs import messages
 from arranger.gangs.gang import MemberState
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
@@ -245,7 +244,7 @@ class GangManager:
                 mark = self._registry.membership_of(member.uid).timeout_annotation
                 self._annotate(member, {mark: "true"})
         text = (
-            f"{messages.display_name(group)} gave its nodes back: it did not become complete "
+            f"{group.display_name} gave its nodes back: it did not become complete "
             f"within {hold.deadline - hold.since:g}s"
         )
         for member in waiting:

@@ -117,7 +117,7 @@ class GangScheduler:
 
     def _on_error(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
         assert result.blocker is not None, "an error without a member that was tried"
-        title = messages.display_name(entity.gang_group)
+        title = entity.gang_group.display_name
         text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
         self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
@@ -149,7 +149,7 @@ class GangScheduler:
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group
-        text = messages.display_name(group)
+        text = group.display_name
         if result.complete:
             text += ": placed, with no room for the members beyond its minimum"
         else:
