@@ -18,9 +18,8 @@ def blocking_reason(group: GangGroup) -> str:
         if not gang.is_defined:
             return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:
-            marks = " and ".join(
-                sorted({each.timeout_annotation for each in gang.memberships.values()})
-            )
+            annotations = {each.timeout_annotation for each in gang.memberships.values()}
+            marks = " and ".join(sorted(annotations))
             return (
                 f"gang {gang.name} ran out of time: to try it again remove {marks} "
                 "from its pods, edit its PodGroup or recreate the pods"

@@ -49,8 +49,8 @@ class GangManager:
         """Gangs have other settings, other partners or another state: assign their members anew."""
         names = set(names)
         groups = self._entities.groups_of(names)
-        partners = {gang.name for name in groups for gang in self._entities[name].gang_group.gangs}
-        members = self._members_of(names | partners)
+        partners = (self._entities[name].gang_group.gang_names for name in groups)
+        members = self._members_of(names.union(*partners))
         for name in groups:
             hold = self._holds.get(name)
             if hold is not None:
@@ -211,10 +211,9 @@ class GangManager:
         return self._release_members(hold, list(hold.members.values()), now)
 
     def _release_members(
-        self, hold: GangHold, members: Iterable[QueuedPod], now: float
+        self, hold: GangHold, members: list[QueuedPod], now: float
     ) -> list[QueuedPod]:
         """Release nodes that a group holds; returns the members that are to be queued again."""
-        members = list(members)
         for member in members:
             del hold.members[member.uid]
         return [member for member in members if self._release.release_node(member, now)]

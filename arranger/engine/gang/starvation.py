@@ -23,12 +23,6 @@ from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
-_WAITING = (
-    QueueState.UNSCHEDULABLE,
-    QueueState.ACTIVE,
-    QueueState.BACKOFF,
-    QueueState.WAITING_FOR_EXTENDERS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +70,9 @@ class StarvationGuard:
         if current is None:
             return
         entity = self._entities.by_key(current.key)
-        if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
-            return
-        self._release(now)
+        idle = (QueueState.GATED, QueueState.NOT_QUEUED)
+        if entity is None or entity.starving_since is None or entity.state in idle:
+            self._release(now)
 
     def _release(self, now: float) -> None:
         self._reservations.drop()
