@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.event_handlers import EventHandlers
@@ -86,14 +87,15 @@ class Engine:
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
-        cluster = self.cluster = Cluster()
         registry = self.registry = GangRegistry()
+        table = NodeTable()
         ledger = self.ledger = QuotaLedger(
-            cluster,
+            table,
             pod_groups=registry,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
+        cluster = self.cluster = Cluster(table, ledger)
         profiles = [with_quota(profile, ledger) for profile in profiles]
         context = self._context = EngineContext(cluster, EngineClock(to_unix_time), extenders)
         effects = self._effects = PendingEffects(context)
@@ -203,7 +205,7 @@ class Engine:
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
         self.handlers.start()
-        self.ledger.refresh()
+        self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
             self._scheduler.on_extender_result(call, now)
@@ -289,7 +291,7 @@ class Engine:
             AssertionError: one is broken.
         """
         self.cluster.check_consistent()
-        self.ledger.check_consistent()
+        self.ledger.check_consistent(self.cluster)
         self.queue.check_consistent()
         self._binding_cycle.check_consistent()
         self._extender_calls.check_consistent()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.resource_fit import could_fit
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import HOLDS_NODE, Phase
@@ -44,7 +43,7 @@ class NodeRelease:
         cluster, can_preempt = self._context.cluster, self._policy.can_preempt
 
         def could_fit_waiting(waiting: PodInfo) -> bool:
-            return could_fit(cluster, waiting, node, lambda other: can_preempt(waiting, other))
+            return cluster.could_fit(waiting, node, lambda other: can_preempt(waiting, other))
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
         self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.resource_fit import could_fit
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod, QueueState
@@ -184,9 +183,8 @@ class PreemptionExecutor:
             if entity.group is not None:
                 enough = not entity.victims & nominator.terminating_victims
             else:
-                enough = could_fit(
-                    self._context.cluster, member.pod, node, partial(self._yields_to, member)
-                )
+                yields = partial(self._yields_to, member)
+                enough = self._context.cluster.could_fit(member.pod, node, yields)
             if enough:
                 self._queue.activate(entity)
 

@@ -36,7 +36,7 @@ class PreemptionCandidates:
     def by_node(self, like: PodInfo) -> list[list[PodInfo]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
-        columns, requested = table.request_vector(like)
+        columns, requested = like.request_vector(table.resource_column)
         importance = self._policy.importance
         candidates = (list(filter(self._is_candidate, pods.values())) for pods in table.pods)
         rows = {row: pods for row, pods in enumerate(candidates) if pods}
@@ -45,7 +45,7 @@ class PreemptionCandidates:
             pods = rows[row]
             free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
             for pod in pods:
-                for column, amount in zip(*table.request_vector(pod), strict=True):
+                for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
                     if column in free:
                         free[column] += amount
             capacity = min(free[c] // n for c, n in zip(columns, requested, strict=True) if n)
