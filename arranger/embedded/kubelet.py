@@ -18,16 +18,15 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import structlog
 
+from arranger.embedded import Object
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 #: On a pod of the embedded cluster: it ends after so many seconds; without it never.
 RUN_SECONDS: Final = "arranger.io/run-seconds"

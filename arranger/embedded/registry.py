@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.schema import CustomSchema
-
-Object = dict[str, Any]
 
 VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 

@@ -10,8 +10,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, bad_request, not_found
 from arranger.embedded.handlers import bodies
@@ -27,8 +28,6 @@ from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.storage.store import Store
 from arranger.kube.client.transport import Request
-
-Object = dict[str, Any]
 
 _METHODS: Final = {
     "collection": {"GET", "POST", "DELETE"},
@@ -64,17 +63,10 @@ class EmbeddedCluster:
         self.store = Store()
         self.registry = Registry()
         self._deleter = Deleter(
-            self.store,
-            timestamp=self._timestamp,
-            resource_of=self._resource_of,
-            on_removed=self._on_removed,
+            self.store, self._timestamp, resource_of=self._resource_of, on_removed=self._on_removed
         )
         self._writer = ObjectWriter(
-            self.store,
-            self.registry,
-            self._deleter,
-            timestamp=self._timestamp,
-            rng=rng or random.Random(),
+            self.store, self.registry, self._deleter, self._timestamp, rng or random.Random()
         )
         namespaces = Target(self.registry.by_name("namespaces"))
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.errors import bad_request
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage import selectors
 
-Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
 
 _POD_FIELDS: Final = (

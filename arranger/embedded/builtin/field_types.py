@@ -14,9 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
-
-Object = dict[str, Any]
 
 #: Where several groups have a kind of one name, the model's name includes the group.
 _MODEL_NAMES: Final[Mapping[tuple[str, str], str]] = {

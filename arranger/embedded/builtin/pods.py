@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import Any, Final
 
 from arranger.api.quantity import QuantityError, milli_value
+from arranger.embedded import Object
 from arranger.embedded.errors import ApiError, bad_request, conflict, not_found
 
-Object = dict[str, Any]
 Cause = tuple[str, str, str]
 
 SYSTEM_PRIORITY_CLASSES: Final = {

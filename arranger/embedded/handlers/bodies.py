@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import field_types
 from arranger.embedded.builtin.validation import raise_if_invalid
 from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
@@ -15,7 +16,6 @@ from arranger.embedded.registry import Resource
 from arranger.embedded.routing import Target
 from arranger.kube.client.transport import Request
 
-Object = dict[str, Any]
 Headers = dict[str, str]
 
 

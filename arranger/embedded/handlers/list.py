@@ -6,14 +6,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from arranger.embedded import Object
 from arranger.embedded.builtin.field_selectors import parse_selection
 from arranger.embedded.errors import ApiError, bad_request, expired, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Store
-
-Object = dict[str, Any]
 
 
 def list_objects(

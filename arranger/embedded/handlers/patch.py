@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import jsonpatch
 
+from arranger.embedded import Object
 from arranger.embedded.errors import ApiError, bad_request
-
-Object = dict[str, Any]
 
 #: The type of apply patches, which alone may create what they patch.
 APPLY_MEDIA_TYPE: Final = "application/apply-patch+yaml"

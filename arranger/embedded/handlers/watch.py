@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.builtin.field_selectors import Predicate, parse_selection
 from arranger.embedded.errors import ApiError, expired, invalid
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Change, Store
-
-Object = dict[str, Any]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: Seconds between bookmarks; the first comes within them, as the real server's.

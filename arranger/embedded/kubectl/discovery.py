@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.kubectl import openapi
 from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import VERBS, Registry, Resource
-
-Object = dict[str, Any]
 
 _AGGREGATED: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
 #: The answer's media type, by which a client that accepts several forms knows this one.

@@ -7,11 +7,10 @@ schemas, so ``kubectl explain`` has nothing to explain.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.registry import Registry, Resource
-
-Object = dict[str, Any]
 
 _ROOT: Final = "/openapi/v3"
 _PARAMETERS: Final = [
