@@ -57,9 +57,7 @@ def no_such_path() -> ApiError:
 
 def already_exists(plural: str, group: str, name: str) -> ApiError:
     """The name is taken."""
-    details = {"name": name, "kind": plural}
-    if group:
-        details["group"] = group
+    details = {"name": name, "kind": plural, **({"group": group} if group else {})}
     what = f"{plural}.{group}" if group else plural
     return ApiError(409, "AlreadyExists", f'{what} "{name}" already exists', details=details)
 
@@ -79,6 +77,22 @@ def modified(plural: str, name: str) -> ApiError:
 def bad_request(message: str) -> ApiError:
     """The request is malformed."""
     return ApiError(400, "BadRequest", message)
+
+
+def unsupported_media_type(media: str) -> ApiError:
+    """The body has a format that is not taken."""
+    why = f"the body of the request was in an unknown format - {media}"
+    return ApiError(415, "UnsupportedMediaType", why)
+
+
+def invalid_version(text: str) -> ApiError:
+    """A ``resourceVersion`` is no number."""
+    return ApiError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+
+
+def invalid_list_option(why: str) -> ApiError:
+    """The ``resourceVersionMatch`` of a list or watch is not allowed."""
+    return invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
 
 
 def expired(message: str) -> ApiError:

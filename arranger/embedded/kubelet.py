@@ -1,13 +1,6 @@
 """Hollow kubelets: bound pods run, end when they say so, and go when they are deleted.
 
-One component stands for the kubelets of all nodes. Annotations on a pod say what it would do:
-
-* ``arranger.io/run-seconds``: ends after that time (never, without it);
-* ``arranger.io/exit-code``: ends Failed if it is not ``0``;
-* ``arranger.io/termination-seconds``: how long it takes to go when deleted; 1 by default, and its
-  grace at most;
-* ``arranger.io/waiting-reason``: never starts, and says this: ``ImagePullBackOff`` for example.
-
+One component stands for the kubelets of all nodes. Annotations on a pod say what it would do.
 A pod whose environment refers to a ConfigMap starts when the key is there, as with a real kubelet.
 """
 

@@ -13,15 +13,8 @@ from arranger.embedded.storage.store import Store
 _PRIORITY_CLASSES: Final = "scheduling.k8s.io/priorityclasses"
 #: Metadata that no update changes, whatever it says.
 _IMMUTABLE_METADATA: Final = (
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "namespace",
-    "name",
-    "resourceVersion",
-    "generateName",
+    *("uid", "creationTimestamp", "generation", "deletionTimestamp", "resourceVersion"),
+    *("deletionGracePeriodSeconds", "namespace", "name", "generateName"),
 )
 
 

@@ -154,7 +154,7 @@ class ObjectWriter:
 def _check_version(resource: Resource, before: Object, meta: Object) -> None:
     version, name = meta.get("resourceVersion", ""), before["metadata"]["name"]
     if version and not version.isdigit():
-        raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise errors.invalid_version(version)
     if version and version != before["metadata"]["resourceVersion"]:
         raise errors.modified(resource.qualified_name, name)
     if meta.get("uid") and meta["uid"] != before["metadata"]["uid"]:
