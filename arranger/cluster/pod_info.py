@@ -156,7 +156,6 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
 
 
 def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
-    """What a pod requests, worked out once for all pods of equal specs."""
     known = _known_requests.get(key)
     if known is None:
         if len(_known_requests) >= _MAX_KNOWN:

@@ -197,7 +197,6 @@ class CandidateCache:
                 self._forget(row)
 
     def _forget_expired(self, context: PreemptionContext) -> None:
-        """Forget the rows where time protects one pod less."""
         policy = context.policy
         while self._expiries and policy.time_protects and self._expiries[0][0] <= policy.now:
             when, row = heappop(self._expiries)

@@ -171,7 +171,6 @@ class VictimSelector:
     def _usage(
         self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
     ) -> list[tuple[object, int]]:
-        """What a pod takes of the limits that matter."""
         columns, amounts = pod.request_vector(self._cluster.table.resource_column)
         used: list[tuple[object, int]] = [
             pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits

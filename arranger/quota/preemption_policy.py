@@ -148,7 +148,6 @@ class QueuePreemptionPolicy:
         return queue == self._preemptor_facts(preemptor)[0].queue
 
     def _may_ever_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
-        """Whether a pod may take the place of another, whenever that is."""
         lower, ledger = victim.priority < preemptor.priority, self._ledger
         mine, open_ = self._preemptor_facts(preemptor)
         theirs = ledger.charge_of(victim.uid) or ledger.charge(victim)

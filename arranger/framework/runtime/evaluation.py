@@ -45,24 +45,16 @@ class Evaluation:
         self._profile = profile
         self._cluster = cluster
         self._pod = pod
-        self._version = 0
-        self._external_version: Hashable = None
-        self._size = 0
-        self._node_sensitive = False
-        self._scorers: tuple[ScoreEntry, ...] = ()
-        self._normalized: tuple[ScoreEntry, ...] = ()
-        self._cluster_scorers: tuple[ScoreEntry, ...] = ()
-        self._usage_scorers: tuple[ScoreEntry, ...] = ()
-        self._row_scorers: tuple[ScoreEntry, ...] = ()
-        self._diagnosis: Diagnosis | None = None
         self._cluster_pre_filters, self._cluster_pre_scorers = (
             tuple(p for p in profile.plugins_at(point) if p.depends_on is DependsOn.CLUSTER)
             for point in ("pre_filter", "pre_score")
         )
         if not scoring:
             self._cluster_pre_scorers = ()
-        self.state = CycleState()
+        self._version = 0
+        self._diagnosis: Diagnosis | None = None
         self.pre_filter_status: Status | None = None
+        self.state = CycleState()
         self._rebuild()
 
     def best_row(self, allowed: BoolArray | None = None) -> int:
@@ -179,11 +171,10 @@ class Evaluation:
     def _rebuild(self) -> None:
         table = self._cluster.table
         self._version = table.version
-        self._external_version = self._read_external_version()
-        self._size = table.size
+        self._external_version: Hashable = self._read_external_version()
+        self._size: int = table.size
         self._diagnosis = None
         self.state.clear()
-        self.pre_filter_status = None
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
@@ -197,7 +188,7 @@ class Evaluation:
         self._node_filters = tuple(p for p in filters if p.depends_on in nodes_only)
         self._usage_filters = tuple(p for p in filters if p.depends_on is DependsOn.USAGE)
         self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
-        self._scorers = tuple[ScoreEntry, ...]()
+        self._use_scorers(())
         if self.pre_filter_status is None:
             self._filter_all()
             if self._scoring:
@@ -205,7 +196,7 @@ class Evaluation:
             else:
                 self._sum_scores()
         active = [*filters, *(scorer.plugin for scorer in self._scorers)]
-        self._node_sensitive = self._pre_filter.allowed_rows is not None or any(
+        self._node_sensitive: bool = self._pre_filter.allowed_rows is not None or any(
             plugin.depends_on is DependsOn.NODES for plugin in active
         )
 
@@ -245,14 +236,12 @@ class Evaluation:
             self.feasible = self._run_filters(self._cluster_filters, view, self._node_feasible)
 
     def _candidate_rows(self, view: NodeView) -> BoolArray:
-        """The rows that are nodes, and that PreFilter allows."""
         allowed = self._pre_filter.allowed_rows
         return view.alive if allowed is None else view.alive & allowed[view.rows]
 
     def _run_filters(
         self, plugins: tuple[Plugin, ...], view: NodeView, passes: BoolArray
     ) -> BoolArray:
-        """``passes`` and the filters' results together, in a new array."""
         passes = passes.copy()
         for plugin in plugins:
             passes &= run_filter(plugin, self.state, self._pod, view).passes
@@ -265,16 +254,14 @@ class Evaluation:
             with plugin_errors(plugin.name, "PreScore"):
                 if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
                     self._skipped_scores.add(plugin.name)
-        self._scorers = tuple(
-            ScoreEntry(p, p.name, self._profile.weights[p.name], overrides(p, "normalize_score"))
-            for p in self._profile.plugins_at("score")
-            if p.name not in self._skipped_scores
+        weights = self._profile.weights
+        self._use_scorers(
+            tuple(
+                ScoreEntry(p, p.name, weights[p.name], overrides(p, "normalize_score"))
+                for p in self._profile.plugins_at("score")
+                if p.name not in self._skipped_scores
+            )
         )
-        self._normalized = tuple(s for s in self._scorers if s.normalized)
-        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
-        self._cluster_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is cluster)
-        self._usage_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is usage)
-        self._row_scorers = tuple(s for s in self._scorers if s not in self._cluster_scorers)
         for scorer in self._scorers:
             raw = run_score(
                 scorer.plugin, self.state, self._pod, view, self._scorable_rows(scorer.plugin)
@@ -285,6 +272,14 @@ class Evaluation:
             else:
                 self._weighted[scorer.name] = raw * scorer.weight
         self._sum_scores()
+
+    def _use_scorers(self, scorers: tuple[ScoreEntry, ...]) -> None:
+        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
+        self._scorers = scorers
+        self._normalized = tuple(s for s in scorers if s.normalized)
+        self._cluster_scorers = tuple(s for s in scorers if s.plugin.depends_on is cluster)
+        self._usage_scorers = tuple(s for s in scorers if s.plugin.depends_on is usage)
+        self._row_scorers = tuple(s for s in scorers if s.plugin.depends_on is not cluster)
 
     def _scorable_rows(self, plugin: Plugin) -> BoolArray:
         """The rows that can become feasible before the plugin is run on them again."""

@@ -257,7 +257,6 @@ def _replaced(child: Any, parts: dict[str, Any]) -> Any:
 
 
 def _run(program: Any, seen: Any) -> bool | str:
-    """Whether a device is selected, or the error."""
     from celpy import celtypes
 
     try:

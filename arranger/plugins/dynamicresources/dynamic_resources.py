@@ -269,7 +269,6 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
 
 
 def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
-    """The nodes from which a claim's allocated devices can be used."""
     given = data.tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()
@@ -277,7 +276,6 @@ def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) 
 
 
 def _blocking_claims(data: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
-    """The claims that cannot be used from all of these nodes."""
     return (claim for claim in data.allocated if not _usable_nodes(data, claim, nodes).all())
 
 

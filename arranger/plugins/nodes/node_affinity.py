@@ -165,7 +165,6 @@ class NodeAffinity(SpecOnlyPlugin):
         return required
 
     def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
-        """The node matches, and did not before."""
         if event.node is None:
             return False
         if self._added is not None and not any(term.matches(event.node) for term in self._added):

@@ -19,7 +19,6 @@ SOFT_EFFECTS: Final = ("PreferNoSchedule",)
 
 
 def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
-    """The node's taints are tolerated, and were not before."""
     if event.node is None:
         return False
     tolerations = pod.pod.spec.tolerations

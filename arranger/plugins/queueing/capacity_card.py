@@ -147,7 +147,6 @@ class CapacityCard(Plugin):
 
 
 def _granted_cards(data: _PreFilterState, cards: Cards) -> list[str]:
-    """The accepted cards that the pod would get on a node with these cards."""
     got = [cards[resource] for resource in data.resources if resource in cards]
     return [card for card in got if card in data.wanted]
 
@@ -188,7 +187,6 @@ def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
 
 
 def _shortage_rejection(short: QuotaShortage) -> Rejection:
-    """The text and the event's reason of a limit that would be exceeded."""
     numbers = (short.requested, short.total, short.limit)
     match short.resource:
         case "cpu":

@@ -270,7 +270,6 @@ def _might_match(term: AffinityTerm, pod: Pod) -> bool:
 
 
 def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> IntArray:
-    """Row → how many pods there all terms select."""
     namespaces = None
     if not any(_in_all_namespaces(term) for term in terms):
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
@@ -284,7 +283,6 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
 def _matching_existing_terms(
     index: TermRows, pod: Pod, cluster: Cluster
 ) -> Iterable[tuple[AffinityTerm, dict[int, int]]]:
-    """The placed pods' terms that select ``pod``, with their rows."""
     if not index:
         return ()
     labels = cluster.objects.namespace_labels(pod.metadata.namespace)
@@ -294,7 +292,6 @@ def _matching_existing_terms(
 def _add_counts(
     domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
 ) -> None:
-    """Add weighted counts of a term, unless all are 0."""
     if always or more.any():
         more = more if weight == 1 else weight * more
         if key in domains:
@@ -305,7 +302,6 @@ def _add_counts(
 
 
 def _in_counted_domain(domains: Domains, nodes: NodeView) -> BoolArray:
-    """Which nodes are in a domain that counts at least one."""
     inside = nodes.empty_mask()
     for key, counts in domains.items():
         inside |= counts.take(nodes.label(key)) > 0

@@ -220,7 +220,6 @@ class AttachmentIndex:
         return _Row(by_pods, counts, limits, frozenset(reader.read))
 
     def _attached(self, node: str, reader: TrackingLister) -> set[AttachedVolume]:
-        """What VolumeAttachments say is attached to a node."""
         found: set[AttachedVolume] = set()
         for name in self._attachments.get(node, ()):
             attachment = reader.get(VolumeAttachment, "", name)
