@@ -58,9 +58,8 @@ _ObjectKey = tuple[type[StoredObject], str, str]
 def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
     """Whether two states of an object differ in no field we read but the resource version."""
     if one.metadata.resource_version != other.metadata.resource_version:
-        metadata = msgspec.structs.replace(
-            one.metadata, resource_version=other.metadata.resource_version
-        )
+        version = other.metadata.resource_version
+        metadata = msgspec.structs.replace(one.metadata, resource_version=version)
         one = msgspec.structs.replace(one, metadata=metadata)
     return one == other
 

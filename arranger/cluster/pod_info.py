@@ -65,9 +65,7 @@ class PodInfo:
         placement_volumes: list[Volume] = []
         self.pvc_keys: tuple[PvcKey, ...] = ()
         if pod.spec.volumes:
-            placement_volumes = [
-                v for v in pod.spec.volumes if v.image is not None or restricts_nodes(v)
-            ]
+            placement_volumes = [v for v in pod.spec.volumes if v.image or restricts_nodes(v)]
             self.volumes = [v for v in placement_volumes if v.image is None]
             self.pvc_keys = tuple(
                 (pod.metadata.namespace, v.persistent_volume_claim.claim_name)

@@ -103,9 +103,8 @@ class Evaluation:
         allowed = self._pre_filter.allowed_rows
         if allowed is not None and (outside := undecided & ~allowed).any():
             plugins = " ".join(self._pre_filter.restricted_by)
-            rejection = Rejection(
-                (f"node(s) didn't satisfy plugin(s) [{plugins}]",), Code.UNRESOLVABLE
-            )
+            reason = f"node(s) didn't satisfy plugin(s) [{plugins}]"
+            rejection = Rejection((reason,), Code.UNRESOLVABLE)
             diagnosis.rejections.append(PluginRejection(PRE_FILTER_RESULT, rejection))
             rejection_index[outside] = 0
             undecided &= allowed
@@ -116,9 +115,7 @@ class Evaluation:
             hit = undecided & (index_here >= 0)
             if hit.any():
                 rejection_index[hit] = index_here[hit] + len(diagnosis.rejections)
-                diagnosis.rejections.extend(
-                    PluginRejection(plugin.name, kind) for kind in rejections
-                )
+                diagnosis.rejections += [PluginRejection(plugin.name, kind) for kind in rejections]
                 undecided &= ~hit
         diagnosis.rejection_index = rejection_index
         return diagnosis
@@ -225,9 +222,8 @@ class Evaluation:
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
         #: Row → whether the filters pass that depend on the node's object only;
-        self._static_feasible = self._run_filters(
-            self._node_filters, view, self._candidate_rows(view)
-        )
+        candidates = self._candidate_rows(view)
+        self._static_feasible = self._run_filters(self._node_filters, view, candidates)
         #: with those that depend on its pods as well;
         self._node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible)
         #: with those that depend on the whole cluster as well.
@@ -263,9 +259,8 @@ class Evaluation:
             )
         )
         for scorer in self._scorers:
-            raw = run_score(
-                scorer.plugin, self.state, self._pod, view, self._scorable_rows(scorer.plugin)
-            )
+            scorable = self._scorable_rows(scorer.plugin)
+            raw = run_score(scorer.plugin, self.state, self._pod, view, scorable)
             if scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
                 self._normalize_and_weigh(scorer)
@@ -302,9 +297,8 @@ class Evaluation:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
         rows = view.rows
         if node_changed:
-            self._static_feasible[rows] = self._run_filters(
-                self._node_filters, view, self._candidate_rows(view)
-            )
+            candidates = self._candidate_rows(view)
+            self._static_feasible[rows] = self._run_filters(self._node_filters, view, candidates)
         node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible[rows])
         feasible_changed = bool((node_feasible != self._node_feasible[rows]).any())
         # Without cluster filters this is ``feasible`` itself.

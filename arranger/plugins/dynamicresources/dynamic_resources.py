@@ -184,9 +184,8 @@ class DynamicResources(Plugin):
                 found = data.query.devices_on(info.row)
                 if not isinstance(found, str):
                     for claim, chosen in zip(data.to_allocate, found, strict=True):
-                        points[place] += preference_score(
-                            claim, {wanted.name for wanted, _ in chosen}
-                        )
+                        served = {wanted.name for wanted, _ in chosen}
+                        points[place] += preference_score(claim, served)
         return points
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:

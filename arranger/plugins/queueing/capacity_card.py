@@ -92,12 +92,8 @@ class CapacityCard(Plugin):
                 f"Get request resource failed, Queue <{name}>, error: "
                 f"<the pod names card {'|'.join(wanted)} and requests none>"
             )
-            return Status(
-                Code.UNRESOLVABLE,
-                (text,),
-                self.name,
-                event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED,
-            )
+            event = event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED
+            return Status(Code.UNRESOLVABLE, (text,), self.name, event)
         state[self.name] = _PreFilterState(ledger, wanted, resources)
         return None
 

@@ -46,9 +46,7 @@ def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node_before is None:
         return True
     before = _allocatable(event.node_before)
-    return any(
-        offers.get(name, 0) > before.get(name, 0) for name, amount in needs.items() if amount
-    )
+    return any(offers.get(name, 0) > before.get(name, 0) for name, n in needs.items() if n)
 
 
 def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
@@ -134,9 +132,8 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
     def _is_ignored(self, resource: str) -> bool:
         extended = "/" in resource and "kubernetes.io/" not in resource
-        return extended and (
-            resource in self._ignored or resource.split("/")[0] in self._ignored_groups
-        )
+        group = resource.split("/")[0]
+        return extended and (resource in self._ignored or group in self._ignored_groups)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

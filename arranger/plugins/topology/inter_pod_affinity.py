@@ -93,9 +93,8 @@ class InterPodAffinity(Plugin):
         """Count matching pods by domain; skip where no required term matters."""
         data: _PreFilterState | None = state.get(self.name)
         if data is None:
-            data = state[self.name] = _PreFilterState(
-                cluster, _resolve_namespaces(pod.affinity_terms, cluster)
-            )
+            own = _resolve_namespaces(pod.affinity_terms, cluster)
+            data = state[self.name] = _PreFilterState(cluster, own)
         own, existing = data.own, Domains()
         others = cluster.table.affinity.required_anti
         for term, rows in _matching_existing_terms(others, pod.pod, cluster):

@@ -91,9 +91,7 @@ class NodeTopologyIndex:
             for term in storage_class.allowed_topologies
             if term.match_label_expressions
         ]
-        return self.entries_matching(
-            [term for term in terms if all(map(is_valid_requirement, term))]
-        )
+        return self.entries_matching([t for t in terms if all(map(is_valid_requirement, t))])
 
     def entries_for_selector(self, selector: LabelSelector) -> IntArray:
         """The entries that a label selector matches; an empty one matches all."""

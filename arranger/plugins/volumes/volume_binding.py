@@ -107,9 +107,8 @@ class VolumeBinding(VolumePlugin):
             immediate |= mode != WAIT_FOR_FIRST_CONSUMER or bool(claim.spec.volume_name)
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
-        state[self.name] = _PreFilterState(
-            cluster, PodVolumeClaims.look_up(cluster.objects, bound, unbound)
-        )
+        found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        state[self.name] = _PreFilterState(cluster, found)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:

@@ -57,9 +57,8 @@ class VolumeRestrictions(VolumePlugin):
         for namespace, name in pod.pvc_keys:
             claim = cluster.objects.get(PersistentVolumeClaim, namespace, name)
             if claim is None:
-                return self.reject(
-                    not_found_message("persistentvolumeclaim", name), resolvable=False
-                )
+                reason = not_found_message("persistentvolumeclaim", name)
+                return self.reject(reason, resolvable=False)
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
         if not any(map(_is_disk, pod.volumes)) and not _in_use(
