@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,7 @@ class InputPath(click.Path):
     def __init__(self, *, dir_okay: bool = True) -> None:
         super().__init__(exists=True, dir_okay=dir_okay, path_type=Path)
 
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check the path; click calls this."""
         path = Path(value)
         if path.parts[:1] == ("examples",) and not path.exists():

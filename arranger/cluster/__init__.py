@@ -1,1 +1,16 @@
 """The state a decision is made on: nodes as NumPy columns, and the pods on them."""
+
+from arranger.cluster.cluster import Cluster as Cluster
+from arranger.cluster.columns import ABSENT as ABSENT
+from arranger.cluster.columns import CPU as CPU
+from arranger.cluster.columns import MEMORY as MEMORY
+from arranger.cluster.columns import PODS as PODS
+from arranger.cluster.columns import BoolArray as BoolArray
+from arranger.cluster.columns import IdArray as IdArray
+from arranger.cluster.columns import IntArray as IntArray
+from arranger.cluster.node_table import NodeTable as NodeTable
+from arranger.cluster.node_table import RowChange as RowChange
+from arranger.cluster.node_view import NodeInfo as NodeInfo
+from arranger.cluster.node_view import NodeView as NodeView
+from arranger.cluster.object_store import ObjectStore as ObjectStore
+from arranger.cluster.pod_info import PodInfo as PodInfo

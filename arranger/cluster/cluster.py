@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -39,18 +39,19 @@ class Cluster:
         selector_counts: how many pods on each node match a selector.
     """
 
-    def __init__(self) -> None:
-        self.table = NodeTable()
-        self.objects = ObjectStore()
+    def __init__(self, table: NodeTable | None = None, quota: PodQuota | None = None) -> None:
+        """``table`` is empty; ``quota`` is told of every pod that takes or leaves a node."""
+        self.table = table or NodeTable()
         self.selector_counts = SelectorCountCache(self.table)
         self.assumed: set[str] = set()
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.budgets_version = 0
-        self._quota: PodQuota | None = None
+        self._quota = quota
         self._pods: dict[str, PodInfo] = {}
         self._node_of: dict[str, str] = {}
         self._unknown_node_pods: dict[str, dict[str, PodInfo]] = {}
-        self.devices = DeviceInventory(self.objects, self.__contains__)
+        self.devices = DeviceInventory(self._node_of.__contains__)
+        self.objects = ObjectStore(self.devices.listeners())
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._node_of
@@ -174,6 +175,28 @@ class Cluster:
         """Inside :meth:`simulate_without`: undo :meth:`simulate_add_pod`."""
         self._detach(pod.uid)
 
+    def could_fit(self, pod: PodInfo, node: str, removable: Callable[[PodInfo], bool]) -> bool:
+        """Whether a pod's requests would fit a node without the pods that ``removable`` accepts.
+
+        A node that does not exist fits nothing.
+        """
+        table = self.table
+        row = table.index.get(node)
+        if row is None:
+            return False
+        columns, requested = pod.request_vector(table.resource_column)
+        free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
+        missing = {
+            column: amount - available
+            for column, amount, available in zip(columns, requested, free, strict=True)
+            if amount > available
+        }
+        for other in filter(removable, table.pods[row].values()) if missing else ():
+            for column, amount in zip(*other.request_vector(table.resource_column), strict=True):
+                if column in missing:
+                    missing[column] -= amount
+        return all(amount <= 0 for amount in missing.values())
+
     def check_consistent(self) -> None:
         """Check the table and the maps against each other.
 
@@ -195,10 +218,6 @@ class Cluster:
         )
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"
-
-    def register_quota(self, quota: PodQuota) -> None:
-        """Have ``quota`` told of every pod from now on."""
-        self._quota = quota
 
     def placed_pods(self) -> Iterator[tuple[PodInfo, str]]:
         """Every pod with its node."""

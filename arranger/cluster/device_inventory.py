@@ -14,7 +14,7 @@ from arranger.api.types.resource_claims import (
     ResourceSlice,
 )
 from arranger.cluster.change_log import ChangeLog
-from arranger.cluster.object_store import ObjectStore
+from arranger.cluster.object_store import DeviceObject, ObjectListener
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker, discard_nested
 
 #: In place of a node's name: all nodes, or several.
@@ -34,23 +34,16 @@ class DeviceInventory:
         extended_resources: extended resource → the DeviceClass that provides it.
     """
 
-    def __init__(self, objects: ObjectStore, placed: Callable[[str], bool]) -> None:
-        self.claim_tracker = ResourceClaimTracker(
-            lambda namespace, name: objects.get(ResourceClaim, namespace, name),
-            placed,
-            self._on_devices_changed,
-        )
+    def __init__(self, is_placed: Callable[[str], bool]) -> None:
+        """``is_placed`` says whether a pod of that uid has a node."""
+        self.claim_tracker = ResourceClaimTracker(is_placed, self._on_devices_changed)
         self.classes_version = 0
         self.extended_resources: dict[str, str] = {}
-        self._objects = objects
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
         #: Slices by the one node that they are for; ALL_NODES for all others.
         self._by_node: dict[str, dict[str, ResourceSlice]] = {}
         self._node_of_device: dict[DeviceId, str] = {}
         self._log: ChangeLog[str] = ChangeLog(_LOG_LIMIT)
-        objects.set_listener(ResourceClaim, self.claim_tracker.on_claim_changed)
-        objects.set_listener(ResourceSlice, self._on_slice_changed)
-        objects.set_listener(DeviceClass, self._on_class_changed)
 
     def slices_for_node(self, node: str) -> Iterable[ResourceSlice]:
         """The slices of a node, and those that may be for several nodes."""
@@ -60,6 +53,14 @@ class DeviceInventory:
     def slices_of_pool(self, pool: PoolId) -> Iterable[ResourceSlice]:
         """All slices of a pool, of all its generations."""
         return self._pools.get(pool, {}).values()
+
+    def listeners(self) -> dict[type[DeviceObject], ObjectListener]:
+        """What follows the changes of each kind of object."""
+        return {
+            ResourceClaim: self.claim_tracker.on_claim_changed,
+            ResourceSlice: self._on_slice_changed,
+            DeviceClass: self._on_class_changed,
+        }
 
     # --- the log of changes ----------------------------------------------------------------
 
@@ -82,8 +83,6 @@ class DeviceInventory:
         self.claim_tracker.check_consistent()
         pooled = {name for slices in self._pools.values() for name in slices}
         assert pooled == {name for slices in self._by_node.values() for name in slices}, "slices"
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _on_slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         if before is not None:
@@ -113,14 +112,14 @@ class DeviceInventory:
         self._by_node.setdefault(_node_of_slice(there), {})[there.metadata.name] = there
         self._node_of_device.update(dict.fromkeys(_device_ids(there), _node_of_slice(there)))
 
-    def _on_class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> None:
+    def _on_class_changed(self, before: DeviceClass | None, after: DeviceClass | None) -> bool:
         self.classes_version += 1
         was, now = _extended_resources(before), _extended_resources(after)
         if was != now:
             for resource in was:
                 self.extended_resources.pop(resource, None)
             self.extended_resources |= now
-            self._objects.invalidate()  # pods that have no claims may ask for them, too
+        return was != now  # then pods that have no claims may ask for them, too
 
     def _on_devices_changed(self, devices: Iterable[DeviceId]) -> None:
         for device in devices:
@@ -137,11 +136,8 @@ def _extended_resources(of: DeviceClass | None) -> dict[str, str]:
     if of is None:
         return {}
     name = of.metadata.name
-    resources = [
-        f"{IMPLICIT_RESOURCE_PREFIX}{name}",
-        *filter(None, [of.spec.extended_resource_name]),
-    ]
-    return dict.fromkeys(resources, name)
+    stated = of.spec.extended_resource_name
+    return dict.fromkeys([f"{IMPLICIT_RESOURCE_PREFIX}{name}", *([stated] if stated else [])], name)
 
 
 def _device_ids(of: ResourceSlice) -> list[DeviceId]:

@@ -193,7 +193,7 @@ class NodeTable:
 
     def replace_pod(self, pod: PodInfo, row: int) -> None:
         """Replace a pod by a newer state of itself with equal requests, ports and terms."""
-        pod.request_vector = self.pods[row][pod.uid].request_vector
+        pod.share_request_vector(self.pods[row][pod.uid])
         self.pods[row][pod.uid] = pod
 
     def resource_column(self, resource: str) -> int:
@@ -205,14 +205,6 @@ class NodeTable:
             self.requested = np.concatenate([self.requested, fresh])
         return column
 
-    def request_vector(self, pod: PodInfo) -> tuple[list[int], list[int]]:
-        """(columns, amounts) of what ``pod`` requests, its one pod slot included."""
-        if pod.request_vector is None:
-            requested = {self.resource_column(name): n for name, n in pod.requests.items() if n}
-            requested[PODS] = 1
-            pod.request_vector = (list(requested), list(requested.values()))
-        return pod.request_vector
-
     # --- columns ---------------------------------------------------------------------------
 
     def replica_capacity(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
@@ -220,7 +212,7 @@ class NodeTable:
 
         ``empty`` counts all that the nodes have, as if nothing ran there.
         """
-        columns, amounts = self.request_vector(pod)
+        columns, amounts = pod.request_vector(self.resource_column)
         free = self.allocatable[:, : self.size]
         if not empty:
             free = free - self.requested[:, : self.size]
@@ -276,7 +268,7 @@ class NodeTable:
             nonzero = [0, 0]
             ports: dict[HostPort, int] = {}
             for pod in self.pods[row].values():
-                columns, wanted = self.request_vector(pod)
+                columns, wanted = pod.request_vector(self.resource_column)
                 requested[columns] += wanted
                 nonzero[0] += pod.nonzero_requests[0]
                 nonzero[1] += pod.nonzero_requests[1]
@@ -300,8 +292,6 @@ class NodeTable:
         for name, row in self.index.items():
             assert self.name(row) == name, f"index of {name}"
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _index_pod(self, pod: PodInfo, row: int, sign: int) -> None:
         namespace = pod.pod.metadata.namespace
         members = self.pods_by_namespace.setdefault(namespace, {})
@@ -320,7 +310,7 @@ class NodeTable:
 
     def _account(self, pod: PodInfo, row: int, sign: int) -> None:
         self._index_pod(pod, row, sign)
-        columns, wanted = self.request_vector(pod)
+        columns, wanted = pod.request_vector(self.resource_column)
         requested = self.requested
         for column, amount in zip(columns, wanted, strict=True):
             requested[column, row] += sign * amount

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api.types.core import Node
-from arranger.cluster.columns import CPU, MEMORY, BoolArray, IdArray, IntArray
+from arranger.cluster.columns import BoolArray, IdArray, IntArray
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import HostPort, PodInfo
 
@@ -51,16 +51,6 @@ class NodeView:
     def requested(self, column: int) -> IntArray:
         """What the pods on the nodes have requested of a resource."""
         entries: IntArray = self.table.requested[column][self.rows]
-        return entries
-
-    def nonzero_requested_cpu(self) -> IntArray:
-        """Millicores requested, 100 counted for a container that states none."""
-        entries: IntArray = self.table.nonzero_requested[CPU][self.rows]
-        return entries
-
-    def nonzero_requested_memory(self) -> IntArray:
-        """Bytes requested, 200Mi counted for a container that states none."""
-        entries: IntArray = self.table.nonzero_requested[MEMORY][self.rows]
         return entries
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Final, TypeVar, get_args
 
@@ -41,8 +41,9 @@ StoredObject = (
     | StorageObject
     | DeviceObject
 )
-#: Called with an object before and after its change; None where there is none.
-ObjectListener = Callable[[Any, Any], None]
+#: Called with an object before and after its change, None where there is none; what it returns is
+#: true if pods of any kind may depend on the change.
+ObjectListener = Callable[[Any, Any], bool | None]
 T = TypeVar("T", bound=StoredObject)
 
 
@@ -79,21 +80,20 @@ class ObjectStore:
     A storage object may be *assumed* in a state that we are about to write. That state counts
     until the API shows a newer one, or until :meth:`restore` ends the assumption.
 
+    Args:
+        listeners: for some types what is called when an object is added, changed or removed.
+
     Attributes:
         version: number of changes so far of what pods of any kind may depend on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, listeners: Mapping[type[Any], ObjectListener] | None = None) -> None:
         self.version = 0
         self._objects: dict[type[Any], dict[str, dict[str, StoredObject]]] = {}
         #: The state that the API showed last of the objects that are assumed.
         self._observed: dict[_ObjectKey, StorageObject] = {}
         self._log: ChangeLog[StorageObject] = ChangeLog(_LOG_LIMIT)
-        self._listeners: dict[type[Any], ObjectListener] = {}
-
-    def set_listener(self, kind: type[StoredObject], listener: ObjectListener) -> None:
-        """Have ``listener`` called for every object of a type that is added, changed or removed."""
-        self._listeners[kind] = listener
+        self._listeners = listeners or {}
 
     def set(self, stored: StoredObject) -> StoredObject | None:
         """Store the state that the API shows of an object; returns what it showed before."""
@@ -176,8 +176,6 @@ class ObjectStore:
         """The storage objects changed after ``version``, or ``None`` if that is too long ago."""
         return self._log.since(version)
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _put(
         self, key: _ObjectKey, stored: StoredObject, observed: StoredObject | None
     ) -> StoredObject | None:
@@ -193,14 +191,12 @@ class ObjectStore:
         self, changed: StoredObject, before: StoredObject | None, after: StoredObject | None
     ) -> None:
         listener = self._listeners.get(type(changed))
-        if listener is not None:
-            listener(before, after)
-        if isinstance(changed, DeviceObject):
-            return  # no evaluation that pods share depends on it
-        if not isinstance(changed, StorageObject):
+        if listener is not None and listener(before, after):
             self.version += 1
-            return
-        self._log.append(changed)
+        if isinstance(changed, StorageObject):
+            self._log.append(changed)
+        elif not isinstance(changed, DeviceObject):  # on those no shared evaluation depends
+            self.version += 1
 
 
 def _object_key(stored: StoredObject) -> _ObjectKey:

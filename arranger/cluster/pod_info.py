@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from arranger.api.resource_requests import Amounts, nonzero_requests, pod_requests
 from arranger.api.types.core import Container, Pod, PodSpec, Volume
 from arranger.cluster.affinity_terms import affinity_terms_of
+from arranger.cluster.columns import PODS
 
 #: A host port claimed on a node: address (``0.0.0.0`` = all), protocol, port.
 HostPort = tuple[str, str, int]
@@ -37,18 +38,16 @@ class PodInfo:
             made for it alone.
         spec_key: equal for pods whose specs give equal placement.
         priority: ``spec.priority``, 0 when unset; its PodGroup's if that has one.
-        request_vector: (columns, amounts) in the node table's resource matrices; filled in by the
-            table.
     """
 
     __slots__ = (
+        "_request_vector",
         "affinity_terms",
         "nonzero_requests",
         "pod",
         "ports",
         "priority",
         "pvc_keys",
-        "request_vector",
         "requests",
         "spec_key",
         "volumes",
@@ -82,7 +81,7 @@ class PodInfo:
             self.requests, self.nonzero_requests = _requests_of_spec(self.spec_key, pod)
         self.ports = host_ports(pod.spec)
         self.affinity_terms = affinity_terms_of(pod)
-        self.request_vector: tuple[list[int], list[int]] | None = None
+        self._request_vector: tuple[list[int], list[int]] | None = None
 
     @property
     def uid(self) -> str:
@@ -93,6 +92,21 @@ class PodInfo:
     def key(self) -> str:
         """``namespace/name``."""
         return self.pod.key
+
+    def request_vector(self, column_of: Callable[[str], int]) -> tuple[list[int], list[int]]:
+        """(columns, amounts) in the resource matrices of a node table, its one pod slot included.
+
+        ``column_of`` gives the column of a resource, always the same.
+        """
+        if self._request_vector is None:
+            requested = {column_of(name): n for name, n in self.requests.items() if n}
+            requested[PODS] = 1
+            self._request_vector = list(requested), list(requested.values())
+        return self._request_vector
+
+    def share_request_vector(self, before: PodInfo) -> None:
+        """Take over what was worked out for an earlier state of the pod with equal requests."""
+        self._request_vector = before._request_vector
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

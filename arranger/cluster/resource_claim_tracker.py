@@ -48,22 +48,20 @@ class ResourceClaimTracker:
     has shown that it is not.
 
     Args:
-        observed: the claim of a namespace and name as the API shows it, if it does.
         is_placed: whether a pod of that uid has a node.
         on_devices_changed: called with devices that are taken or free now.
     """
 
     def __init__(
         self,
-        observed: Callable[[str, str], ResourceClaim | None],
         is_placed: Callable[[str], bool],
         on_devices_changed: Callable[[Iterable[DeviceId]], None],
     ) -> None:
-        self._observed = observed
         self._is_placed = is_placed
         self._on_devices_changed = on_devices_changed
         self._taken: Counter[DeviceId] = Counter()
-        #: By uid of the claim.
+        #: By uid of the claim: as the API shows it; what we have decided on.
+        self._observed: dict[str, ResourceClaim] = {}
         self._pending: dict[str, _PendingAllocation] = {}
         #: By uid of the pod, then of the claim; and by uid of the claim, then of the pod.
         self._reservations_by_pod: dict[str, dict[str, _Reservation]] = {}
@@ -111,6 +109,10 @@ class ResourceClaimTracker:
 
     def on_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         """A claim was added, changed or deleted."""
+        if before is not None:
+            self._observed.pop(before.metadata.uid, None)
+        if after is not None:
+            self._observed[after.metadata.uid] = after
         was, now = _devices(before), _devices(after)
         if was != now:
             self._mark_taken(now)
@@ -196,8 +198,8 @@ class ResourceClaimTracker:
             self._inflight_releases[uid] -= 1
             if not self._inflight_releases[uid]:
                 del self._inflight_releases[uid]
-            claim = self._observed(effect.claim.namespace, effect.claim.name)
-            if isinstance(outcome, Applied) and claim is not None and claim.metadata.uid == uid:
+            claim = self._observed.get(uid)
+            if isinstance(outcome, Applied) and claim is not None:
                 self._await_watch(claim, [*self._unconfirmed_releases.pop(uid, ()), effect])
             self._drop_unused_allocation(uid)
             return uid not in self._unconfirmed_releases
@@ -229,8 +231,6 @@ class ResourceClaimTracker:
             (claim, pod) for claim, uses in self._reservations_by_claim.items() for pod in uses
         }
         assert by_pod == by_claim, "pods and claims"
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _release(self, reservation: _Reservation) -> None:
         """Undo a reservation that is written; devices stay taken until it is known to be undone."""

@@ -5,28 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from arranger.api.types import pod_groups, storage
 from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import (
-    CommunityPodGroup,
-    GangObject,
-    NativePodGroup,
-    SigsPodGroup,
-    VolcanoPodGroup,
-)
 from arranger.api.types.queue import Queue
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
-from arranger.api.types.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
@@ -51,23 +36,23 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
     ReplicationController: "/api/v1/replicationcontrollers",
     ReplicaSet: "/apis/apps/v1/replicasets",
     StatefulSet: "/apis/apps/v1/statefulsets",
-    PersistentVolume: "/api/v1/persistentvolumes",
-    PersistentVolumeClaim: "/api/v1/persistentvolumeclaims",
-    StorageClass: "/apis/storage.k8s.io/v1/storageclasses",
-    CSINode: "/apis/storage.k8s.io/v1/csinodes",
-    CSIDriver: "/apis/storage.k8s.io/v1/csidrivers",
-    VolumeAttachment: "/apis/storage.k8s.io/v1/volumeattachments",
-    CSIStorageCapacity: "/apis/storage.k8s.io/v1/csistoragecapacities",
+    storage.PersistentVolume: "/api/v1/persistentvolumes",
+    storage.PersistentVolumeClaim: "/api/v1/persistentvolumeclaims",
+    storage.StorageClass: "/apis/storage.k8s.io/v1/storageclasses",
+    storage.CSINode: "/apis/storage.k8s.io/v1/csinodes",
+    storage.CSIDriver: "/apis/storage.k8s.io/v1/csidrivers",
+    storage.VolumeAttachment: "/apis/storage.k8s.io/v1/volumeattachments",
+    storage.CSIStorageCapacity: "/apis/storage.k8s.io/v1/csistoragecapacities",
     ResourceClaim: "/apis/resource.k8s.io/v1/resourceclaims",
     ResourceSlice: "/apis/resource.k8s.io/v1/resourceslices",
     DeviceClass: "/apis/resource.k8s.io/v1/deviceclasses",
-    SigsPodGroup: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
-    CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
-    VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",
-    NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
+    pod_groups.SigsPodGroup: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+    pod_groups.CommunityPodGroup: "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+    pod_groups.VolcanoPodGroup: "/apis/scheduling.volcano.sh/v1beta1/podgroups",
+    pod_groups.NativePodGroup: "/apis/scheduling.k8s.io/v1beta1/podgroups",
     PodDisruptionBudget: "/apis/policy/v1/poddisruptionbudgets",
     Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
-    GangObject: "/apis/arranger.io/v1alpha1/gangs",
+    pod_groups.GangObject: "/apis/arranger.io/v1alpha1/gangs",
 }
 assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
@@ -108,12 +93,11 @@ class Informers:
                 handlers.on_disruption_budget_updated, handlers.on_disruption_budget_deleted
             ),
             Queue: informer(handlers.on_queue_updated, handlers.on_queue_deleted),
-            GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
+            pod_groups.GangObject: informer(handlers.on_gang_updated, handlers.on_gang_deleted),
         }
-        for group in (SigsPodGroup, CommunityPodGroup, VolcanoPodGroup, NativePodGroup):
-            self._informers[group] = informer(
-                handlers.on_pod_group_updated, handlers.on_pod_group_deleted
-            )
+        groups = (handlers.on_pod_group_updated, handlers.on_pod_group_deleted)
+        for kind in get_args(pod_groups.AnyPodGroup):
+            self._informers[kind] = informer(*groups)
         for kind in STORED_KINDS.values():
             self._informers[kind] = informer(handlers.on_object_updated, handlers.on_object_deleted)
 

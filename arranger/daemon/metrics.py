@@ -101,8 +101,6 @@ class Metrics:
             options["buckets"] = _CLIENT_BUCKETS
         return metric.kind(f"arranger_{metric.name}", metric.help, metric.labels, **options)
 
-    # --- from the engine -------------------------------------------------------------------
-
     def collect(self, engine: Engine) -> None:
         """Take the engine's statistics since the last call."""
         stats = engine.take_stats()
@@ -123,8 +121,6 @@ class Metrics:
     def set_leading(self, name: str, leads: bool) -> None:
         """Whether this replica leads."""
         self._leader.labels(name).set(leads)
-
-    # --- from the client -------------------------------------------------------------------
 
     def increment(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         """Add to a counter of the client."""

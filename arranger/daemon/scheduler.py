@@ -99,12 +99,10 @@ class Scheduler:
             rng=self._rng,
             metrics=self.metrics,
         )
-
         #: The nodes as JSON; read only if an extender needs them.
         self._raw_nodes = RawObjectStore()
-        self._reads_raw_nodes = any(
-            e.filters_or_scores and not e.node_cache_capable for e in extenders
-        )
+        readers = (e for e in extenders if e.filters_or_scores and not e.node_cache_capable)
+        self._reads_raw_nodes = any(readers)
         self._extender_client = ExtenderClient(
             extender_transport or HttpExtenderTransport(),
             transport,

@@ -66,8 +66,7 @@ async def run_daemon(
         async with health_server(
             host=config.server.host,
             port=config.server.port,
-            live={},
-            ready={"sync": lambda: _readiness_error(scheduler)},
+            checks={"sync": lambda: _readiness_error(scheduler)},
             registry=scheduler.metrics.registry,
             before_metrics=lambda: scheduler.metrics.update_gauges(scheduler.engine),
         ) as port:

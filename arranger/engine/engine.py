@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from arranger.api.effects import Effect, Outcome, ReleaseClaim, ReserveClaim
 from arranger.api.extenders import Extender
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.event_handlers import EventHandlers
@@ -22,7 +23,6 @@ from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
@@ -87,21 +87,21 @@ class Engine:
         """
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
-        cluster = self.cluster = Cluster()
         registry = self.registry = GangRegistry()
+        table = NodeTable()
         ledger = self.ledger = QuotaLedger(
-            cluster,
+            table,
             pod_groups=registry,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
+        cluster = self.cluster = Cluster(table, ledger)
         profiles = [with_quota(profile, ledger) for profile in profiles]
         context = self._context = EngineContext(cluster, EngineClock(to_unix_time), extenders)
         effects = self._effects = PendingEffects(context)
         nominator = self._nominator = Nominator(cluster)
         reservations = NodeReservations()
         holds = GangHolds(registry, gang_config)
-        notices = GangNotices(holds)
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
         protection = EvictionProtection(
@@ -125,9 +125,9 @@ class Engine:
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
         release = NodeRelease(context, queue, cycle, policy, links)
-        entities = GangEntityIndex(queue, registry, holds, notices)
+        entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
-            context, registry, gang_config, quota, release, entities, holds, notices
+            context, registry, gang_config, quota, release, entities, holds
         )
         requeuer = PodRequeuer(queue, registry, entities, gangs)
         binding_cycle = self._binding_cycle = BindingCycle(
@@ -159,13 +159,12 @@ class Engine:
             gang_cycle,
             entities,
             holds,
-            notices,
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
             StarvationGuard(context, queue, reservations, entities, gang_config.starvation_after),
             attempt_status,
-            GangNotifier(context, queue, gate, entities, holds, notices, preemption),
+            GangNotifier(context, queue, gate, entities, holds, preemption),
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -206,7 +205,7 @@ class Engine:
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
         self.handlers.start()
-        self.ledger.refresh()
+        self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
             self._scheduler.on_extender_result(call, now)
@@ -292,7 +291,7 @@ class Engine:
             AssertionError: one is broken.
         """
         self.cluster.check_consistent()
-        self.ledger.check_consistent()
+        self.ledger.check_consistent(self.cluster)
         self.queue.check_consistent()
         self._binding_cycle.check_consistent()
         self._extender_calls.check_consistent()

@@ -83,7 +83,7 @@ def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
 
 def _missing(table: NodeTable, row: int, pod: PodInfo) -> dict[str, int]:
     missing = {}
-    for column, amount in zip(*table.request_vector(pod), strict=True):
+    for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
         lacking = amount - int(table.allocatable[column, row] - table.requested[column, row])
         if lacking > 0:
             missing[table.resources.values[column]] = lacking

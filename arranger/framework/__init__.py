@@ -14,19 +14,25 @@ The other names that an author needs are imported from here, too; see docs/plugi
 """
 
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework.diagnosis import Diagnosis
+from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, SpecOnlyPlugin, Wait
-from arranger.framework.status import Code, CycleState, Status
+from arranger.framework.preemption import PreemptionContext
+from arranger.framework.status import SKIP, Code, CycleState, Status
 
 __all__ = [
+    "SKIP",
     "ActionType",
     "ClusterEvent",
     "Code",
     "CycleState",
     "DependsOn",
+    "Diagnosis",
     "FilterResult",
+    "GroupedRejections",
     "Plugin",
     "PreFilterResult",
+    "PreemptionContext",
     "QueueingHint",
     "Rejection",
     "SpecOnlyPlugin",

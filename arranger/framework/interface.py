@@ -20,10 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import BaseModel
 
 from arranger.api.effects import Bind, Effect
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeInfo, NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeInfo, NodeView, PodInfo
 from arranger.framework.cluster_event import ActionType, QueueingHint
 from arranger.framework.diagnosis import Diagnosis
 from arranger.framework.filter_result import FilterResult

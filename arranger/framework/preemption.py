@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Final, Protocol
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, PodInfo
 
 #: A limit on what pods use together: (the name of the queue, the resource).
 Limit = tuple[str, str]

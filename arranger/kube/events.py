@@ -132,15 +132,13 @@ class EventRecorder:
         self, series: EventSeries, event: PublishEvent, stamp: datetime, now: float
     ) -> None:
         """The series goes on under another note: at once, or when the rate limit allows it."""
-        successor = series.successor
-        if successor is not None and successor.event.note == event.note:
-            successor.add_occurrence(stamp, now)
-            return
-        series.successor = self._new_series(event, stamp, now, series.rate_limit)
-        self._succeed_when_due(series, now)
+        if series.successor is not None and series.successor.event.note == event.note:
+            series.successor.add_occurrence(stamp, now)
+        else:
+            series.successor = self._new_series(event, stamp, now, series.rate_limit)
+            self._succeed_when_due(series, now)
 
     def _succeed_when_due(self, series: EventSeries, now: float) -> None:
-        """Replace a series by its successor, or schedule that."""
         successor = series.successor
         if successor is None or self._series.get(series.key) is not series:
             return
@@ -296,11 +294,6 @@ def truncate_note(note: str) -> str:
 
 
 def _reference(ref: ObjectReference) -> dict[str, str]:
-    fields = {
-        "apiVersion": ref.api_version,
-        "kind": ref.kind,
-        "name": ref.name,
-        "namespace": ref.namespace,
-        "uid": ref.uid,
-    }
+    place = {"namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
+    fields = {"apiVersion": ref.api_version, "kind": ref.kind, **place}
     return {name: value for name, value in fields.items() if value}

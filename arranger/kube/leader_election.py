@@ -210,7 +210,6 @@ class LeaderElection:
         return await self._replace_lease(transitions, None)
 
     async def _renew_until_lost(self) -> None:
-        """Renew every retry period until the lease is lost or the deadline has passed."""
         config = self.config
         attempted_at = self._renewed_at
         while True:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from arranger.api.effects import Bind, ObjectKey
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import SpecOnlyPlugin
-from arranger.framework.status import CycleState
+from arranger.framework import CycleState, SpecOnlyPlugin
 
 
 class DefaultBinder(SpecOnlyPlugin):

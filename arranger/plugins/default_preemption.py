@@ -8,10 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.diagnosis import Diagnosis
+from arranger.framework import Code, CycleState, Diagnosis, PreemptionContext, Status
 from arranger.framework.interface import PostFilterResult, PreemptionCandidate, SpecOnlyPlugin
-from arranger.framework.preemption import PreemptionContext
-from arranger.framework.status import Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection
 from arranger.preemption.candidate_cache import CandidateCache
 

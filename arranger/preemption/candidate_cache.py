@@ -64,8 +64,6 @@ class CandidateCache:
         self._policy: EvictionPolicy | None = None
         self._selector: VictimSelector | None = None
 
-    # --- asking ----------------------------------------------------------------------------
-
     def best(self) -> Candidate | None:
         """The cheapest candidate, the lowest row of equals."""
         return next(self.candidates(), None)
@@ -108,8 +106,6 @@ class CandidateCache:
         For who has no candidate: those that there are may not leave.
         """
         return self._reason_counts + Counter({WITHIN_GUARANTEE: len(self._order)}), len(self._found)
-
-    # --- keeping current -------------------------------------------------------------------
 
     def update(
         self, context: PreemptionContext, rows: IntArray, is_preemptable: IsPreemptable, enough: int

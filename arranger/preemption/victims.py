@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from arranger.cluster.columns import BoolArray
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
 from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import Candidate, by_importance
@@ -124,7 +123,7 @@ class VictimSelector:
     def _by_counting(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         """The same where only resources and quotas decide: no plugin needs to be asked."""
         table = self._cluster.table
-        columns, wanted = table.request_vector(self._pod)
+        columns, wanted = self._pod.request_vector(table.resource_column)
         slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
         left = dict[object, int](
             (column, free - amount)
@@ -173,7 +172,7 @@ class VictimSelector:
         self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
     ) -> list[tuple[object, int]]:
         """What a pod takes of the limits that matter."""
-        columns, amounts = self._cluster.table.request_vector(pod)
+        columns, amounts = pod.request_vector(self._cluster.table.resource_column)
         used: list[tuple[object, int]] = [
             pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits
         ]

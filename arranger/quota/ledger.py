@@ -17,11 +17,9 @@ from arranger.api.queue_annotations import DEFAULT_QUEUE, is_preemptable, queue_
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IdArray, NodeTable, PodInfo, RowChange
+from arranger.cluster.columns import Interner
 from arranger.framework.preemption import Limit
-from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
 
@@ -60,11 +58,44 @@ class PodGroups(Protocol):
         ...
 
 
+class CardColumn:
+    """Row → the node's set of cards, as a small number; nodes with equal sets share it."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._card_sets: Interner[tuple[tuple[str, str], ...]] = Interner()
+        self._card_sets.id(())
+        self._column: IdArray = np.zeros(0, dtype=np.int32)
+        self._version = -1
+
+    def card_set_ids(self) -> IdArray:
+        """Row → number of its card set; 0 for no cards."""
+        table = self._table
+        if table.version == self._version:
+            return self._column
+        changes = table.changed_since(self._version) if self._version >= 0 else None
+        if changes is None or len(self._column) != table.size:
+            rows = list(range(table.size))
+            self._column = np.zeros(table.size, dtype=np.int32)
+        else:
+            rows = sorted({row for change, row in changes if change is RowChange.NODE})
+        for row in rows:
+            node = table.node(row) if table.alive[row] else None
+            cards = cards_of(node) if node is not None else {}
+            self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
+        self._version = table.version
+        return self._column
+
+    def card_set(self, number: int) -> Cards:
+        """The cards of a set, by resource."""
+        return dict(self._card_sets.values[number])
+
+
 class QuotaLedger:
     """All queues, and what is charged to them.
 
     Args:
-        cluster: whose pods are charged.
+        table: the nodes; the cluster is made of it and of the ledger, and reports its pods here.
         pod_groups: knows the PodGroups of pods; without it pods have none.
         service_by_owner: kind of a pod's owner → service type, for pods without the annotation.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
@@ -78,13 +109,13 @@ class QuotaLedger:
 
     def __init__(
         self,
-        cluster: Cluster,
+        table: NodeTable,
         *,
         pod_groups: PodGroups | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
     ) -> None:
-        self._cluster = cluster
+        self._table = table
         self._pod_groups = pod_groups
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
@@ -94,10 +125,9 @@ class QuotaLedger:
         self.cluster_total: Amounts = {}
         self._charges: dict[str, Charge] = {}
         self._cards_by_node: dict[str, tuple[object, Cards]] = {}
-        self.card_column = CardColumn(cluster)
+        self.card_column = CardColumn(table)
         self._stale = False
         self.version = 0
-        cluster.register_quota(self)
 
     def _group_of(self, pod: PodInfo) -> AnyPodGroup | None:
         return None if self._pod_groups is None else self._pod_groups.pod_group_of(pod.uid)
@@ -106,8 +136,6 @@ class QuotaLedger:
     def active(self) -> bool:
         """Whether there are queues at all; without any, nothing is charged."""
         return bool(self.queues)
-
-    # --- queues ----------------------------------------------------------------------------
 
     def set_queue(self, queue: Queue) -> bool:
         """A queue was added or edited; returns whether anything but its status has changed."""
@@ -127,21 +155,19 @@ class QuotaLedger:
         """PodGroups or nodes have changed, and with them perhaps what pods are charged."""
         self._stale |= self.active
 
-    def refresh(self) -> None:
+    def refresh(self, cluster: Cluster) -> None:
         """Charge every pod anew if anything has changed that charges depend on."""
         if self._stale:
             self._stale = False
             self.version += 1
-            self._cluster.objects.invalidate()
-            self._recount()
+            cluster.objects.invalidate()
+            self._recount(cluster)
 
     def path_self_to_root(self, name: str) -> Iterator[QueueQuota]:
         """A queue and its ancestors, itself first; nothing if there is no such queue."""
         if name == DEFAULT_QUEUE and name not in self.queues:
             return iter((self._default_queue,))
         return path_self_to_root(self.queues, name)
-
-    # --- pods ------------------------------------------------------------------------------
 
     def queue_name(self, pod: PodInfo) -> str:
         """The queue of a pod."""
@@ -172,11 +198,11 @@ class QuotaLedger:
 
     def cards_on(self, node: str) -> Cards:
         """The cards of a node by resource."""
-        row = self._cluster.table.index.get(node)
+        row = self._table.index.get(node)
         if row is None:
             self._cards_by_node.pop(node, None)
             return NO_CARDS
-        known = self._cluster.table.node(row)
+        known = self._table.node(row)
         cached = self._cards_by_node.get(node)
         if cached is None or cached[0] is not known:
             cached = self._cards_by_node[node] = known, cards_of(known)
@@ -247,8 +273,6 @@ class QuotaLedger:
         uses = tuple((state.name, *(state.used[n] for n in sorted(names))) for state in chained)
         return uses, np.isin(kinds, bad)
 
-    # --- charging --------------------------------------------------------------------------
-
     def on_pod_moved(self, pod: PodInfo, node: str, sign: int) -> None:
         """Charge a pod that takes a node (1), or give its charge back (-1)."""
         if not self.active:
@@ -274,24 +298,24 @@ class QuotaLedger:
             is_preemptable(pod.pod),
         )
 
-    def _recount(self) -> None:
+    def _recount(self, cluster: Cluster) -> None:
         self._charges.clear()
         self._cards_by_node.clear()
         for state in (*self.queues.values(), self._default_queue):
             state.used.clear()
-        table = self._cluster.table
+        table = self._table
         sums = table.allocatable[:, : table.size].sum(axis=1).tolist()
         self.cluster_total = dict(zip(table.resources.values, sums, strict=False))
-        for pod, node in self._cluster.placed_pods():
+        for pod, node in cluster.placed_pods():
             self.on_pod_moved(pod, node, 1)
 
-    def check_consistent(self) -> None:
+    def check_consistent(self, cluster: Cluster) -> None:
         """Check the use of every queue against the pods.
 
         Raises:
             AssertionError: they disagree.
         """
-        self.refresh()
+        self.refresh(cluster)
         used = {name: +state.used for name, state in self.queues.items()}
-        self._recount()
+        self._recount(cluster)
         assert used == {name: +state.used for name, state in self.queues.items()}, "use of queues"

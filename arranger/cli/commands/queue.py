@@ -32,8 +32,7 @@ def queue(
     from rich.console import Console
 
     from arranger.cli.output.queue_tables import print_queues
-    from arranger.cli.queues.reader import load_queue_cache
-    from arranger.cli.queues.view import queue_views
+    from arranger.cli.queues import load_queue_cache, queue_views
     from arranger.controllers.queue.cache import QueueCache
     from arranger.kube.client.aiohttp_transport import HttpTransport
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.tree import Tree
 
-from arranger.cli.queues.view import QueueView
+from arranger.cli.queues import QueueView
 from arranger.quota.queue_spec import QueueQuota
 
 _BAR: Final = 20

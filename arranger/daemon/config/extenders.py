@@ -120,18 +120,12 @@ class ExtenderConfig(ConfigSection):
         )
 
     def _tls(self) -> ExtenderTls | None:
-        given = self.tls_config
-        if given is None and not self.enable_https:
+        if self.tls_config is None and not self.enable_https:
             return None
-        given = given or ExtenderTlsConfig()
-        return ExtenderTls(
-            # As upstream: HTTPS that is asked for without an authority to check against.
-            insecure=given.insecure or (self.enable_https and not given.ca_file),
-            server_name=given.server_name,
-            ca_file=given.ca_file,
-            cert_file=given.cert_file,
-            key_file=given.key_file,
-        )
+        given = self.tls_config or ExtenderTlsConfig()
+        # As upstream: HTTPS that is asked for without an authority to check against.
+        insecure = given.insecure or (self.enable_https and not given.ca_file)
+        return ExtenderTls(**{**given.model_dump(), "insecure": insecure})
 
 
 def parse_duration(duration: str) -> float:

@@ -7,7 +7,7 @@ number is written when the object appears, and then once in :data:`MIN_WRITE_INT
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from arranger.api.effects import PatchObject
@@ -35,15 +35,15 @@ class _ObservedGang:
     written_at: float = float("-inf")
 
 
+@dataclass(slots=True, eq=False)
 class GangAttemptStatus:
     """Counts the attempts to place gangs, and writes them to their Gang objects."""
 
-    def __init__(self, context: EngineContext, registry: GangRegistry) -> None:
-        self._context = context
-        self._registry = registry
-        #: Gang → its Gang object, where there is one.
-        self._observed: dict[str, _ObservedGang] = {}
-        self._writes = DeadlineSet()
+    _context: EngineContext
+    _registry: GangRegistry
+    #: Gang → its Gang object, where there is one.
+    _observed: dict[str, _ObservedGang] = field(default_factory=dict)
+    _writes: DeadlineSet = field(default_factory=DeadlineSet)
 
     def __len__(self) -> int:
         return len(self._observed) + len(self._writes)

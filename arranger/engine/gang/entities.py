@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
+from arranger.engine.deadlines import DeadlineSet
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.phases import Phase
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs.registry import GangRegistry
 
+#: Seconds without an arrival after which the members of an incomplete group are told: telling the
+#: members of a large gang costs the API server as much as binding them.
+ARRIVAL_QUIET_PERIOD: Final = 2.0
+#: Seconds between two notices to the members of a group, for each member: a notice costs the API
+#: server about 3 ms a member.
+NOTIFY_INTERVAL_PER_MEMBER: Final = 0.01
 
+
+@dataclass(slots=True, eq=False)
 class GangEntityIndex:
-    """The entities of gang groups, whether or not they are in the queue."""
+    """The entities of gang groups, in the queue or not, and when to tell members why they wait."""
 
-    def __init__(
-        self, queue: SchedulingQueue, registry: GangRegistry, holds: GangHolds, notices: GangNotices
-    ) -> None:
-        self._queue = queue
-        self._registry = registry
-        self._holds = holds
-        self._notices = notices
-        #: Group name → its entity.
-        self._entities: dict[str, QueuedEntity] = {}
-        #: Gang → the names of the groups that it is or was in and that have an entity.
-        self._groups_of_gang: dict[str, set[str]] = {}
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _holds: GangHolds
+    #: Group name → its entity.
+    _entities: dict[str, QueuedEntity] = field(default_factory=dict)
+    #: Gang → the names of the groups that it is or was in and that have an entity.
+    _groups_of_gang: dict[str, set[str]] = field(default_factory=dict)
+    #: Keys of the entities whose members are to be told, each at most once at a time.
+    _notices: DeadlineSet = field(default_factory=DeadlineSet)
 
     def __len__(self) -> int:
-        return len(self._entities) + len(self._groups_of_gang)
+        return len(self._entities) + len(self._groups_of_gang) + len(self._notices)
 
     def __getitem__(self, name: str) -> QueuedEntity:
         return self._entities[name]
@@ -86,7 +94,7 @@ class GangEntityIndex:
             entity.urgent = self._holds.is_urgent(entity.group)
         self._queue.add(entity, now)
         if entity.group is not None and entity.state is QueueState.GATED:
-            self._notices.schedule_after_arrivals(entity, now)
+            self.notify_after_arrivals(entity, now)
 
     def requeue(self, entities: Iterable[QueuedEntity], now: float) -> None:
         """Queue entities again after a failed attempt, each once, with a back-off."""
@@ -94,6 +102,26 @@ class GangEntityIndex:
             entity.attempts = max(entity.attempts, 1)
             entity.last_attempt = now
             self.enqueue(entity, now)
+
+    def notify(self, entity: QueuedEntity, due: float) -> None:
+        """Have the members told at ``due``, or later if they were told not long ago."""
+        count = len(entity.members) + len(self._holds.waiting_members(entity))
+        earliest = entity.notified_at + NOTIFY_INTERVAL_PER_MEMBER * count
+        self._notices.schedule(entity.key, max(due, earliest))
+
+    def notify_after_arrivals(self, entity: QueuedEntity, now: float) -> None:
+        """Have the members of an incomplete group told once no more of them arrive."""
+        entity.notify_after = now + ARRIVAL_QUIET_PERIOD
+        self.notify(entity, entity.notify_after)
+
+    def pop_due_notices(self, now: float) -> list[QueuedEntity]:
+        """The entities whose members are to be told now."""
+        known = map(self.by_key, self._notices.pop_due(now))
+        return [entity for entity in known if entity is not None]
+
+    def next_notice(self) -> float | None:
+        """When :meth:`pop_due_notices` will have something to return."""
+        return self._notices.next_deadline()
 
     def forget_stale(self, name: str) -> None:
         """Drop the entity of a group that is not formed any more, once nothing waits in it."""

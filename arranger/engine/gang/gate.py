@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
 from arranger.engine.gang.holds import GangHolds
+from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
-from arranger.gangs.group import GangGroup
 
 
-class QuotaAdmission(Protocol):
-    """Admits complete gang groups to their queues."""
-
-    def admit(self, group: GangGroup) -> str:
-        """Why a group is not admitted yet; "" if it is."""
-
-
+@dataclass(frozen=True, slots=True)
 class GangGate:
     """Keeps gang groups from being tried before they can be placed."""
 
-    def __init__(self, holds: GangHolds, quota: QuotaAdmission) -> None:
-        self._holds = holds
-        self._quota = quota
+    _holds: GangHolds
+    _quota: QuotaGate
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
         """Why the entity's gang group is not tried yet; None if it is."""

@@ -38,16 +38,16 @@ class GangHold:
     members: dict[str, QueuedPod] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class GangHolds:
     """The holds of all groups; releases nothing itself."""
 
-    def __init__(self, registry: GangRegistry, policy: GangPolicy) -> None:
-        self._registry = registry
-        self._policy = policy
-        #: Group name → what it holds.
-        self._holds: dict[str, GangHold] = {}
-        #: Names of groups that timed out after part of them was bound.
-        self._timed_out: set[str] = set()
+    _registry: GangRegistry
+    _policy: GangPolicy
+    #: Group name → what it holds.
+    _holds: dict[str, GangHold] = field(default_factory=dict)
+    #: Names of groups that timed out after part of them was bound.
+    _timed_out: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self._holds) + len(self._timed_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -10,12 +11,12 @@ from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.registry import GangRegistry
 
 
+@dataclass(frozen=True, slots=True)
 class GangLinks:
     """Answers from the registry and the cluster; holds no state of its own."""
 
-    def __init__(self, registry: GangRegistry, cluster: Cluster) -> None:
-        self._registry = registry
-        self._cluster = cluster
+    _registry: GangRegistry
+    _cluster: Cluster
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang."""

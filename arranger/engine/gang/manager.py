@@ -7,6 +7,7 @@ scheduler, see :meth:`GangManager.take_ready_to_bind`. See ``docs/design/gang-sc
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
 from arranger.api.effects import AnnotatePod, DeletePod
@@ -16,7 +17,6 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.holds import GangHold, GangHolds
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.scheduling_cycle import Placements
 from arranger.engine.phases import Phase
@@ -28,32 +28,21 @@ from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
 
 
+@dataclass(slots=True, eq=False)
 class GangManager:
     """Keeps entities and holds of gang groups as their gangs and members change."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        registry: GangRegistry,
-        policy: GangPolicy,
-        quota: QuotaGate,
-        release: NodeRelease,
-        entities: GangEntityIndex,
-        holds: GangHolds,
-        notices: GangNotices,
-    ) -> None:
-        self._context = context
-        self._registry = registry
-        self._policy = policy
-        self._quota = quota
-        self._release = release
-        self._entities = entities
-        self._holds = holds
-        self._notices = notices
-        #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
-        self._changed_gangs: set[str] = set()
-        #: Members of complete groups, for :meth:`take_ready_to_bind`.
-        self._ready_to_bind: list[QueuedPod] = []
+    _context: EngineContext
+    _registry: GangRegistry
+    _policy: GangPolicy
+    _quota: QuotaGate
+    _release: NodeRelease
+    _entities: GangEntityIndex
+    _holds: GangHolds
+    #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
+    _changed_gangs: set[str] = field(default_factory=set)
+    #: Members of complete groups, for :meth:`take_ready_to_bind`.
+    _ready_to_bind: list[QueuedPod] = field(default_factory=list)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -113,7 +102,7 @@ class GangManager:
         entity = self._entities.of_gang_of(member.uid)
         if entity is not None and not entity.members:
             # The members that are held may now lack this one.
-            self._notices.schedule_after_arrivals(entity, now)
+            self._entities.notify_after_arrivals(entity, now)
 
     def on_node_lost(self, member: QueuedPod, now: float) -> None:
         """A member has lost its node; a Strict group then releases those of the others, too."""
@@ -139,10 +128,6 @@ class GangManager:
         """End the holds whose wait time is over."""
         for hold in self._holds.overdue(now):
             self._expire(hold, now)
-
-    def next_timer(self) -> float | None:
-        """When :meth:`advance` will have something to do."""
-        return self._holds.next_deadline()
 
     # --- binding and holding ---------------------------------------------------------------
 
@@ -267,7 +252,7 @@ class GangManager:
             self._context.outbox.append(pod_events.gang_timed_out(member, text))
         self._requeue(hold, released, now)
         if hold.entity.members:
-            self._notices.schedule(hold.entity, now)
+            self._entities.notify(hold.entity, now)
 
     def _delete_bound(self, group: GangGroup) -> None:
         for gang in group.gangs:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs import messages
 
 
+@dataclass(frozen=True, slots=True)
 class GangNotifier:
     """Writes the condition of the members of groups whose notice is due.
 
@@ -21,34 +23,17 @@ class GangNotifier:
         preemption: clears the nominations of members of incomplete groups.
     """
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        gate: GangGate,
-        entities: GangEntityIndex,
-        holds: GangHolds,
-        notices: GangNotices,
-        preemption: PreemptionExecutor,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._gate = gate
-        self._entities = entities
-        self._holds = holds
-        self._notices = notices
-        self._preemption = preemption
-
-    def next_timer(self) -> float | None:
-        """When :meth:`notify_due` will have something to do."""
-        return self._notices.next_deadline()
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _gate: GangGate
+    _entities: GangEntityIndex
+    _holds: GangHolds
+    _preemption: PreemptionExecutor
 
     def notify_due(self, now: float) -> None:
         """Tell the members of the groups whose notices are due."""
-        for key in self._notices.pop_due(now):
-            entity = self._entities.by_key(key)
-            if entity is not None:
-                self._notify(entity, now)
+        for entity in self._entities.pop_due_notices(now):
+            self._notify(entity, now)
 
     def _notify(self, entity: QueuedEntity, now: float) -> None:
         held = self._holds.waiting_members(entity)
@@ -57,7 +42,7 @@ class GangNotifier:
             return
         if only_held or entity.state is QueueState.GATED:
             if now < entity.notify_after and self._holds.lacks_members(entity):
-                self._notices.schedule(entity, entity.notify_after)  # members still arrive
+                self._entities.notify(entity, entity.notify_after)  # members still arrive
                 return
             entity.reason = self._gated_reason(entity)
             for member in entity.members.values():

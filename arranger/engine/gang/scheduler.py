@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -9,7 +11,6 @@ from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
-from arranger.engine.gang.notices import GangNotices
 from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
@@ -20,36 +21,21 @@ from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.gangs import messages
 
 
+@dataclass(frozen=True, slots=True)
 class GangScheduler:
     """Places gang groups, and starts the bindings of those that are complete."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        cycle: GangSchedulingCycle,
-        entities: GangEntityIndex,
-        holds: GangHolds,
-        notices: GangNotices,
-        manager: GangManager,
-        binding_cycle: BindingCycle,
-        preemption: GangPreemptionExecutor,
-        starvation_guard: StarvationGuard,
-        attempt_status: GangAttemptStatus,
-        notifier: GangNotifier,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._cycle = cycle
-        self._entities = entities
-        self._holds = holds
-        self._notices = notices
-        self._manager = manager
-        self._binding_cycle = binding_cycle
-        self._preemption = preemption
-        self._starvation_guard = starvation_guard
-        self._attempt_status = attempt_status
-        self._notifier = notifier
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: GangSchedulingCycle
+    _entities: GangEntityIndex
+    _holds: GangHolds
+    _manager: GangManager
+    _binding_cycle: BindingCycle
+    _preemption: GangPreemptionExecutor
+    _starvation_guard: StarvationGuard
+    _attempt_status: GangAttemptStatus
+    _notifier: GangNotifier
 
     def schedule(self, entity: QueuedEntity, now: float) -> None:
         """Try to place the group, and do what follows from the result."""
@@ -120,8 +106,11 @@ class GangScheduler:
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
-        parts = (self._manager, self._notifier, self._attempt_status)
-        times = [part.next_timer() for part in parts]
+        times = (
+            self._holds.next_deadline(),
+            self._entities.next_notice(),
+            self._attempt_status.next_timer(),
+        )
         return min((due for due in times if due is not None), default=None)
 
     # --- inside ----------------------------------------------------------------------------
@@ -155,7 +144,7 @@ class GangScheduler:
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if not result.complete:
             self._preemption.preempt_for(entity, held, now)
-        self._notices.schedule(entity, now)
+        self._entities.notify(entity, now)
         self._notifier.notify_due(now)
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:

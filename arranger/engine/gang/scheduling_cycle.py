@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
-from arranger.engine.gang.topology import TopologyDomains, placement_order, topology_constraint
+from arranger.engine.gang.topology import placement_order, topology_constraint, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -29,6 +29,8 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.gangs.gang import Gang
 from arranger.gangs.group import GangGroup
 
+#: Where to try to place a group: the rows of a domain, or anywhere (None).
+RowMasks = Iterable[RowMask | None]
 #: Members that are nominated to a node, and the node's name.
 NominatedMembers = list[tuple[QueuedPod, str]]
 #: Members that have got a node, and what their Permit plugins said.
@@ -96,14 +98,13 @@ class _Attempt:
                 result.infeasible = answer
 
 
+@dataclass(frozen=True, slots=True)
 class GangSchedulingCycle:
     """Places gang groups by placing their members one after the other."""
 
-    def __init__(self, cluster: Cluster, cycle: SchedulingCycle, nominator: Nominator) -> None:
-        self._cluster = cluster
-        self._cycle = cycle
-        self._nominator = nominator
-        self._domains = TopologyDomains(cluster, cycle)
+    _cluster: Cluster
+    _cycle: SchedulingCycle
+    _nominator: Nominator
 
     def schedule(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> GangScheduleResult:
         """Place what the group needs and, beyond that, what fits.
@@ -131,11 +132,9 @@ class GangSchedulingCycle:
             return self._finish(group, self.place_group(entity, held, best_domain), nominated)
         return best or _no_domain(entity)
 
-    def row_masks(
-        self, entity: QueuedEntity, held: Sequence[QueuedPod]
-    ) -> Iterable[RowMask | None]:
+    def row_masks(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
-        return self._domains.row_masks(entity, held)
+        return topology_row_masks(self._cluster, self._cycle, entity, held)
 
     @contextmanager
     def dry_run(self, entity: QueuedEntity) -> Iterator[None]:

@@ -6,10 +6,12 @@ What a reservation does is told in :mod:`arranger.engine.pod.node_reservation`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.pod.node_reservation import (
     RESERVATION,
     NodeReservation,
@@ -30,29 +32,15 @@ _WAITING = (
 )
 
 
-class EntityLookup(Protocol):
-    """Knows the entities of gang groups."""
-
-    def by_key(self, key: str) -> QueuedEntity | None:
-        """The entity of that key."""
-
-
+@dataclass(frozen=True, slots=True)
 class StarvationGuard:
-    """Gives the reservation to the first group that has not fitted for ``after`` seconds."""
+    """Gives the reservation to the first group that has not fitted for ``_after`` seconds."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        reservations: NodeReservations,
-        entities: EntityLookup,
-        after: float,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._reservations = reservations
-        self._entities = entities
-        self._after = after
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _reservations: NodeReservations
+    _entities: GangEntityIndex
+    _after: float
 
     def on_unschedulable(
         self, entity: QueuedEntity, now: float, nodes_needed: Callable[[], frozenset[str]]

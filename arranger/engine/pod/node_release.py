@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.resource_fit import could_fit
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import HOLDS_NODE, Phase
@@ -38,7 +37,7 @@ class NodeRelease:
         cluster, can_preempt = self._context.cluster, self._policy.can_preempt
 
         def could_fit_waiting(waiting: PodInfo) -> bool:
-            return could_fit(cluster, waiting, node, lambda other: can_preempt(waiting, other))
+            return cluster.could_fit(waiting, node, lambda other: can_preempt(waiting, other))
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
         self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))

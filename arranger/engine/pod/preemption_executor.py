@@ -9,7 +9,6 @@ from typing import Protocol
 
 from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Outcome, PatchPodStatus
 from arranger.cluster.pod_info import PodInfo
-from arranger.cluster.resource_fit import could_fit
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod, QueueState
@@ -164,7 +163,7 @@ class PreemptionExecutor:
                 enough = not entity.victims & nominator.terminating_victims
             else:
                 yields = partial(self._yields_to, member)
-                enough = could_fit(self._context.cluster, member.pod, node, yields)
+                enough = self._context.cluster.could_fit(member.pod, node, yields)
             if enough:
                 self._queue.activate(entity)
 

@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import Cluster, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PriorityPolicy
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.runtime.profile import Profile
 
-_BY_PRIORITY = PriorityPolicy()
 
-
+@dataclass
 class DryRun:
     """Runs the filters for one pod; see :class:`~arranger.framework.preemption.PreemptionContext`.
 
-    Args:
+    Attributes:
         evaluation: what is known about the pod's class, as things are.
-        nominated_pods: pods that are only nominated, without which the pod must fit,
-            too.
+        nominated_pods: pods that are only nominated, without which the pod must fit, too.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        cluster: Cluster,
-        pod: PodInfo,
-        evaluation: Evaluation,
-        *,
-        policy: EvictionPolicy = _BY_PRIORITY,
-        nominated_node: str = "",
-        terminating_victims: Collection[str] = (),
-        extenders_choose: bool = False,
-        nominated_pods: Sequence[PodInfo] = (),
-    ) -> None:
-        self.profile = profile
-        self.cluster = cluster
-        self.pod = pod
-        self.evaluation = evaluation
-        self.resource_only = evaluation.pod_dependent_filters <= profile.resource_filters
-        self.fits_when_empty = evaluation.fits_when_empty
-        self.policy = policy
-        self.nominated_node = nominated_node
-        self.terminating_victims = terminating_victims
-        self.extenders_choose = extenders_choose
-        self._nominated_pods = nominated_pods
+    profile: Profile
+    cluster: Cluster
+    pod: PodInfo
+    evaluation: Evaluation
+    policy: EvictionPolicy = field(default_factory=PriorityPolicy)
+    nominated_node: str = ""
+    terminating_victims: Collection[str] = ()
+    extenders_choose: bool = False
+    nominated_pods: Sequence[PodInfo] = ()
+
+    def __post_init__(self) -> None:
+        resources = self.profile.resource_filters
+        self.resource_only = self.evaluation.pod_dependent_filters <= resources
+        self.fits_when_empty = self.evaluation.fits_when_empty
 
     @cached_property
     def _simulated(self) -> Evaluation:
@@ -61,16 +49,16 @@ class DryRun:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""
         if not _passes(self._simulated, row):
             return False
-        if not self._nominated_pods:
+        if not self.nominated_pods:
             return True
-        with self.cluster.simulate_without(self._nominated_pods):
+        with self.cluster.simulate_without(self.nominated_pods):
             return _passes(self._without_nominees, row)
 
     def reasons(self, row: int) -> tuple[str, ...]:
         """The reasons of the first filter that rejects it, as the cluster is in memory now."""
-        if not self._nominated_pods or not _passes(self._simulated, row):
+        if not self.nominated_pods or not _passes(self._simulated, row):
             return _reasons(self._simulated, row)
-        with self.cluster.simulate_without(self._nominated_pods):
+        with self.cluster.simulate_without(self.nominated_pods):
             return _reasons(self._without_nominees, row)
 
 

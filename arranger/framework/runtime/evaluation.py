@@ -13,11 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import RowChange
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo, RowChange
 from arranger.framework.diagnosis import PRE_FILTER_RESULT, Diagnosis, PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.interface import DependsOn, Plugin, PreFilterResult, overrides
@@ -68,8 +64,6 @@ class Evaluation:
         self.state = CycleState()
         self.pre_filter_status: Status | None = None
         self._rebuild()
-
-    # --- answers ---------------------------------------------------------------------------
 
     def best_row(self, allowed: BoolArray | None = None) -> int:
         """The best row, the lowest of equals; -1 if none is feasible.
@@ -136,8 +130,6 @@ class Evaluation:
                 undecided &= ~hit
         diagnosis.rejection_index = rejection_index
         return diagnosis
-
-    # --- keeping current -------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Bring everything up to the present state of the cluster."""

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, PodInfo
 from arranger.framework.interface import PreFilterResult
 from arranger.framework.runtime.plugin_errors import plugin_errors
 from arranger.framework.runtime.profile import Profile

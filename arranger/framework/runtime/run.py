@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import Plugin, overrides
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text

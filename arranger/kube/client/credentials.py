@@ -11,7 +11,7 @@ import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import structlog
@@ -45,6 +45,7 @@ class Credential:
 CredentialLoader = Callable[[bool], Awaitable[Credential]]
 
 
+@dataclass(eq=False)
 class CredentialSource:
     """One credential, kept fresh: the header by age and on a 401, the certificates by file time.
 
@@ -55,18 +56,14 @@ class CredentialSource:
         now: the monotonic clock, seconds.
     """
 
-    def __init__(
-        self,
-        credential: Credential | None = None,
-        load: CredentialLoader | None = None,
-        *,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._credential = credential or Credential()
-        self._load = load
-        self._now = now
+    credential: Credential = field(default_factory=Credential)
+    load: CredentialLoader | None = None
+    _: KW_ONLY
+    now: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._loaded_at = now()
+        self._loaded_at = self.now()
         self._context: ssl.SSLContext | None = None
         self._fingerprint: tuple[tuple[str, int, int], ...] | None = None
         self._checked_at = float("-inf")
@@ -76,21 +73,21 @@ class CredentialSource:
 
         A failing reload keeps the old value: it may well be good until the next try.
         """
-        if self._load is not None and self._now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
+        if self.load is not None and self.now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
             async with self._lock:
-                if self._now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
+                if self.now() - self._loaded_at >= MAX_CREDENTIAL_AGE:
                     await self._reload(rejected=False)
-        return self._credential.authorization
+        return self.credential.authorization
 
     async def renew(self, rejected: str) -> bool:
         """After a 401 to ``rejected``: read again; whether there is another value to try."""
-        if self._load is None:
+        if self.load is None:
             return False
         async with self._lock:
-            unchanged = self._credential.authorization == rejected
-            if unchanged and self._now() - self._loaded_at >= RECHECK_INTERVAL:
+            unchanged = self.credential.authorization == rejected
+            if unchanged and self.now() - self._loaded_at >= RECHECK_INTERVAL:
                 await self._reload(rejected=True)
-        return self._credential.authorization != rejected
+        return self.credential.authorization != rejected
 
     def ssl_context(self) -> ssl.SSLContext:
         """The TLS context of the files as they are now; the same object until one changes.
@@ -99,13 +96,13 @@ class CredentialSource:
             OSError, ssl.SSLError: the files were never readable. Once a context exists, a failing
                 reload keeps it, because a rotation writes certificate and key one after the other.
         """
-        now = self._now()
+        now = self.now()
         if self._context is None or now - self._checked_at >= RECHECK_INTERVAL:
             self._checked_at = now
             try:
-                fingerprint = tuple(_file_fingerprint(name) for name in self._credential.files)
+                fingerprint = tuple(_file_fingerprint(name) for name in self.credential.files)
                 if self._context is None or fingerprint != self._fingerprint:
-                    self._context = _build_context(self._credential)
+                    self._context = _build_context(self.credential)
                     self._fingerprint = fingerprint
             except (OSError, ssl.SSLError) as error:
                 if self._context is None:
@@ -114,10 +111,10 @@ class CredentialSource:
         return self._context
 
     async def _reload(self, *, rejected: bool) -> None:
-        assert self._load is not None
-        self._loaded_at = self._now()
+        assert self.load is not None
+        self._loaded_at = self.now()
         try:
-            self._credential = await self._load(rejected)
+            self.credential = await self.load(rejected)
         # Whatever the plugin or the file did wrong, the old credential may still be valid.
         except Exception as error:
             log.warning("credentials.reload_failed", error=str(error))

@@ -125,8 +125,6 @@ class ExtenderClient:
             outcome = error.refused
         on_outcome(outcome)
 
-    # --- nodes -----------------------------------------------------------------------------
-
     async def _query(self, query: QueryExtenders, pod: bytes) -> ExtenderDecision:
         names = list(query.nodes)
         failed: dict[str, str] = {}
@@ -177,8 +175,6 @@ class ExtenderClient:
             return encode_extender_args(pod, node_names=names)
         # A node that is gone by now is left out, and so it will not be chosen.
         return encode_extender_args(pod, nodes=[self._nodes[n] for n in names if n in self._nodes])
-
-    # --- victims ---------------------------------------------------------------------------
 
     async def _query_preemption(
         self, query: QueryExtenderPreemption, pod: bytes

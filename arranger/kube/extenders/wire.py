@@ -48,9 +48,6 @@ class ExtenderFilterResult:
     error: str = ""
 
 
-# --- what is sent --------------------------------------------------------------------------
-
-
 def encode_extender_args(
     pod: bytes, *, nodes: Sequence[bytes] | None = None, node_names: Sequence[str] | None = None
 ) -> bytes:
@@ -83,9 +80,6 @@ def encode_binding_args(bind: Bind) -> bytes:
     """``ExtenderBindingArgs``."""
     pod = {"PodName": bind.pod.name, "PodNamespace": bind.pod.namespace, "PodUID": bind.pod.uid}
     return _encode({**pod, "Node": bind.node})
-
-
-# --- what is answered ----------------------------------------------------------------------
 
 
 def decode_filter_result(body: bytes) -> ExtenderFilterResult:
@@ -129,7 +123,6 @@ def decode_binding_error(body: bytes) -> str:
 
 
 def _lowercase_fields(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The fields of an object, by their names in lower case."""
     try:
         return {name.lower(): value for name, value in (_fields.decode(raw) or {}).items()}
     except msgspec.DecodeError as error:

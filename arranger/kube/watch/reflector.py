@@ -125,6 +125,7 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Reflect until cancelled; raises only what the sink raises."""
         while True:
+            delay = 0.0
             try:
                 if self.resource_version or self._use_watch_list:
                     await self._watch(initial=not self.resource_version)
@@ -137,7 +138,6 @@ class Reflector(Generic[T]):
             except _WatchListUnsupportedError as reason:
                 self._use_watch_list = False
                 self._record_restart("no_watch_list", str(reason))
-                delay = 0.0
             except _NotServedError:
                 self._report_not_served()
                 delay = NOT_SERVED_RETRY
@@ -147,8 +147,6 @@ class Reflector(Generic[T]):
             except TransportError as error:
                 self._record_restart("connection", str(error))
                 delay = self._backoff.next_delay()
-            else:
-                delay = 0.0
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
@@ -260,7 +258,6 @@ class Reflector(Generic[T]):
         raise TransportError("the watch ended within the initial events")
 
     def _handle_line(self, line: bytes) -> None:
-        """Pass one event on to the sink."""
         event = self.decoder.decode_event(line)
         if isinstance(event, UndecodableObject):
             self._report_undecodable([event])

@@ -13,19 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final, assert_never
 
-from arranger.api.effects import (
-    AnnotatePod,
-    Applied,
-    Bind,
-    DeletePod,
-    PatchObject,
-    PatchPodStatus,
-    PublishEvent,
-    Refused,
-    ReleaseClaim,
-    ReserveClaim,
-    Write,
-)
+from arranger.api import effects
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import utc_now
@@ -104,27 +92,27 @@ class ApiDispatcher:
                 worker.cancel()
         self._group = None
 
-    def submit(self, effect: Write, on_outcome: OutcomeCallback = ignore_outcome) -> None:
+    def submit(self, effect: effects.Write, on_outcome: OutcomeCallback = ignore_outcome) -> None:
         """Queue ``effect``; ``on_outcome`` is called from the event loop, never for an Event."""
         match effect:
-            case PublishEvent():
+            case effects.PublishEvent():
                 if not self._draining:
                     self._recorder.record(effect, self._now())
                     self._start_work()
-            case Bind():
+            case effects.Bind():
                 self._pod_calls.on_binding(effect.pod)
                 self._enqueue(BindCall(effect, on_outcome, self.rng))
-            case PatchPodStatus():
+            case effects.PatchPodStatus():
                 call = self._pod_calls.patch_status(effect, on_outcome)
                 if call is not None:
                     self._enqueue(call)
-            case DeletePod():
+            case effects.DeletePod():
                 self._enqueue(self._pod_calls.delete(effect, on_outcome))
-            case AnnotatePod():
+            case effects.AnnotatePod():
                 self._enqueue(self._pod_calls.annotate(effect, on_outcome))
-            case PatchObject():
+            case effects.PatchObject():
                 self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
-            case ReserveClaim() | ReleaseClaim():
+            case effects.ReserveClaim() | effects.ReleaseClaim():
                 self._enqueue(ResourceClaimCall(effect, on_outcome, self.rng))
             case _:
                 assert_never(effect)
@@ -163,11 +151,11 @@ class ApiDispatcher:
         self._stop.set()
         for call in unsent:
             if not call.ambiguous:
-                call.on_outcome(Refused(0, "Stopped"))
+                call.on_outcome(effects.Refused(0, "Stopped"))
 
     def _enqueue(self, call: ApiCall) -> None:
         if self._draining:
-            call.on_outcome(Refused(0, "Stopped"))
+            call.on_outcome(effects.Refused(0, "Stopped"))
             return
         call.submitted_at = self._now()
         self._queue.push(call)
@@ -231,7 +219,7 @@ class ApiDispatcher:
             loop = asyncio.get_running_loop()
             self._backing_off[call] = loop.call_later(outcome.delay, self._requeue, call)
             return
-        label = "applied" if isinstance(outcome, Applied) else "refused"
+        label = "applied" if isinstance(outcome, effects.Applied) else "refused"
         self.metrics.increment("writes", 1, kind=call.call_type, outcome=label)
         self.metrics.observe("write_seconds", self._now() - call.submitted_at, kind=call.call_type)
         call.on_outcome(outcome)

@@ -44,13 +44,9 @@ class CoalescedStatusPatch(ApiCall):
     def merge(self, effect: PatchPodStatus, on_outcome: OutcomeCallback) -> None:
         """Add a patch; it replaces what an earlier one has set in the same field."""
         earlier = self.effect
-        self.effect = replace(
-            effect,
-            condition=effect.condition or earlier.condition,
-            nominated_node=(
-                earlier.nominated_node if effect.nominated_node is None else effect.nominated_node
-            ),
-        )
+        condition, node = effect.condition or earlier.condition, effect.nominated_node
+        node = earlier.nominated_node if node is None else node
+        self.effect = replace(effect, condition=condition, nominated_node=node)
         self._callbacks.append(on_outcome)
         self._changed = True
 

@@ -39,6 +39,7 @@ from arranger.kube.writes.pod_status import CoalescedStatusPatch
 
 #: A 409 to a patch is a race with another writer, or a uid that is gone: try again this often.
 MAX_CONFLICT_RETRIES: Final = 3
+MAX_REMEMBERED: Final = 20_000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -109,13 +110,11 @@ class PodCallFactory:
 
     ``lastTransitionTime`` is sent only with the first patch to a status, since a strategic merge
     keeps what is not sent; which statuses were sent is remembered for the last
-    ``max_remembered`` conditions.
+    :data:`MAX_REMEMBERED` conditions.
     """
 
-    def __init__(
-        self, rng: random.Random, clock: Callable[[], datetime], max_remembered: int = 20_000
-    ) -> None:
-        self._rng, self._clock, self._max_remembered = rng, clock, max_remembered
+    def __init__(self, rng: random.Random, clock: Callable[[], datetime]) -> None:
+        self._rng, self._clock = rng, clock
         #: By uid of the pod: its patches that have not been answered yet.
         self._pending_patches: dict[str, CoalescedStatusPatch] = {}
         self._sent_statuses: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -207,5 +206,5 @@ class PodCallFactory:
 
     def _note_sent(self, uid: str, condition: PodCondition) -> None:
         self._sent_statuses[uid, condition.type] = condition.status
-        if len(self._sent_statuses) > self._max_remembered:
+        if len(self._sent_statuses) > MAX_REMEMBERED:
             self._sent_statuses.popitem(last=False)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.effects import Applied, ObjectKey, Outcome, Refused, ReleaseClaim, ReserveClaim
+from arranger.api.effects import Applied, Outcome, Refused, ReleaseClaim, ReserveClaim
 from arranger.api.types.resource_claims import (
     FINALIZER,
     GROUP,
@@ -43,7 +43,6 @@ _encode: Final = msgspec.json.Encoder().encode
 #: How often a write is made anew because somebody else was faster.
 MAX_CONFLICT_RETRIES: Final = 8
 
-
 #: What to patch: the claim ("") or its status, and how.
 _Patches = list[tuple[str, dict[str, Any]]]
 
@@ -61,9 +60,9 @@ class ResourceClaimCall(ApiCall):
         self, effect: ReserveClaim | ReleaseClaim, on_outcome: OutcomeCallback, rng: random.Random
     ) -> None:
         super().__init__(on_outcome, rng)
-        self._effect = effect
-        self._path = _path(effect.claim)
-        self._tried_protobuf = False
+        self._effect, self._tried_protobuf = effect, False
+        claim = effect.claim
+        self._path = f"/apis/{GROUP}/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
 
     async def execute(self, context: CallContext) -> Outcome | Retry:
         """Read the claim and write what is missing."""
@@ -92,9 +91,8 @@ class ResourceClaimCall(ApiCall):
             try:
                 answer = await context.write("PATCH", self._path + suffix, body, MERGE_PATCH)
             except NotLeaderError:
-                return (
-                    self.mark_ambiguous("NotLeader") if self.ambiguous else Refused(0, "NotLeader")
-                )
+                why = "NotLeader"
+                return self.mark_ambiguous(why) if self.ambiguous else Refused(0, why)
             except RefusedConnectionError as error:
                 return self.retry(context.now(), Refused(0, "Unreachable", str(error)))
             except TransportError as error:
@@ -179,7 +177,3 @@ def _release_patches(effect: ReleaseClaim, claim: ResourceClaim) -> _Patches | O
 
 def _conflict(effect: ReserveClaim, why: str) -> Refused:
     return Refused(409, "Conflict", f"claim {effect.claim} {why}")
-
-
-def _path(claim: ObjectKey) -> str:
-    return f"/apis/{GROUP}/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"

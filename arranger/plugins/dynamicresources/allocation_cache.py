@@ -15,10 +15,7 @@ import msgspec
 import numpy as np
 
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import IntArray
-from arranger.cluster.node_table import RowChange
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, IntArray, NodeView, RowChange
 from arranger.plugins.dynamicresources.allocator import (
     MAX_STEPS,
     ChosenDevice,
@@ -92,8 +89,6 @@ class AllocationQuery:
         reasons = [self._reworded(reason) for reason in entry.reasons]
         index: IntArray = np.maximum(entry.kind_of[rows], _FOUND)
         return reasons, index
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _search(self, row: int) -> list[list[ChosenDevice]] | str:
         devices, objects = self._cluster.devices, self._cluster.objects

@@ -92,9 +92,6 @@ def compile_selector(expression: str) -> CelSelector | SelectorError:
         return error
 
 
-# --- what of a device is read ------------------------------------------------------------------
-
-
 def _value_at(driver: str, device: Device, path: Path) -> Any:
     """The value at a path of a device, in a form that can be compared and hashed."""
     if not path:
@@ -212,9 +209,6 @@ def _tracking_map() -> Callable[..., Any]:
         keys, items, values = _noting(dict.keys), _noting(dict.items), _noting(dict.values)
 
     return TrackingMap
-
-
-# --- evaluating --------------------------------------------------------------------------------
 
 
 def _compile(expression: str) -> Any:

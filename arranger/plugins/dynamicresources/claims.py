@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from arranger.api.types.core import Pod
 from arranger.api.types.resource_claims import ResourceClaim
-from arranger.cluster.object_store import ObjectStore
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import ObjectStore, PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 
 
@@ -69,9 +68,6 @@ def look_up_claims(pod: Pod, objects: ObjectStore) -> list[ResourceClaim]:
             )
         claims[claim.metadata.uid] = claim
     return list(claims.values())
-
-
-# --- queueing hints ----------------------------------------------------------------------------
 
 
 def _may_have_devices(pod: PodInfo, event: ClusterEvent) -> bool:

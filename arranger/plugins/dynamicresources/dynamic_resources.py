@@ -22,14 +22,9 @@ import numpy as np
 
 from arranger.api.effects import Effect, ObjectKey
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
-from arranger.framework.diagnosis import Diagnosis
-from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.framework import DependsOn, Diagnosis, FilterResult, Plugin, Rejection
 from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
@@ -82,8 +77,6 @@ class DynamicResources(Plugin):
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """Pods with claims share no evaluation: what is free changes with each one placed."""
         return None if pod.pod.spec.resource_claims else ()
-
-    # --- filtering -------------------------------------------------------------------------
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Wait for claims that have yet to be made from templates."""
@@ -167,8 +160,6 @@ class DynamicResources(Plugin):
         ]
         return np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
 
-    # --- scoring ---------------------------------------------------------------------------
-
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
@@ -201,8 +192,6 @@ class DynamicResources(Plugin):
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
         """The best gets 100."""
         return default_normalize_score(scores, feasible)
-
-    # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Reserve the claims, and the devices found for them."""

@@ -192,9 +192,6 @@ def _alternative(
     return wanted._replace(number=len(every), all_devices=tuple(every))
 
 
-# --- constraints -------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class AttributeConstraint:
     """``matchAttribute`` or ``distinctAttribute`` among the devices chosen.

@@ -8,8 +8,7 @@ import numpy as np
 
 from arranger.api.selectors import is_valid_requirement, requirement_matches
 from arranger.api.types.core import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
-from arranger.cluster.columns import ABSENT, BoolArray
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import ABSENT, BoolArray, NodeView
 
 
 class NodeTerm:

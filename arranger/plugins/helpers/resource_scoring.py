@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from arranger.cluster.columns import CPU, MEMORY, IntArray
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import CPU, MEMORY, IntArray, NodeView
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, ArgsSection, ResourceSpec
 
 
@@ -75,6 +74,26 @@ def allocatable_matrix(resources: list[str], nodes: NodeView) -> IntArray:
     if resources == ["cpu", "memory"]:
         return table.allocatable[CPU : MEMORY + 1, nodes.rows]
     return stack_rows([nodes.allocatable(table.resource_column(name)) for name in resources])
+
+
+def requested_matrix(resources: list[str], nodes: NodeView, *, nonzero: bool = False) -> IntArray:
+    """``[resource, row]`` of what is requested.
+
+    ``nonzero`` counts cpu and memory with upstream's defaults for containers that state none.
+    """
+    table = nodes.table
+    if resources == ["cpu", "memory"]:
+        source = table.nonzero_requested if nonzero else table.requested
+        return source[CPU : MEMORY + 1, nodes.rows]
+    special = {"cpu": CPU, "memory": MEMORY} if nonzero else {}
+    return stack_rows(
+        [
+            table.nonzero_requested[special[name]][nodes.rows]
+            if name in special
+            else nodes.requested(table.resource_column(name))
+            for name in resources
+        ]
+    )
 
 
 def make_scorer(strategy: ScoringStrategy) -> ResourceScorer:

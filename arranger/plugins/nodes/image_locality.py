@@ -6,11 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
-from arranger.framework.status import CycleState
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.framework import CycleState, DependsOn, SpecOnlyPlugin
 
 _MIB: Final = 1024 * 1024
 #: Below this many bytes an image counts for nothing,

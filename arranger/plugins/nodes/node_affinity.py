@@ -10,10 +10,7 @@ from pydantic import Field
 
 from arranger.api.types.core import NodeAffinity as NodeAffinitySpec
 from arranger.api.types.core import PreferredSchedulingTerm
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
 from arranger.framework.interface import DependsOn, PreFilterResult, SpecOnlyPlugin

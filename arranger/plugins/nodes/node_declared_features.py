@@ -7,11 +7,9 @@ from typing import Final
 import numpy as np
 
 from arranger.api.types.core import Node, PodSpec
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
 
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import Code, CycleState
 
 REASON: Final = Rejection(("node(s) didn't match the requested node name",), Code.UNRESOLVABLE)

@@ -7,11 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, NodeView
 from arranger.cluster.pod_info import ANY_ADDRESS, HostPort, PodInfo, host_ports
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.filter_result import FilterResult, Rejection
+from arranger.framework import ActionType, ClusterEvent, FilterResult, QueueingHint, Rejection
 from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import SKIP, CycleState, Status
 

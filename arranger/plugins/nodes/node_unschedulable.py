@@ -6,11 +6,9 @@ from typing import Final
 
 from arranger.api.selectors import tolerates
 from arranger.api.types.core import Taint
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState
 
 CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -8,14 +8,9 @@ import numpy as np
 
 from arranger.api.selectors import untolerated_taints
 from arranger.api.types.core import Toleration
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.framework import Code, CycleState, DependsOn, FilterResult, Rejection, SpecOnlyPlugin
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
-from arranger.framework.status import Code, CycleState
 from arranger.plugins.helpers.normalize_score import default_normalize_score
 from arranger.plugins.helpers.taints import tolerates_hard_taints
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from arranger.api.gang_membership import workload_key
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.selector_counts import SelectorCounts
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.helpers.normalize_score import default_normalize_score

@@ -6,12 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.status import SKIP, CycleState, Status
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.framework.status import CycleState
 from arranger.plugins.helpers.args import PluginArgs
-from arranger.plugins.placement.policies import NodeUtilization, PlacementPolicyPlugin, is_leader
+from arranger.plugins.placement.policies import NodeUtilization, UtilizationPolicyPlugin, is_leader
 
 
 class LeaderFirstArgs(PluginArgs):
@@ -20,7 +18,7 @@ class LeaderFirstArgs(PluginArgs):
     raised_weight: Annotated[int, Field(ge=1, le=100)] = 3
 
 
-class LeaderFirst(PlacementPolicyPlugin):
+class LeaderFirst(UtilizationPolicyPlugin):
     """Prefer idle nodes for leaders and busy ones for everybody else."""
 
     Args = LeaderFirstArgs
@@ -33,17 +31,11 @@ class LeaderFirst(PlacementPolicyPlugin):
         asked = str(super().sign_pod(pod))
         return asked, bool(asked) and is_leader(pod.pod)
 
-    def pre_score(
-        self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
-    ) -> Status | None:
-        """Skip pods that do not ask for it."""
-        if not self.is_requested_by(pod):
-            return SKIP
+    def utilization(self, pod: PodInfo) -> NodeUtilization:
+        """A leader's accelerators count more, or a worker's CPU."""
         if is_leader(pod.pod):
-            state[self.name] = NodeUtilization(pod, {}, extended_weight=self._raised)
-        else:
-            state[self.name] = NodeUtilization(pod, {"cpu": self._raised})
-        return None
+            return NodeUtilization(pod, {}, extended_weight=self._raised)
+        return NodeUtilization(pod, {"cpu": self._raised})
 
     def score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
 from arranger.framework.status import CycleState
 from arranger.plugins.placement.policies import NodeUtilization, UtilizationPolicyPlugin
 

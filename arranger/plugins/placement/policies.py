@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from arranger.api.annotations import PLACEMENT, ROLE
 from arranger.api.types.core import Pod
-from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn, Plugin
-from arranger.framework.status import SKIP, CycleState, Status
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.framework import SKIP, CycleState, DependsOn, Plugin, Status
 from arranger.plugins.helpers.args import PluginArgs, ResourceSpec
 from arranger.plugins.helpers.resource_scoring import (
     ResourceScorer,
     ScoringStrategy,
+    allocatable_matrix,
     make_scorer,
-    stack_rows,
+    requested_matrix,
 )
 
 #: Weight of these plugins' scores: one point of theirs counts as much as all points of a plugin of
@@ -95,21 +93,11 @@ class NodeUtilization:
 
     def requested(self, nodes: NodeView) -> IntArray:
         """``[resource, row]`` of what is requested, the pod's own requests included."""
-        cpu_and_memory = nodes.table.nonzero_requested[CPU : MEMORY + 1, nodes.rows]
-        more = [nodes.requested(column) for column in self._columns(nodes.table)]
-        return (
-            np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])
-            + self._pod_requests
-        )
+        return requested_matrix(self._names, nodes, nonzero=True) + self._pod_requests
 
     def allocatable(self, nodes: NodeView) -> IntArray:
         """``[resource, row]`` of what is allocatable."""
-        cpu_and_memory = nodes.table.allocatable[CPU : MEMORY + 1, nodes.rows]
-        more = [nodes.allocatable(column) for column in self._columns(nodes.table)]
-        return np.concatenate([cpu_and_memory, *([stack_rows(more)] if more else [])])
-
-    def _columns(self, table: NodeTable) -> list[int]:
-        return [table.resource_column(name) for name in self._names[2:]]
+        return allocatable_matrix(self._names, nodes)
 
 
 class WeightsArgs(PluginArgs):
@@ -121,10 +109,14 @@ class WeightsArgs(PluginArgs):
 class UtilizationPolicyPlugin(PlacementPolicyPlugin):
     """A policy that goes by how full nodes would be with the pod on them."""
 
-    Args = WeightsArgs
+    Args: ClassVar[type[PluginArgs]] = WeightsArgs
 
     def __init__(self, args: WeightsArgs | None = None) -> None:
         self._weights = {r.name: r.weight for r in (args or WeightsArgs()).resources}
+
+    def utilization(self, pod: PodInfo) -> NodeUtilization:
+        """What to go by for a pod."""
+        return NodeUtilization(pod, self._weights)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -132,5 +124,5 @@ class UtilizationPolicyPlugin(PlacementPolicyPlugin):
         """Skip pods that do not ask for it."""
         if not self.is_requested_by(pod):
             return SKIP
-        state[self.name] = NodeUtilization(pod, self._weights)
+        state[self.name] = self.utilization(pod)
         return None

@@ -10,13 +10,8 @@ import numpy as np
 from arranger.api import event_reasons
 from arranger.api.annotations import NODE_GROUP, SERVICE_TYPE, VOLCANO_GROUP, VOLCANO_GROUP_LONG
 from arranger.api.queue_annotations import queue_of, requested_cards
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn, Plugin
+from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
+from arranger.framework import ActionType, DependsOn, FilterResult, Plugin, QueueingHint, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.quota.cards import Cards, is_card_resource
 from arranger.quota.ledger import QuotaLedger, QuotaShortage
@@ -80,8 +75,6 @@ class CapacityCard(Plugin):
             owners[0].kind if owners else "",
         )
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Refuse pods whose queue does not exist or is closed; skip where there are no queues."""
         ledger = self._ledger
@@ -130,8 +123,6 @@ class CapacityCard(Plugin):
             return [*rejections, WRONG_GROUP], places
 
         return FilterResult(passes & ~outside, explain)
-
-    # --- scoring ---------------------------------------------------------------------------
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

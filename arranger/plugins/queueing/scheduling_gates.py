@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
-from arranger.framework.status import Status
+from arranger.framework import ActionType, DependsOn, QueueingHint, SpecOnlyPlugin, Status
 
 
 class SchedulingGates(SpecOnlyPlugin):

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from arranger.cluster.columns import CPU, MEMORY, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
-from arranger.framework.status import SKIP, CycleState, Status
+from arranger.cluster import BoolArray, IntArray, NodeView, PodInfo
+from arranger.framework import SKIP, CycleState, DependsOn, SpecOnlyPlugin, Status
 from arranger.plugins.helpers.args import CPU_AND_MEMORY, PluginArgs, ResourceSpec
-from arranger.plugins.helpers.resource_scoring import allocatable_matrix, is_scalar, stack_rows
+from arranger.plugins.helpers.resource_scoring import (
+    allocatable_matrix,
+    is_scalar,
+    requested_matrix,
+)
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):
@@ -54,18 +55,10 @@ class NodeResourcesBalancedAllocation(SpecOnlyPlugin):
         for place in self._scalar:
             if not asked[place, 0]:
                 allocatable[place] = 0
-        requested = self._requested(nodes)
+        requested = requested_matrix(self._resources, nodes)
         change = _balance(requested + asked, allocatable) - _balance(requested, allocatable)
         score: IntArray = 50 + (50 + change) // 2
         return score
-
-    def _requested(self, nodes: NodeView) -> IntArray:
-        table = nodes.table
-        if self._resources == ["cpu", "memory"]:
-            return table.requested[CPU : MEMORY + 1, nodes.rows]
-        return stack_rows(
-            [nodes.requested(table.resource_column(name)) for name in self._resources]
-        )
 
 
 def _balance(requested: IntArray, allocatable: IntArray) -> IntArray:

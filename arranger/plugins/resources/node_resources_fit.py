@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from arranger.api.resource_requests import NONZERO_DEFAULTS, parse_resource_list, pod_requests
 from arranger.api.types.core import Node
-from arranger.cluster.columns import CPU, MEMORY, PODS, BoolArray, IntArray
-from arranger.cluster.node_table import NodeTable
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import PODS, BoolArray, IntArray, NodeTable, NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint, SpecOnlyPlugin
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, SpecOnlyPlugin
 from arranger.framework.status import Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.helpers.resource_scoring import (
@@ -24,7 +20,7 @@ from arranger.plugins.helpers.resource_scoring import (
     allocatable_matrix,
     is_scalar,
     make_scorer,
-    stack_rows,
+    requested_matrix,
 )
 
 ResourceGroup = Annotated[str, Field(pattern=r"^[^/]+$")]
@@ -111,8 +107,6 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self._scalar = [place for place, name in enumerate(self._resources) if is_scalar(name)]
         self._scorer = make_scorer(args.scoring_strategy)
 
-    # --- filtering -------------------------------------------------------------------------
-
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
         wanted = self._pre_filter_state(state, pod, nodes.table).wanted
@@ -128,7 +122,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
     ) -> _PreFilterState:
         data = state.get(self.name)
         if data is None:
-            columns, wanted = table.request_vector(pod)
+            columns, wanted = pod.request_vector(table.resource_column)
             names = table.resources.values
             data = state[self.name] = _PreFilterState(
                 [
@@ -147,8 +141,6 @@ class NodeResourcesFit(SpecOnlyPlugin):
         return extended and (
             resource in self._ignored or resource.split("/")[0] in self._ignored_groups
         )
-
-    # --- scoring ---------------------------------------------------------------------------
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -172,25 +164,12 @@ class NodeResourcesFit(SpecOnlyPlugin):
         for place in self._scalar:
             if not extra[place, 0]:
                 allocatable[place] = 0
-        return self._scorer(_requested_matrix(self._resources, nodes) + extra, allocatable)
+        requested = requested_matrix(self._resources, nodes, nonzero=True)
+        return self._scorer(requested + extra, allocatable)
 
 
 def _pods_first(wanted: tuple[int, int]) -> tuple[bool, int]:
     return wanted[0] != PODS, wanted[0]
-
-
-def _requested_matrix(resources: list[str], nodes: NodeView) -> IntArray:
-    """``[resource, row]`` of what is requested, as the scores count it."""
-    table = nodes.table
-    if resources == ["cpu", "memory"]:
-        return table.nonzero_requested[CPU : MEMORY + 1, nodes.rows]
-    special: Final = {"cpu": nodes.nonzero_requested_cpu, "memory": nodes.nonzero_requested_memory}
-    return stack_rows(
-        [
-            special[name]() if name in special else nodes.requested(table.resource_column(name))
-            for name in resources
-        ]
-    )
 
 
 def _explain(wanted: list[tuple[int, int]], nodes: NodeView) -> GroupedRejections:

@@ -10,20 +10,17 @@ import numpy as np
 from pydantic import Field
 
 from arranger.api.types.core import Namespace, Pod
+from arranger.cluster import Cluster, NodeView, PodInfo
 from arranger.cluster.affinity_terms import (
     AffinityTerm,
     PodAffinityTerms,
     TermRows,
     affinity_terms_of,
 )
-from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, BoolArray, IntArray, resized
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
 from arranger.cluster.topology_counts import TopologyCounts
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 
@@ -92,8 +89,6 @@ class InterPodAffinity(Plugin):
         metadata = pod.pod.metadata
         return metadata.namespace, frozenset(metadata.labels.items())
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count matching pods by domain; skip where no required term matters."""
         data: _PreFilterState | None = state.get(self.name)
@@ -138,8 +133,6 @@ class InterPodAffinity(Plugin):
 
         return FilterResult(~(alone | too_near | unwelcome), explain)
 
-    # --- scoring ---------------------------------------------------------------------------
-
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> Status | None:
@@ -182,8 +175,6 @@ class InterPodAffinity(Plugin):
         least = int(liked.min())
         share = (scores - least) / (int(liked.max()) - least)
         return (100 * share).astype(np.int64)
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _affine_pod_changed(pod: PodInfo, event: ClusterEvent) -> bool:

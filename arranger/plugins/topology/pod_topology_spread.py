@@ -12,14 +12,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from arranger.api.types.core import Pod, TopologySpreadConstraint
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
+from arranger.cluster import ABSENT, BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.topology_counts import TopologyCounts
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework import ActionType, ClusterEvent, DependsOn, Plugin, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn, Plugin
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import ArgsSection, PluginArgs
 from arranger.plugins.topology.spread_constraints import (
@@ -112,8 +108,6 @@ class PodTopologySpread(Plugin):
         owners = tuple((o.kind, o.name) for o in metadata.owner_references if o.controller)
         return metadata.namespace, frozenset(metadata.labels.items()), owners
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Count the pods of every domain; skip pods without hard constraints."""
         data: _PreFilterState | None = state.get(self.name)
@@ -152,8 +146,6 @@ class PodTopologySpread(Plugin):
             return (TOO_SKEWED, NO_LABEL), kinds
 
         return FilterResult(passes, explain)
-
-    # --- scoring ---------------------------------------------------------------------------
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -195,8 +187,6 @@ class PodTopologySpread(Plugin):
         least = int(scores.min(where=scored, initial=most))
         return np.where(scored, 100 * (most + least - scores) // most, 0)
 
-    # --- inside ----------------------------------------------------------------------------
-
     def _new_state(self, pod: Pod, cluster: Cluster) -> _PreFilterState:
         own = pod.spec.topology_spread_constraints
         constraints = own or self._default_constraints(pod, cluster)
@@ -212,8 +202,6 @@ class PodTopologySpread(Plugin):
     def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
         selectors = default_selector(pod, cluster.objects)
         return [with_selector(c, selectors) for c in self._defaults] if selectors else []
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _hard(pod: PodInfo) -> list[SpreadConstraint]:

@@ -19,9 +19,7 @@ from arranger.api.types.core import (
     TopologySpreadConstraint,
 )
 from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import ObjectStore
+from arranger.cluster import ABSENT, BoolArray, IdArray, IntArray, NodeView, ObjectStore
 from arranger.cluster.selector_counts import SelectorCountCache, SelectorCounts
 from arranger.plugins.helpers.node_selectors import RequiredNodeAffinity
 from arranger.plugins.helpers.taints import tolerates_hard_taints

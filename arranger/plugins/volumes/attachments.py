@@ -18,10 +18,9 @@ from arranger.api.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from arranger.cluster.cluster import Cluster
+from arranger.cluster import Cluster, PodInfo
 from arranger.cluster.columns import IntArray, resized
 from arranger.cluster.object_store import T
-from arranger.cluster.pod_info import PodInfo
 from arranger.plugins.volumes.claims import pvc_references
 from arranger.plugins.volumes.csi_migration import DRIVERS, migration_of
 
@@ -164,8 +163,6 @@ class AttachmentIndex:
         self._grow()
         for row in dirty:
             self._update_row(row, cluster)
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _index_attachment(self, attachment: VolumeAttachment) -> None:
         name, node = attachment.metadata.name, attachment.spec.node_name

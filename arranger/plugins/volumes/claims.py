@@ -12,8 +12,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.storage import PersistentVolumeClaim
 from arranger.cluster.object_store import T
 from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.interface import Plugin
+from arranger.framework import ActionType, ClusterEvent, Plugin, QueueingHint
 
 
 class PvcReference(NamedTuple):
@@ -60,9 +59,6 @@ class VolumePlugin(Plugin):
         if any(use.ephemeral for use in pvc_references(pod)):
             return metadata.namespace, metadata.name, metadata.uid
         return metadata.namespace
-
-
-# --- queueing hints ----------------------------------------------------------------------------
 
 
 def storage_hint(kind: type[T], helps: Callable[[PodInfo, T, T | None], bool]) -> QueueingHint:

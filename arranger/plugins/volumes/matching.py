@@ -25,11 +25,8 @@ from arranger.api.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.columns import ABSENT, BoolArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import ObjectStore
-from arranger.framework.filter_result import GroupedRejections, Rejection
-from arranger.framework.status import Code
+from arranger.cluster import ABSENT, BoolArray, IntArray, NodeView, ObjectStore
+from arranger.framework import Code, GroupedRejections, Rejection
 from arranger.plugins.volumes.topology import NodeTopologyIndex, volume_node_terms
 
 #: Why a node is rejected, as bits; several reasons are listed in this order.
@@ -175,8 +172,6 @@ class PodVolumeClaims:
             provision.append((wanted.claim, undecided & (chosen == _NONE)))
         self._check_provisioning(provision, places, found)
         return found
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _check_bound(self, places: NodeTopologyIndex, found: MatchResult) -> None:
         """Reject nodes where a bound volume cannot be used; the first one states the reason."""

@@ -8,13 +8,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from arranger.api.types.core import Volume
 from arranger.api.types.storage import CSINode, PersistentVolumeClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.cluster import Cluster, NodeView, PodInfo
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint
 from arranger.framework.filter_result import FilterResult, Rejection, all_pass
-from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.volumes.attachments import (
     AttachmentIndex,
@@ -33,6 +31,11 @@ from arranger.plugins.volumes.csi_migration import migration_of
 TOO_MANY: Final = Rejection(("node(s) exceed max volume count",))
 
 
+def _may_attach(volume: Volume) -> bool:
+    claim = volume.persistent_volume_claim or volume.ephemeral
+    return claim is not None or migration_of(volume) is not None
+
+
 class NodeVolumeLimits(VolumePlugin):
     """Reject nodes that could not attach the pod's volumes as well."""
 
@@ -44,10 +47,7 @@ class NodeVolumeLimits(VolumePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Skip pods without volumes that drivers attach."""
-        if not any(
-            volume.persistent_volume_claim or volume.ephemeral is not None or migration_of(volume)
-            for volume in pod.volumes
-        ):
+        if not any(map(_may_attach, pod.volumes)):
             return SKIP
         state[self.name] = cluster
         return None
@@ -80,15 +80,10 @@ class NodeVolumeLimits(VolumePlugin):
                 passes &= fits[nodes.rows]
         return FilterResult(passes, TOO_MANY)
 
-    # --- queueing hints --------------------------------------------------------------------
-
     @staticmethod
     def _freed(_pod: PodInfo, event: ClusterEvent) -> bool:
         """The pod that went had volumes attached."""
-        return event.pod is None or any(
-            volume.persistent_volume_claim or volume.ephemeral is not None or migration_of(volume)
-            for volume in event.pod.spec.volumes
-        )
+        return event.pod is None or any(map(_may_attach, event.pod.spec.volumes))
 
     @staticmethod
     def _raised(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:

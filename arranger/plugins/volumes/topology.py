@@ -10,9 +10,7 @@ import numpy as np
 from arranger.api.selectors import is_valid_requirement
 from arranger.api.types.core import LabelSelector, NodeSelectorTerm, Requirement
 from arranger.api.types.storage import CSINode, PersistentVolume, StorageClass
-from arranger.cluster.columns import ABSENT, BoolArray, IdArray, IntArray
-from arranger.cluster.node_view import NodeView
-from arranger.cluster.object_store import ObjectStore
+from arranger.cluster import ABSENT, BoolArray, IdArray, IntArray, NodeView, ObjectStore
 from arranger.plugins.helpers.node_selectors import NodeTerm
 from arranger.plugins.volumes.csi_migration import (
     Migration,
@@ -104,8 +102,6 @@ class NodeTopologyIndex:
         if not all(map(is_valid_requirement, wanted)):
             return self.all[:0]
         return self._matching_all(wanted)
-
-    # --- inside ----------------------------------------------------------------------------
 
     def _mask(self, terms: Terms | None) -> BoolArray:
         mask = self.nodes.empty_mask()

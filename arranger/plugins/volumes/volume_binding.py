@@ -26,13 +26,10 @@ from arranger.api.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, NodeView
 from arranger.cluster.object_store import ObjectStore, StorageObject
 from arranger.cluster.pod_info import PodInfo, restricts_nodes
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from arranger.framework.filter_result import FilterResult
-from arranger.framework.interface import DependsOn, Wait
+from arranger.framework import ActionType, ClusterEvent, DependsOn, FilterResult, QueueingHint, Wait
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.args import PluginArgs
 from arranger.plugins.volumes.claims import (
@@ -89,12 +86,8 @@ class VolumeBinding(VolumePlugin):
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self._timeout = float((args or VolumeBindingArgs()).bind_timeout_seconds)
 
-    # --- filtering -------------------------------------------------------------------------
-
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
         """Look the claims up; refuse pods that have to wait for one, skip those without any."""
-        if not pod.volumes:
-            return SKIP
         claims: list[PersistentVolumeClaim] = []
         for claim in _pod_claims(pod, cluster.objects):
             if isinstance(claim, str):
@@ -102,25 +95,18 @@ class VolumeBinding(VolumePlugin):
             claims.append(claim)
         if not claims:
             return SKIP
-        unbound: list[PersistentVolumeClaim] = []
+        bound = [claim for claim in claims if claim.bound]
+        unbound = [claim for claim in claims if not claim.bound]
         immediate = False
-        for claim in claims:
-            if claim.bound:
-                continue
+        for claim in unbound:
             storage_class = cluster.objects.get(StorageClass, "", claim.class_name)
             if storage_class is not None and storage_class.volume_binding_mode is None:
                 reason = f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
                 return Status(Code.ERROR, (reason,), self.name)
-            if (
-                storage_class is None
-                or storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
-                or claim.spec.volume_name
-            ):
-                immediate = True
-            unbound.append(claim)
+            mode = None if storage_class is None else storage_class.volume_binding_mode
+            immediate |= mode != WAIT_FOR_FIRST_CONSUMER or bool(claim.spec.volume_name)
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
-        bound = [claim for claim in claims if claim.bound]
         state[self.name] = _PreFilterState(
             cluster, PodVolumeClaims.look_up(cluster.objects, bound, unbound)
         )
@@ -131,8 +117,6 @@ class VolumeBinding(VolumePlugin):
         data: _PreFilterState = state[self.name]
         found = data.claims.match(nodes)
         return FilterResult(found.conflicts == 0, found.grouped_rejections)
-
-    # --- placing ---------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Choose volumes for the unbound claims, and assume the choice."""
@@ -183,8 +167,6 @@ class VolumeBinding(VolumePlugin):
         if problem:
             return Status(Code.ERROR, (f"binding volumes: {problem}",), self.name)
         return Wait(self._timeout, "binding volumes: context deadline exceeded")
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
@@ -271,14 +253,9 @@ def _bind(
     if ref is not None and ref.uid:
         return  # bound already, from the volume's side
     own = claim.metadata
-    reference = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": own.namespace,
-        "name": own.name,
-        "uid": own.uid,
-        "resourceVersion": own.resource_version,
-    }
+    key = {"namespace": own.namespace, "name": own.name, "uid": own.uid}
+    version = {"apiVersion": "v1", "resourceVersion": own.resource_version}
+    reference = {"kind": "PersistentVolumeClaim", **key, **version}
     # Without the annotation the volume's owner has chosen the claim.
     marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
     bound = ClaimReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
@@ -332,9 +309,8 @@ def _binding_problem(
             return f"failed to check binding: {missing}"
         current = _current_claim(claim, objects)
         if current is None:
-            return (
-                f"failed to check binding: {not_found_message('persistentvolumeclaims', claim.key)}"
-            )
+            missing = not_found_message("persistentvolumeclaims", claim.key)
+            return f"failed to check binding: {missing}"
         if objects.is_assumed(volume):
             return ""
         if elsewhere := _affinity_conflict(volume, objects, place, node):

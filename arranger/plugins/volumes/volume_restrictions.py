@@ -13,12 +13,10 @@ import numpy as np
 
 from arranger.api.types.core import Volume
 from arranger.api.types.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import Cluster, NodeView
 from arranger.cluster.pod_info import PodInfo, PvcKey
-from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from arranger.framework import ActionType, ClusterEvent, DependsOn, QueueingHint
 from arranger.framework.filter_result import FilterResult, GroupedRejections, Rejection
-from arranger.framework.interface import DependsOn
 from arranger.framework.status import SKIP, CycleState, Status
 from arranger.plugins.volumes.claims import (
     VolumePlugin,
@@ -86,8 +84,6 @@ class VolumeRestrictions(VolumePlugin):
             return (DISK, ONE_POD), np.where(taken, 0, 1 if used else -1)
 
         return FilterResult(nodes.empty_mask() if used else ~taken, explain)
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _lets_go(pod: PodInfo, event: ClusterEvent) -> bool:

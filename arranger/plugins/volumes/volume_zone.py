@@ -11,14 +11,9 @@ from arranger.api.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.columns import ABSENT, BoolArray
-from arranger.cluster.node_view import NodeView
+from arranger.cluster import ABSENT, BoolArray, Cluster, NodeView, PodInfo
 from arranger.cluster.object_store import StorageObject
-from arranger.cluster.pod_info import PodInfo
-from arranger.framework.cluster_event import ActionType, QueueingHint
-from arranger.framework.filter_result import FilterResult, Rejection
-from arranger.framework.interface import DependsOn
+from arranger.framework import ActionType, DependsOn, FilterResult, QueueingHint, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.helpers.node_selectors import NodeTerm
 from arranger.plugins.volumes.claims import (
@@ -96,8 +91,6 @@ class VolumeZone(VolumePlugin):
         if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
             return None
         return "PersistentVolume had no name"
-
-    # --- queueing hints --------------------------------------------------------------------
 
     @staticmethod
     def _waits(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:

@@ -18,8 +18,7 @@ from rich.console import Console
 
 from arranger.cli.main import main
 from arranger.cli.output.queue_tables import print_queues
-from arranger.cli.queues.reader import load_queue_cache
-from arranger.cli.queues.view import QueueView, queue_views
+from arranger.cli.queues import QueueView, load_queue_cache, queue_views
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster

@@ -129,7 +129,6 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
         "gangs": engine.registry.gangs,
         "gang entities": engine._gangs._entities,
         "holds": engine._gangs._holds,
-        "notices": engine._gangs._notices,
         "queue": list(engine.queue.entities()),
         "timers": engine.queue._timers,
         "active": engine.queue._active,

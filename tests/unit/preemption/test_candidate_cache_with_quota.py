@@ -11,6 +11,7 @@ import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
+from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.runtime.dry_run import DryRun
 from arranger.framework.runtime.evaluation import Evaluation
@@ -63,8 +64,9 @@ class RandomClusterWithQueues:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.cluster = Cluster()
-        self.ledger = QuotaLedger(self.cluster)
+        table = NodeTable()
+        self.ledger = QuotaLedger(table)
+        self.cluster = Cluster(table, self.ledger)
         self.profile = with_quota(PROFILE, self.ledger)
         self.leaving: set[str] = set()
         self.now = 0.0
@@ -149,7 +151,7 @@ def test_what_is_kept_is_what_would_be_found_anew() -> None:
         for number in range(100):
             world.happen(number)
             if world.rng.random() < 0.4:
-                world.ledger.refresh()
+                world.ledger.refresh(world.cluster)
                 taker = world.rng.randrange(2)
                 kept = world.evaluations[taker]
                 kept.refresh()

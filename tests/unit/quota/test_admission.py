@@ -12,6 +12,7 @@ from arranger.api.effects import Effect, PublishEvent
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.plugins import default_profile
 from arranger.quota.admission import Admission
 from arranger.quota.ledger import QuotaLedger
@@ -35,14 +36,15 @@ def a_group(name: str, request: object = None, queue: str = "training") -> Volca
 def an_admission(
     *queues: Queue, over_commit: float = 1.0, running: Sequence[PodBuilder] = ()
 ) -> Admission:
-    cluster = Cluster()
+    table = NodeTable()
+    ledger = QuotaLedger(table)
+    cluster = Cluster(table, ledger)
     cluster.set_node(gpu_node().build())
-    ledger = QuotaLedger(cluster)
     for queue in queues:
         ledger.set_queue(queue)
     for pod in running:
         cluster.observe_pod(pod.on("n").info())
-    ledger.refresh()
+    ledger.refresh(cluster)
     return Admission(ledger, over_commit, timeout=300)
 
 

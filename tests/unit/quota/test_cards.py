@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from arranger.cluster.cluster import Cluster
-from arranger.quota.card_column import CardColumn
 from arranger.quota.cards import cards_of, is_card_resource
+from arranger.quota.ledger import CardColumn
 from tests.builders import NodeBuilder, a_node
 from tests.queueing import CARD, GPU, gpu_node
 
@@ -89,7 +89,7 @@ def test_what_looks_like_a_card(resource: str, expected: bool) -> None:
 
 def test_the_column_follows_nodes_that_come_change_and_go() -> None:
     cluster = Cluster()
-    column = CardColumn(cluster)
+    column = CardColumn(cluster.table)
 
     def kinds() -> list[str]:
         rows = column.card_set_ids()

@@ -6,6 +6,7 @@ import pytest
 
 from arranger.api.resource_requests import format_resource_list, parse_resource_list
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger, QuotaShortage
 from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import CARD, GPU, gpu_node, training
@@ -15,18 +16,19 @@ class QuotaHarness:
     """A cluster and its ledger."""
 
     def __init__(self, *queues: object, cards_unlimit: bool = False) -> None:
-        self.cluster = Cluster()
-        self.ledger = QuotaLedger(self.cluster, exempt_card_pods=cards_unlimit)
+        table = NodeTable()
+        self.ledger = QuotaLedger(table, exempt_card_pods=cards_unlimit)
+        self.cluster = Cluster(table, self.ledger)
         for queue in queues:
             self.ledger.set_queue(queue)  # type: ignore[arg-type]
-        self.ledger.refresh()
+        self.ledger.refresh(self.cluster)
 
     def place(self, *pods: PodBuilder, node: str = "n") -> None:
         for pod in pods:
             self.cluster.observe_pod(pod.on(node).info())
 
     def used(self, queue: str = "training") -> dict[str, int]:
-        self.ledger.refresh()
+        self.ledger.refresh(self.cluster)
         return dict(+self.ledger.queues[queue].used)
 
     def short(self, pod: PodBuilder, card: str = "") -> QuotaShortage | None:
@@ -56,7 +58,7 @@ def test_parents_are_charged_for_their_children() -> None:
     assert used == {"team": 3000, "a": 1000, "b": 2000, "other": 3000}
     books.cluster.remove_pod("uid-default-q")
     assert books.used("team")["cpu"] == 1000
-    books.ledger.check_consistent()
+    books.ledger.check_consistent(books.cluster)
 
 
 SHORT: dict[str, tuple[PodBuilder, tuple[str, int] | None]] = {
@@ -112,7 +114,7 @@ def test_pods_that_come_before_their_node_are_charged_cards_when_it_comes() -> N
     books.cluster.remove_node("n")
     books.ledger.mark_stale()
     assert CARD not in books.used()
-    books.ledger.check_consistent()
+    books.ledger.check_consistent(books.cluster)
 
 
 def test_queues_that_come_after_the_pods() -> None:
@@ -124,9 +126,9 @@ def test_queues_that_come_after_the_pods() -> None:
     assert books.used()[CARD] == 2
     books.ledger.remove_queue("training")
     books.ledger.mark_stale()
-    books.ledger.refresh()
+    books.ledger.refresh(books.cluster)
     assert books.ledger.charge_of("uid-default-p") is None
-    books.ledger.check_consistent()
+    books.ledger.check_consistent(books.cluster)
 
 
 def test_an_edit_of_the_status_alone_changes_nothing() -> None:
@@ -154,7 +156,7 @@ def test_thinking_pods_away_gives_back_what_they_use_for_as_long() -> None:
         books.ledger.mark_stale()
         assert books.used() == {}, "a recount meanwhile"
     assert books.used()[CARD] == books.used("team")[CARD] == 6
-    books.ledger.check_consistent()
+    books.ledger.check_consistent(books.cluster)
 
 
 def test_what_is_left_and_what_a_pod_would_give_back() -> None:
@@ -219,7 +221,7 @@ def test_shares_are_of_what_is_due_or_else_of_the_limits_or_else_of_all_there_is
     )
     books.cluster.set_node(a_node().offers(cpu=4, memory="20Gi").build())
     books.ledger.mark_stale()
-    books.ledger.refresh()
+    books.ledger.refresh(books.cluster)
     for queue in ("due", "limits", "none"):
         books.place(in_queue(queue, queue, cpu=1, memory="2Gi"))
     queues, total = books.ledger.queues, books.ledger.cluster_total

@@ -10,6 +10,7 @@ import pytest
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.cluster import Cluster
+from arranger.cluster.node_table import NodeTable
 from arranger.quota.ledger import QuotaLedger
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from tests.builders import PodBuilder, a_pod, a_queue
@@ -19,11 +20,12 @@ OWNERS = {"ReplicaSet": "inference", "Job": "training"}
 
 
 def a_policy(*queues: Queue, **rules: Any) -> tuple[QueuePreemptionPolicy, QuotaLedger, Cluster]:
-    cluster = Cluster()
-    ledger = QuotaLedger(cluster, service_by_owner=OWNERS)
+    table = NodeTable()
+    ledger = QuotaLedger(table, service_by_owner=OWNERS)
+    cluster = Cluster(table, ledger)
     for queue in queues or (a_queue("inference"), a_queue("training")):
         ledger.set_queue(queue)
-    ledger.refresh()
+    ledger.refresh(cluster)
     return (
         QueuePreemptionPolicy(ledger, QuotaConfig(service_type_by_owner=OWNERS, **rules)),
         ledger,
@@ -166,7 +168,7 @@ class OnePodGroup:
 def test_a_pod_group_tells_the_type_before_its_pods() -> None:
     body = {"metadata": {"name": "g", "annotations": {"volcano.sh/service.type": "inference"}}}
     group = msgspec.convert(body, VolcanoPodGroup)
-    ledger = QuotaLedger(Cluster(), pod_groups=OnePodGroup(group), service_by_owner=OWNERS)
+    ledger = QuotaLedger(NodeTable(), pod_groups=OnePodGroup(group), service_by_owner=OWNERS)
     assert ledger.service_of(training("t").info()) == "inference"
 
 

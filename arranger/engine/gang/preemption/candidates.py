@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.queue.nominator import Nominator
@@ -11,50 +13,39 @@ from arranger.preemption.disruption_budgets import split_by_pdb_violation
 from arranger.preemption.importance import by_importance
 
 
+@dataclass(slots=True, eq=False)
 class PreemptionCandidates:
-    """The pods that could be evicted for a pod, and so for its group, by row of the node table.
+    """The pods that could be evicted for a pod, and so for its group.
 
     Args:
         plugin: the profile's plugin that evicts pods, which may exclude some.
 
     Attributes:
-        rows: row → the pods there that could be evicted, for rows that have any.
-        time_protected: whether any pod is missing only because time protects it for now.
+        time_protected: whether any pod was found that only time protects for now.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        nominator: Nominator,
-        policy: EvictionPolicy,
-        plugin: Plugin,
-        preemptor: PodInfo,
-    ) -> None:
-        self._cluster = cluster
-        self._nominator = nominator
-        self._policy = policy
-        self._plugin = plugin
-        self._preemptor = preemptor
-        #: uid → whether the pod and all that would have to leave with it could be evicted.
-        self._gang_evictable: dict[str, bool] = {}
-        self.time_protected = False
-        self.rows: dict[int, list[PodInfo]] = {}
-        table = cluster.table
-        for row in range(table.size):
-            if pods := [pod for pod in table.pods[row].values() if self._is_candidate(pod)]:
-                self.rows[row] = pods
+    _cluster: Cluster
+    _nominator: Nominator
+    _policy: EvictionPolicy
+    _plugin: Plugin
+    _preemptor: PodInfo
+    #: uid → whether the pod and all that would have to leave with it could be evicted.
+    _gang_evictable: dict[str, bool] = field(default_factory=dict)
+    time_protected: bool = False
 
-    def rows_by_cost(self, like: PodInfo) -> list[tuple[int, list[PodInfo]]]:
-        """The rows, those first whose pods cost least per pod ``like`` that they make room for."""
+    def by_node(self, like: PodInfo) -> list[list[PodInfo]]:
+        """Those of each node, first where they cost least per pod ``like`` that gets room there."""
         table, budgets = self._cluster.table, tuple(self._cluster.budgets.values())
-        columns, requested = table.request_vector(like)
+        columns, requested = like.request_vector(table.resource_column)
         importance = self._policy.importance
+        candidates = (list(filter(self._is_candidate, pods.values())) for pods in table.pods)
+        rows = {row: pods for row, pods in enumerate(candidates) if pods}
 
         def cost(row: int) -> tuple[int, int, float, int]:
-            pods = self.rows[row]
+            pods = rows[row]
             free = {c: int(table.allocatable[c, row] - table.requested[c, row]) for c in columns}
             for pod in pods:
-                for column, amount in zip(*table.request_vector(pod), strict=True):
+                for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
                     if column in free:
                         free[column] += amount
             capacity = min(free[c] // n for c, n in zip(columns, requested, strict=True) if n)
@@ -62,7 +53,7 @@ class PreemptionCandidates:
             per_pod = len(pods) / max(capacity, 0.01)
             return len(violating), max(map(importance, pods)), per_pod, row
 
-        return [(row, self.rows[row]) for row in sorted(self.rows, key=cost)]
+        return [rows[row] for row in sorted(rows, key=cost)]
 
     def _is_candidate(self, pod: PodInfo) -> bool:
         if pod.uid in self._nominator.terminating_victims or pod.uid in self._nominator:

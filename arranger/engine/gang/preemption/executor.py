@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import PatchPodStatus
@@ -20,20 +21,14 @@ MIN_EVICTION_INTERVAL: Final = 10.0
 MAX_EVICTION_INTERVAL: Final = 300.0
 
 
+@dataclass(frozen=True, slots=True)
 class GangPreemptionExecutor:
     """Evicts the victims of a plan and nominates the members to their nodes."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        nominator: Nominator,
-        planner: GangPreemptionPlanner,
-        executor: PreemptionExecutor,
-    ) -> None:
-        self._context = context
-        self._nominator = nominator
-        self._planner = planner
-        self._executor = executor
+    _context: EngineContext
+    _nominator: Nominator
+    _planner: GangPreemptionPlanner
+    _executor: PreemptionExecutor
 
     def preempt_for(self, entity: QueuedEntity, held: Sequence[QueuedPod], now: float) -> bool:
         """Make room for a group that does not fit; returns whether anybody is evicted.

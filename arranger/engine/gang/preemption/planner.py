@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from arranger.cluster.cluster import Cluster
@@ -57,6 +58,7 @@ class _FitQuery:
     row_mask: RowMask | None
 
 
+@dataclass(frozen=True, slots=True)
 class GangPreemptionPlanner:
     """Plans preemption for gang groups; changes nothing but in memory, and undoes that.
 
@@ -67,21 +69,12 @@ class GangPreemptionPlanner:
         links: who is in one gang group.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        nominator: Nominator,
-        pod_cycle: SchedulingCycle,
-        cycle: GangSchedulingCycle,
-        policy: EvictionPolicy,
-        links: GangLinks,
-    ) -> None:
-        self._cluster = cluster
-        self._nominator = nominator
-        self._pod_cycle = pod_cycle
-        self._cycle = cycle
-        self._policy = policy
-        self._links = links
+    _cluster: Cluster
+    _nominator: Nominator
+    _pod_cycle: SchedulingCycle
+    _cycle: GangSchedulingCycle
+    _policy: EvictionPolicy
+    _links: GangLinks
 
     def plan(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> PreemptionPlan:
         """The cheapest plan found that makes room for the group."""
@@ -93,18 +86,18 @@ class GangPreemptionPlanner:
         candidates = PreemptionCandidates(
             self._cluster, self._nominator, self._policy, plugin, weakest.pod
         )
-        rows = candidates.rows_by_cost(members[0].pod)
-        plan = self._search(entity, held, rows, len(members)) if rows else None
+        pods_by_node = candidates.by_node(members[0].pod)
+        plan = self._search(entity, held, pods_by_node, len(members)) if pods_by_node else None
         return replace(plan or PreemptionPlan(), time_protected=candidates.time_protected)
 
     def _search(
         self,
         entity: QueuedEntity,
         held: Sequence[QueuedPod],
-        rows: Sequence[tuple[int, list[PodInfo]]],
+        pods_by_node: Sequence[list[PodInfo]],
         members: int,
     ) -> PreemptionPlan | None:
-        everybody = [pod for _, pods in rows for pod in pods]
+        everybody = list(chain.from_iterable(pods_by_node))
         one_by_one = len(everybody) * members <= MAX_REPRIEVE_COST
         with self._cycle.dry_run(entity):
             for row_mask in self._cycle.row_masks(entity, held):
@@ -114,9 +107,9 @@ class GangPreemptionPlanner:
                     if self._fits_after_evicting(query, allowed):
                         return self._reprieve_one_by_one(query, allowed)
                     continue
-                count = self._min_nodes(query, [pods for _, pods in rows])
+                count = self._min_nodes(query, pods_by_node)
                 if count is not None:
-                    return self._shrink(query, [pod for _, pods in rows[:count] for pod in pods])
+                    return self._shrink(query, list(chain.from_iterable(pods_by_node[:count])))
         return None
 
     # --- few candidates: reprieve one by one -----------------------------------------------
@@ -151,8 +144,8 @@ class GangPreemptionPlanner:
         """
 
         def fits(count: int) -> bool:
-            evicted = [pod for pods in pods_by_node[:count] for pod in pods]
-            return self._fits_after_evicting(query, evicted)
+            evicted = chain.from_iterable(pods_by_node[:count])
+            return self._fits_after_evicting(query, list(evicted))
 
         high = 1
         while not fits(min(high, len(pods_by_node))):

@@ -240,7 +240,7 @@ def test_nothing_is_left_when_gangs_are_gone(harness: EngineHarness) -> None:
     harness.advance_to(10_000)
     gangs = harness.engine._gangs
     registry = harness.engine.registry
-    left = (gangs._entities, gangs._holds, gangs._notices)
+    left = (gangs._entities, gangs._holds)
     assert not any(left)
     known = (registry.gangs, registry._groups)
     assert not any((*known, registry._pod_groups, registry._gang_by_uid))

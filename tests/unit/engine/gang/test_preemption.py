@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from arranger.api.effects import DeletePod
+from arranger.api.effects import DeletePod, PublishEvent
+from arranger.api.event_reasons import FAILED_SCHEDULING
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.engine.gang.preemption.executor import PROTECTED_MESSAGE
 from arranger.plugins import default_profile
-from tests.builders import a_node, a_pod
+from arranger.quota.preemption_policy import QuotaConfig
+from tests.builders import a_node, a_pod, a_queue
+from tests.queueing import gpu_node, inference, training
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 TAKER = 9
@@ -124,3 +128,18 @@ def test_a_gang_that_cannot_spare_enough_leaves_whole_and_others_stay() -> None:
     )
     gone = {delete.pod.name for delete in of_kind(DeletePod, harness.run())}
     assert gone == {f"old-{n}" for n in range(4)}
+
+
+def test_only_a_group_that_may_evict_is_told_that_time_protects_others() -> None:
+    """What is found out for one group is not said of the next, for which nobody has looked."""
+    harness = EngineHarness(default_profile(), queues=QuotaConfig(reclaim_min_runtime=600))
+    harness.observe(gpu_node(), a_queue("inference"), a_queue("training"))
+    harness.observe(training("t", 8).created("1970-01-01T00:00:10Z").on("n"))
+    harness.now = 20.0
+    groups: dict[str, dict[str, str]] = {"g": {}, "h": {"preemptionPolicy": "Never"}}
+    for name, spec in groups.items():
+        pods = (inference(f"{name}-{n}", 4).in_gang(name, 2).with_spec(**spec) for n in range(2))
+        harness.observe(*pods)
+    events = [e for e in of_kind(PublishEvent, harness.run()) if e.reason == FAILED_SCHEDULING]
+    told = {e.regarding.name: PROTECTED_MESSAGE in e.note for e in events}
+    assert list(told.items()) == [("g-0", True), ("g-1", True), ("h-0", False), ("h-1", False)]

@@ -284,7 +284,6 @@ class Life(RuleBasedStateMachine):
             *(
                 work._entities,
                 work._holds,
-                work._notices,
                 self.engine._gang_scheduler._attempt_status,
             ),
             *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),

@@ -4,6 +4,7 @@ import base64
 import json
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,7 @@ class Clock:
 def clocked(access: ApiServerConfig) -> tuple[CredentialSource, Clock]:
     """The same credentials under a clock of ours, as if read at time 0."""
     clock = Clock()
-    credentials = access.credentials
-    credentials._now = clock
-    credentials._loaded_at = 0.0
-    return credentials, clock
+    return replace(access.credentials, now=clock), clock
 
 
 async def test_a_token_in_the_kubeconfig(tmp_path: Path) -> None:

@@ -1,18 +1,35 @@
-"""The queues of a cluster, and what waits in them, as ``arranger queue`` shows it."""
+"""The queues of a cluster and what waits in them, as ``arranger queue`` shows them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from arranger.api.types.core import Pod
-from arranger.controllers.queue.cache import PodEntry, QueueCache, Usage
+import msgspec
+
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.pod_groups import VolcanoPodGroup
+from arranger.controllers.queue.cache import (
+    QUEUE_API_VERSION,
+    QUEUES_PATH,
+    ObservedQueue,
+    PodEntry,
+    QueueCache,
+    Usage,
+)
 from arranger.controllers.queue.status import limit_of, state_of, usage
+from arranger.kube.client.status import parse_status
+from arranger.kube.client.transport import Request, Transport
+from arranger.kube.watch.decoder import Page
 from arranger.quota.queue_spec import QueueQuota
 
+T = TypeVar("T")
+
+#: Objects a list request.
+_PAGE: Final = 500
 #: Sorts after every time stamp.
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -82,6 +99,45 @@ class QueueView:
         }
 
 
+async def load_queue_cache(
+    transport: Transport, schedulers: Iterable[str] = ("arranger",)
+) -> QueueCache:
+    """All queues of a cluster and what is in them, as of now.
+
+    Raises:
+        LookupError: the server refused to show them.
+        TransportError: there was no answer.
+    """
+    cache = QueueCache(schedulers)
+    for queue in await _list_all(transport, QUEUES_PATH, ObservedQueue):
+        cache.on_queue_updated(queue)
+    for node in await _list_all(transport, "/api/v1/nodes", Node):
+        cache.on_node_updated(node)
+    pod_groups = f"/apis/{QUEUE_API_VERSION}/podgroups"
+    for group in await _list_all(transport, pod_groups, VolcanoPodGroup):
+        cache.on_pod_group_updated(group)
+    for pod in await _list_all(transport, "/api/v1/pods", Pod):
+        cache.on_pod_updated(pod)
+    return cache
+
+
+async def _list_all(transport: Transport, path: str, kind: type[T]) -> list[T]:
+    """Every object of a collection; none where the server does not know it."""
+    found: list[T] = []
+    query = {"limit": str(_PAGE)}
+    while True:
+        answer = await transport.send(Request("GET", path, query=query))
+        if answer.status == 404:
+            return found
+        if answer.status != 200:
+            raise LookupError(f"{path}: {parse_status(answer.body, answer.status).message}")
+        page = msgspec.json.decode(answer.body, type=Page[kind])  # type: ignore[valid-type]
+        found += page.items or []
+        if not page.metadata.continue_:
+            return found
+        query = {"limit": str(_PAGE), "continue": page.metadata.continue_}
+
+
 def queue_views(cache: QueueCache, name: str | None = None) -> list[QueueView]:
     """The queues to show, parents before their children, in the order in which they are served.
 
@@ -129,13 +185,13 @@ def _waiting_rows(entries: list[PodEntry]) -> tuple[WaitingRow, ...]:
     for entry in entries:
         workloads.setdefault(entry.workload, []).append(entry.pod)
 
-    rows = [_waiting_row(unit, pods) for unit, pods in workloads.items()]
+    rows = [_waiting_row(workload, pods) for workload, pods in workloads.items()]
     rows.sort(key=lambda row: (-row.priority, row.since or _NEVER, row.name))
     return tuple(replace(row, position=n) for n, row in enumerate(rows, start=1))
 
 
-def _waiting_row(unit: str, pods: list[Pod]) -> WaitingRow:
-    name, reasons = unit if "/" in unit else pods[0].key, Counter(map(_reason, pods))
+def _waiting_row(workload: str, pods: list[Pod]) -> WaitingRow:
+    name, reasons = workload if "/" in workload else pods[0].key, Counter(map(_reason, pods))
     # Among equally frequent ones the first alphabetically, so that the text is stable.
     reason = min(reasons, key=lambda text: (-reasons[text], text))
     since = min(filter(None, (pod.metadata.creation_timestamp for pod in pods)), default=None)
