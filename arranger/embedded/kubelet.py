@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import structlog
 
-from arranger.kube.client.transport import Request, Transport, TransportError
+from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
 WAITING_REASON: Final = "arranger.io/waiting-reason"
 #: Seconds until a container that could not be configured is tried again.
 _CONFIGURE_RETRY_SECONDS: Final = 1.0
-_MERGE: Final = "application/merge-patch+json"
+_PODS_WATCH: Final = Request("GET", "/api/v1/pods", {"watch": "1"})
 
 
 class HollowKubelets:
@@ -81,7 +81,7 @@ class HollowKubelets:
     async def _watch(self) -> None:
         while True:
             try:
-                async with self._transport.stream("/api/v1/pods", query={"watch": "1"}) as stream:
+                async with self._transport.stream(_PODS_WATCH) as stream:
                     async for line in stream.lines():
                         event = json.loads(line)
                         if event["type"] in ("ADDED", "MODIFIED"):
@@ -149,7 +149,7 @@ class HollowKubelets:
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
         await self._transport.send(
-            Request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+            Request("PATCH", f"{path}/status", body=body, content_type=MERGE_PATCH)
         )
 
     async def _is_configured(self, pod: Object) -> bool:

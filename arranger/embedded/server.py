@@ -1,7 +1,7 @@
 """The embedded API server: one synchronous function from request to answer.
 
 It does what kube-apiserver 1.36 does for the resources it serves, as held to by
-``tests/api_conformance``; what it does not do is listed in ``docs/embedded.md``.
+``tests/api_conformance``; what it does not do is listed in ``docs/guide/embedded.md``.
 """
 
 from __future__ import annotations

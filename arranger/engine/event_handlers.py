@@ -6,11 +6,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.annotation_checks import invalid_values
 from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import is_preemptable, queue_of
+from arranger.api.queue_annotations import invalid_values, is_preemptable, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup

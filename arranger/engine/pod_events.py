@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from arranger.api import event_reasons
-from arranger.api.annotation_checks import invalid_values
 from arranger.api.effects import (
     Effect,
     ObjectKey,
@@ -14,6 +13,7 @@ from arranger.api.effects import (
     PodCondition,
     PublishEvent,
 )
+from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue

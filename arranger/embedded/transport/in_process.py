@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, TypeVar
 
@@ -73,16 +73,8 @@ class InProcessTransport:
         return _response(await self._ask(request, lambda: self._cluster.handle(request)))
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, inactivity: float = 70.0) -> AsyncIterator[Stream]:
         """Open a watch; ``inactivity`` counts with a hook only: nothing falls silent without."""
-        request = Request("GET", path, dict(query or {}), timeout=timeout)
         opened = await self._ask(request, lambda: open_watch(self._cluster, request))
         if isinstance(opened, ApiResponse):
             yield InProcessStream(_response(opened))

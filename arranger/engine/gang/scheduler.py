@@ -43,7 +43,7 @@ class GangScheduler:
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return
-        held = list(hold.members.values()) if hold else []
+        held = self._holds.members_of(entity)
         self._attempt_status.record_attempt(group, now)
         result = self._cycle.schedule(entity, held)
         for member, _ in result.placed:
@@ -117,7 +117,7 @@ class GangScheduler:
 
     def _on_error(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
         assert result.blocker is not None, "an error without a member that was tried"
-        title = messages.display_name(entity.gang_group)
+        title = entity.gang_group.display_name
         text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
         self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
@@ -135,8 +135,7 @@ class GangScheduler:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
         entity.blockers = result.blockers
         entity.reason = self._explain(entity, result)
-        hold = self._holds.get(entity.gang_group.name)
-        held = list(hold.members.values()) if hold is not None else []
+        held = self._holds.members_of(entity)
         if not result.complete:
             self._starvation_guard.on_unschedulable(
                 entity, now, lambda: self._cycle.nodes_needed(entity, held)
@@ -149,14 +148,11 @@ class GangScheduler:
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group
-        text = messages.display_name(group)
         if result.complete:
-            text += ": placed, with no room for the members beyond its minimum"
+            text = "placed, with no room for the members beyond its minimum"
         else:
-            text += (
-                f": {messages.arrival_summary(group, self._holds.arrived_counts(entity))}, "
-                f"{result.placeable} placeable now"
-            )
+            arrived = messages.arrival_summary(group, self._holds.arrived_counts(entity))
+            text = f"{arrived}, {result.placeable} placeable now"
         if result.blocker is not None and not result.complete:
             text += f", blocked by pod {result.blocker.pod.key}"
-        return f"{result.message} {text}.".lstrip()
+        return f"{result.message} {group.display_name}: {text}.".lstrip()

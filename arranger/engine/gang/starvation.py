@@ -20,16 +20,9 @@ from arranger.engine.pod.node_reservation import (
 )
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
-from arranger.gangs import messages
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
-_WAITING = (
-    QueueState.UNSCHEDULABLE,
-    QueueState.ACTIVE,
-    QueueState.BACKOFF,
-    QueueState.WAITING_FOR_EXTENDERS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +53,7 @@ class StarvationGuard:
             return
         self._reservations.drop()  # the nodes are looked for as if none were reserved
         if nodes := nodes_needed():
-            name, priority = messages.display_name(entity.group), entity.representative.pod.priority
+            name, priority = entity.group.display_name, entity.representative.pod.priority
             ends = last_pod_end(self._context.cluster, nodes)
             free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
             reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
@@ -77,9 +70,9 @@ class StarvationGuard:
         if current is None:
             return
         entity = self._entities.by_key(current.key)
-        if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
-            return
-        self._release(now)
+        idle = (QueueState.GATED, QueueState.NOT_QUEUED)
+        if entity is None or entity.starving_since is None or entity.state in idle:
+            self._release(now)
 
     def _release(self, now: float) -> None:
         self._reservations.drop()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from arranger.api.selectors import untolerated_taints
 from arranger.api.types.resource_claims import (
     ALL,
     EXACT_COUNT,
@@ -55,11 +56,8 @@ class RequestAlternative(NamedTuple):
 
     def tolerates(self, device: Device) -> bool:
         """Whether it tolerates the device's taints."""
-        return all(
-            taint.effect not in ("NoSchedule", "NoExecute")
-            or any(toleration.tolerates(taint) for toleration in self.request.tolerations)
-            for taint in device.taints
-        )
+        effects = ("NoSchedule", "NoExecute")
+        return not untolerated_taints(device.taints, self.request.tolerations, effects)
 
 
 def request_alternatives(
