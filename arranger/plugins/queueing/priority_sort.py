@@ -39,14 +39,8 @@ class PrioritySort(SpecOnlyPlugin):
                 share = queued.job_share()
             else:
                 priority = -_job_priority(queued.pod)
-        return (
-            -queued.pod.priority,
-            priority,
-            share,
-            queued.created,
-            queued.queued_at,
-            queued.name,
-        )
+        arrival = queued.created, queued.queued_at, queued.name
+        return -queued.pod.priority, priority, share, *arrival
 
 
 def _job_priority(pod: PodInfo) -> int:
