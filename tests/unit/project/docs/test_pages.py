@@ -93,7 +93,9 @@ def test_the_default_plugins_are_told_in_order_with_weights_and_arguments() -> N
 
 
 def test_every_command_of_the_program_is_told() -> None:
-    described = set(re.findall(r"^\| `arranger (\w+)", PAGES["docs/guide/commands.md"], re.MULTILINE))
+    described = set(
+        re.findall(r"^\| `arranger (\w+)", PAGES["docs/guide/commands.md"], re.MULTILINE)
+    )
     assert described >= main.commands.keys()
 
 
@@ -119,7 +121,9 @@ def test_the_plugin_in_a_page_can_be_enabled(page: str, tmp_path: Path) -> None:
 
 
 def test_the_readme_and_its_page_have_the_same_plugin() -> None:
-    assert code_blocks("README.md", "python")[0] == code_blocks("docs/guide/plugins.md", "python")[0]
+    assert (
+        code_blocks("README.md", "python")[0] == code_blocks("docs/guide/plugins.md", "python")[0]
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
