@@ -205,11 +205,8 @@ class Cluster:
         """
         self.table.check_consistent()
         self.devices.check_consistent()
-        on_nodes = {
-            uid: self.table.name(row)
-            for row in range(self.table.size)
-            for uid in self.table.pods[row]
-        }
+        table = self.table
+        on_nodes = {uid: table.name(row) for row in range(table.size) for uid in table.pods[row]}
         aside = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
         assert on_nodes | aside == self._node_of, "a pod is on two nodes or none"
         assert not on_nodes.keys() & aside.keys(), "a pod kept aside is on a node"

@@ -19,7 +19,6 @@ from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.columns import (
-    ABSENT,
     BASIC_RESOURCES,
     CPU,
     MEMORY,
@@ -377,6 +376,3 @@ class NodeTable:
 
 def _taint_key(taints: list[Taint]) -> tuple[tuple[str, str, str], ...]:
     return tuple((t.key, t.value, t.effect) for t in taints)
-
-
-__all__ = ["ABSENT", "NodeTable", "RowChange"]

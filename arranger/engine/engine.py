@@ -39,9 +39,9 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.pod.waiting_pods import WaitingPods
-from arranger.engine.queue.fair_share import FairShareOrder
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
@@ -186,7 +186,7 @@ class Engine:
         )
         self.handlers = EventHandlers(
             context,
-            profiles,
+            {profile.scheduler_name: profile for profile in profiles},
             queue,
             registry,
             ledger,

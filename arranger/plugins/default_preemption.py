@@ -106,7 +106,6 @@ def _no_candidate(nodes: int, cache: CandidateCache) -> str:
 
 
 def _is_terminating(pod: PodInfo) -> bool:
-    """Whether a pod is ending because a scheduler evicted it."""
     return pod.pod.metadata.deletion_timestamp is not None and any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
         for c in pod.pod.status.conditions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -30,23 +31,17 @@ class GangMembers(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class PodRequeuer:
     """Finds the entity of a pod that has no node, and queues it.
 
     A lone pod is its own entity; only pods that are or were in a gang concern the gangs.
     """
 
-    def __init__(
-        self,
-        queue: SchedulingQueue,
-        registry: GangRegistry,
-        entities: GangEntities,
-        gangs: GangMembers,
-    ) -> None:
-        self._queue = queue
-        self._registry = registry
-        self._entities = entities
-        self._gangs = gangs
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _entities: GangEntities
+    _gangs: GangMembers
 
     def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""

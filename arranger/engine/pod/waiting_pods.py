@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from arranger.engine.context import EngineContext
@@ -21,30 +22,22 @@ class GangPermits(Protocol):
         """A Permit plugin lets a pod go; True if its gang group keeps it for now."""
 
 
+@dataclass(slots=True, eq=False)
 class WaitingPods:
     """Asks the Permit plugins again after events, and ends waits that have lasted too long."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        cycle: SchedulingCycle,
-        binding_cycle: BindingCycle,
-        gangs: GangPermits,
-    ) -> None:
-        self._context = context
-        self._waiting = context.waiting_pods
-        self._queue = queue
-        self._cycle = cycle
-        self._binding_cycle = binding_cycle
-        self._gangs = gangs
-        #: How many cluster events there had been when the plugins were last asked.
-        self._events_seen = 0
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: SchedulingCycle
+    _binding_cycle: BindingCycle
+    _gangs: GangPermits
+    #: How many cluster events there had been when the plugins were last asked.
+    _events_seen: int = field(default=0, init=False)
 
     def advance(self, now: float) -> None:
         """Reject the pods that have waited too long, and ask about the others after an event."""
-        for member in [m for m in self._waiting.values() if m.deadline <= now]:
-            if member.uid in self._waiting:  # else its gang has fallen with another
+        for member in [m for m in self._context.waiting_pods.values() if m.deadline <= now]:
+            if member.uid in self._context.waiting_pods:  # else its gang has fallen with another
                 waited = f"{member.permit_timeout:g}s at plugin {member.permit_plugin}"
                 reason = f"rejected due to timeout after waiting {waited}"
                 refusal = Status(Code.UNSCHEDULABLE, (reason,), member.permit_plugin)
@@ -52,18 +45,20 @@ class WaitingPods:
         if self._events_seen == self._queue.event_count:
             return
         self._events_seen = self._queue.event_count
-        for member in list(self._waiting.values()):
-            if member.uid in self._waiting:
+        for member in list(self._context.waiting_pods.values()):
+            if member.uid in self._context.waiting_pods:
                 self._ask_again(member, now)
 
     @property
     def ready(self) -> bool:
         """Whether there are pods to ask about."""
-        return bool(self._waiting) and self._events_seen != self._queue.event_count
+        return bool(self._context.waiting_pods) and self._events_seen != self._queue.event_count
 
     def next_timer(self) -> float | None:
         """When a pod will have waited too long."""
-        return min((member.deadline for member in self._waiting.values()), default=None)
+        return min(
+            (member.deadline for member in self._context.waiting_pods.values()), default=None
+        )
 
     def _ask_again(self, member: QueuedPod, now: float) -> None:
         try:
@@ -74,6 +69,6 @@ class WaitingPods:
         if isinstance(answer, Status):
             self._binding_cycle.reject(member, answer, now)
         elif not isinstance(answer, PermitWait):
-            del self._waiting[member.uid]
+            del self._context.waiting_pods[member.uid]
             if not self._gangs.on_permitted(member, now):
                 self._binding_cycle.begin(member, now)

@@ -184,9 +184,8 @@ class DynamicResources(Plugin):
                 found = data.query.devices_on(info.row)
                 if not isinstance(found, str):
                     for claim, chosen in zip(data.to_allocate, found, strict=True):
-                        points[place] += preference_score(
-                            claim, {wanted.name for wanted, _ in chosen}
-                        )
+                        served = {wanted.name for wanted, _ in chosen}
+                        points[place] += preference_score(claim, served)
         return points
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
@@ -269,7 +268,6 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
 
 
 def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
-    """The nodes from which a claim's allocated devices can be used."""
     given = data.tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()
@@ -277,7 +275,6 @@ def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) 
 
 
 def _blocking_claims(data: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
-    """The claims that cannot be used from all of these nodes."""
     return (claim for claim in data.allocated if not _usable_nodes(data, claim, nodes).all())
 
 

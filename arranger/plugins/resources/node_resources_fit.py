@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -45,9 +46,7 @@ def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node_before is None:
         return True
     before = _allocatable(event.node_before)
-    return any(
-        offers.get(name, 0) > before.get(name, 0) for name, amount in needs.items() if amount
-    )
+    return any(offers.get(name, 0) > before.get(name, 0) for name, n in needs.items() if n)
 
 
 def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
@@ -60,7 +59,6 @@ def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 def _could_fit(pod: PodInfo, event: ClusterEvent) -> bool:
-    """The pod might fit where one has left."""
     return event.could_fit is None or event.could_fit(pod)
 
 
@@ -68,6 +66,7 @@ def _allocatable(node: Node) -> Mapping[str, int]:
     return parse_resource_list(node.status.allocatable)
 
 
+@dataclass(slots=True)
 class _PreFilterState:
     """What the class of pods requests.
 
@@ -76,11 +75,8 @@ class _PreFilterState:
         extra: ``[resource, 1]``: what the pod adds to each scored resource.
     """
 
-    __slots__ = ("extra", "wanted")
-
-    def __init__(self, wanted: list[tuple[int, int]]) -> None:
-        self.wanted = wanted
-        self.extra: IntArray = np.zeros((0, 1), dtype=np.int64)
+    wanted: list[tuple[int, int]]
+    extra: IntArray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
 
 
 class NodeResourcesFit(SpecOnlyPlugin):
@@ -135,12 +131,9 @@ class NodeResourcesFit(SpecOnlyPlugin):
         return data
 
     def _is_ignored(self, resource: str) -> bool:
-        if resource not in self._ignored and not self._ignored_groups:
-            return False
         extended = "/" in resource and "kubernetes.io/" not in resource
-        return extended and (
-            resource in self._ignored or resource.split("/")[0] in self._ignored_groups
-        )
+        group = resource.split("/")[0]
+        return extended and (resource in self._ignored or group in self._ignored_groups)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray

@@ -195,9 +195,8 @@ class PodTopologySpread(Plugin):
             [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
             for when in ("DoNotSchedule", "ScheduleAnyway")
         )
-        return _PreFilterState(
-            cluster, hard, soft, require_all_topologies=bool(own) or not self._system
-        )
+        require_all = bool(own) or not self._system
+        return _PreFilterState(cluster, hard, soft, require_all)
 
     def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
         selectors = default_selector(pod, cluster.objects)

@@ -107,9 +107,8 @@ class VolumeBinding(VolumePlugin):
             immediate |= mode != WAIT_FOR_FIRST_CONSUMER or bool(claim.spec.volume_name)
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
-        state[self.name] = _PreFilterState(
-            cluster, PodVolumeClaims.look_up(cluster.objects, bound, unbound)
-        )
+        found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        state[self.name] = _PreFilterState(cluster, found)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
@@ -170,12 +169,10 @@ class VolumeBinding(VolumePlugin):
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
-        """A class was created, or allows other topologies."""
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
     def _may_serve(pod: PodInfo, after: PersistentVolume, _before: PersistentVolume | None) -> bool:
-        """A volume is free, or reserved for one of the pod's claims."""
         ref = after.spec.claim_ref
         if ref is None:
             return True
@@ -184,7 +181,6 @@ class VolumeBinding(VolumePlugin):
 
     @staticmethod
     def _serves_more(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
-        """A CSINode was created, or its drivers have taken over other in-tree plugins."""
         return before is None or before.migrated_plugins != after.migrated_plugins
 
     @staticmethod
@@ -196,7 +192,6 @@ class VolumeBinding(VolumePlugin):
     def _has_more(
         _pod: PodInfo, after: CSIStorageCapacity, before: CSIStorageCapacity | None
     ) -> bool:
-        """There is more capacity."""
         return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
 
     @staticmethod
