@@ -127,8 +127,6 @@ class ObjectStore:
         namespace = self.get(Namespace, "", name)
         return namespace.metadata.labels if namespace is not None else {}
 
-    # --- what we are about to write --------------------------------------------------------
-
     def assume(self, stored: StorageObject) -> None:
         """Count an object as being in the state ``stored`` already.
 
@@ -154,8 +152,6 @@ class ObjectStore:
         kind, namespace, name = key
         if key in self._observed and self._objects[kind][namespace][name] is stored:
             self._put(key, self._observed.pop(key), None)
-
-    # --- the log of storage ----------------------------------------------------------------
 
     @property
     def storage_version(self) -> int:

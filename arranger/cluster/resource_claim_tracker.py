@@ -77,8 +77,6 @@ class ResourceClaimTracker:
         self._outbox: list[ReleaseClaim] = []
         self._planned: list[ReleaseClaim] = []
 
-    # --- what is so ------------------------------------------------------------------------
-
     def is_taken(self, device: DeviceId) -> bool:
         """Whether the device cannot be given to anybody else."""
         return device in self._taken
@@ -102,8 +100,6 @@ class ResourceClaimTracker:
         self._planned.clear()
         effects, self._outbox = self._outbox, []
         return effects
-
-    # --- what the API shows ----------------------------------------------------------------
 
     def on_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         """A claim was added, changed or deleted."""
@@ -135,8 +131,6 @@ class ResourceClaimTracker:
                 )
                 if shown or gone:  # gone: added and removed between two lists
                     self._drop_reservation(reservation)
-
-    # --- what we decide --------------------------------------------------------------------
 
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""

@@ -25,6 +25,7 @@ from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 from arranger.framework import DependsOn, Diagnosis, FilterResult, Plugin, Rejection
+from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
@@ -153,11 +154,8 @@ class DynamicResources(Plugin):
 
     def _rows_lacking_only_claims(self, diagnosis: Diagnosis) -> IntArray:
         """The rows that are rejected only because an allocated claim is elsewhere."""
-        kinds = [
-            n
-            for n, kind in enumerate(diagnosis.rejections)
-            if kind.plugin == self.name and kind.rejection.reasons == (NOT_AVAILABLE,)
-        ]
+        lacking = PluginRejection(self.name, Rejection((NOT_AVAILABLE,), Code.UNRESOLVABLE))
+        kinds = [n for n, kind in enumerate(diagnosis.rejections) if kind == lacking]
         return np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
 
     def pre_score(

@@ -105,7 +105,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
-        wanted = self._pre_filter_state(state, pod, nodes.table).wanted
+        wanted = self._requests(state, pod, nodes.table).wanted
         passes: BoolArray | None = None
         for column, amount in wanted:
             enough = nodes.allocatable(column) - nodes.requested(column) >= amount
@@ -113,9 +113,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         assert passes is not None, "every pod asks for a pod slot"
         return FilterResult(passes, lambda: _explain(wanted, nodes))
 
-    def _pre_filter_state(
-        self, state: CycleState, pod: PodInfo, table: NodeTable
-    ) -> _PreFilterState:
+    def _requests(self, state: CycleState, pod: PodInfo, table: NodeTable) -> _PreFilterState:
         data = state.get(self.name)
         if data is None:
             columns, wanted = pod.request_vector(table.resource_column)
@@ -143,7 +141,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
-        data = self._pre_filter_state(state, pod, nodes.table)
+        data = self._requests(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         data.extra = np.array(extra, dtype=np.int64)
         return None
@@ -152,7 +150,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """By the strategy: emptiest, fullest, or a function of how full."""
-        extra = self._pre_filter_state(state, pod, nodes.table).extra
+        extra = self._requests(state, pod, nodes.table).extra
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not extra[place, 0]:

@@ -205,12 +205,8 @@ class AttachmentIndex:
         limits = csi_node.volume_limits if csi_node is not None else {}
         if not limits:
             return _Row(frozenset(), {}, {}, frozenset(reader.read))
-        by_pods = frozenset(
-            volume
-            for pod in self._table.pods[row].values()
-            if pod.volumes
-            for volume in attached_volumes_of(pod, reader)
-        )
+        pods = [pod for pod in self._table.pods[row].values() if pod.volumes]
+        by_pods = frozenset(volume for pod in pods for volume in attached_volumes_of(pod, reader))
         counts: dict[str, int] = {}
         for driver, *_ in by_pods | self._attached(name, reader):
             counts[driver] = counts.get(driver, 0) + 1

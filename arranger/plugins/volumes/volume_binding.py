@@ -189,10 +189,8 @@ class VolumeBinding(VolumePlugin):
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod
-    def _has_more(
-        _pod: PodInfo, after: CSIStorageCapacity, before: CSIStorageCapacity | None
-    ) -> bool:
-        return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
+    def _has_more(_pod: PodInfo, new: CSIStorageCapacity, old: CSIStorageCapacity | None) -> bool:
+        return old is None or (new.max_volume_size or 0) > (old.max_volume_size or 0)
 
     @staticmethod
     def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
@@ -254,11 +252,8 @@ def _bind(
     # Without the annotation the volume's owner has chosen the claim.
     marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
     bound = ClaimReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
-    after = replace(
-        volume,
-        metadata=replace(meta, annotations={**meta.annotations, **marks}),
-        spec=replace(volume.spec, claim_ref=bound),
-    )
+    marked = replace(meta, annotations={**meta.annotations, **marks})
+    after = replace(volume, metadata=marked, spec=replace(volume.spec, claim_ref=bound))
     _write(plan, after, marks, {"spec": {"claimRef": reference}}, objects)
 
 
@@ -302,7 +297,8 @@ def _binding_problem(
         if volume is None:
             missing = not_found_message("persistentvolumes", chosen.metadata.name)
             return f"failed to check binding: {missing}"
-        current = _current_claim(claim, objects)
+        meta = claim.metadata
+        current = objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
         if current is None:
             missing = not_found_message("persistentvolumeclaims", claim.key)
             return f"failed to check binding: {missing}"
@@ -315,7 +311,8 @@ def _binding_problem(
         if not current.bound:
             return ""
     for claim in plan.provisions:
-        current = _current_claim(claim, objects)
+        meta = claim.metadata
+        current = objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
         if current is None:
             missing = not_found_message("persistentvolumeclaims", claim.key)
             return f"failed to check provisioning pvc: {missing}"
@@ -334,13 +331,6 @@ def _binding_problem(
         if not current.bound:
             return ""
     return None
-
-
-def _current_claim(
-    claim: PersistentVolumeClaim, objects: ObjectStore
-) -> PersistentVolumeClaim | None:
-    meta = claim.metadata
-    return objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
 
 
 def _affinity_conflict(

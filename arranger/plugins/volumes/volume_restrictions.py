@@ -61,9 +61,8 @@ class VolumeRestrictions(VolumePlugin):
                 return self.reject(reason, resolvable=False)
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
-        if not any(map(_is_disk, pod.volumes)) and not _in_use(
-            exclusive, cluster.table.pvc_use_counts
-        ):
+        used = _in_use(exclusive, cluster.table.pvc_use_counts)
+        if not used and not any(map(_is_disk, pod.volumes)):
             return SKIP
         state[self.name] = exclusive
         return None
@@ -92,11 +91,8 @@ class VolumeRestrictions(VolumePlugin):
         if event.pod is None:
             return True
         namespace, volumes = event.pod.metadata.namespace, event.pod.spec.volumes
-        claims = {
-            (namespace, volume.persistent_volume_claim.claim_name)
-            for volume in volumes
-            if volume.persistent_volume_claim is not None
-        }
+        named = [v.persistent_volume_claim for v in volumes]
+        claims = {(namespace, claim.claim_name) for claim in named if claim is not None}
         return _share_disk(pod.volumes, volumes) or not claims.isdisjoint(pod.pvc_keys)
 
     queueing_hints = (
