@@ -150,9 +150,12 @@ class Engine:
             context, queue, cycle, effects, parallel_extender_calls
         )
         # Gangs.
-        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator)
+        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
         attempt_status = GangAttemptStatus(context, registry)
+        starvation_guard = StarvationGuard(
+            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after
+        )
         self._gang_scheduler = GangScheduler(
             context,
             queue,
@@ -162,7 +165,7 @@ class Engine:
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
-            StarvationGuard(context, queue, reservations, entities, gang_config.starvation_after),
+            starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
         )

@@ -18,7 +18,7 @@ from arranger.framework.status import Code, Status
 class GangPermits(Protocol):
     """Keeps permitted members until their groups are complete."""
 
-    def on_permitted(self, member: QueuedPod, now: float) -> bool:
+    def on_permitted(self, pod: QueuedPod, now: float) -> bool:
         """A Permit plugin lets a pod go; True if its gang group keeps it for now."""
 
 
@@ -36,18 +36,18 @@ class WaitingPods:
 
     def advance(self, now: float) -> None:
         """Reject the pods that have waited too long, and ask about the others after an event."""
-        for member in [m for m in self._context.waiting_pods.values() if m.deadline <= now]:
-            if member.uid in self._context.waiting_pods:  # else its gang has fallen with another
-                waited = f"{member.permit_timeout:g}s at plugin {member.permit_plugin}"
+        for pod in [m for m in self._context.waiting_pods.values() if m.deadline <= now]:
+            if pod.uid in self._context.waiting_pods:  # else its gang has fallen with another
+                waited = f"{pod.permit_timeout:g}s at plugin {pod.permit_plugin}"
                 reason = f"rejected due to timeout after waiting {waited}"
-                refusal = Status(Code.UNSCHEDULABLE, (reason,), member.permit_plugin)
-                self._binding_cycle.reject(member, refusal, now)
+                refusal = Status(Code.UNSCHEDULABLE, (reason,), pod.permit_plugin)
+                self._binding_cycle.reject(pod, refusal, now)
         if self._events_seen == self._queue.event_count:
             return
         self._events_seen = self._queue.event_count
-        for member in list(self._context.waiting_pods.values()):
-            if member.uid in self._context.waiting_pods:
-                self._ask_again(member, now)
+        for pod in list(self._context.waiting_pods.values()):
+            if pod.uid in self._context.waiting_pods:
+                self._ask_again(pod, now)
 
     @property
     def ready(self) -> bool:
@@ -56,19 +56,17 @@ class WaitingPods:
 
     def next_timer(self) -> float | None:
         """When a pod will have waited too long."""
-        return min(
-            (member.deadline for member in self._context.waiting_pods.values()), default=None
-        )
+        return min((pod.deadline for pod in self._context.waiting_pods.values()), default=None)
 
-    def _ask_again(self, member: QueuedPod, now: float) -> None:
+    def _ask_again(self, pod: QueuedPod, now: float) -> None:
         try:
-            answer = self._cycle.run_permit(member)
+            answer = self._cycle.run_permit(pod)
         except PluginFailureError as error:
-            self._binding_cycle.roll_back(member, str(error), now)
+            self._binding_cycle.roll_back(pod, str(error), now)
             return
         if isinstance(answer, Status):
-            self._binding_cycle.reject(member, answer, now)
+            self._binding_cycle.reject(pod, answer, now)
         elif not isinstance(answer, PermitWait):
-            del self._context.waiting_pods[member.uid]
-            if not self._gangs.on_permitted(member, now):
-                self._binding_cycle.begin(member, now)
+            del self._context.waiting_pods[pod.uid]
+            if not self._gangs.on_permitted(pod, now):
+                self._binding_cycle.begin(pod, now)
