@@ -16,8 +16,7 @@ from arranger.embedded import Object
 from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, bad_request, not_found
 from arranger.embedded.handlers import bodies
-from arranger.embedded.handlers.delete import Deleter
-from arranger.embedded.handlers.eviction import evict
+from arranger.embedded.handlers.delete import Deleter, evict
 from arranger.embedded.handlers.list import list_objects
 from arranger.embedded.handlers.patch import APPLY_MEDIA_TYPE, apply_patch
 from arranger.embedded.handlers.watch import Watch
@@ -276,9 +275,8 @@ def _parse(request: Request, target: Target, obj: Object) -> tuple[Object, bodie
 def _deletion_status(resource: Resource, last: Object) -> Object:
     meta = last["metadata"]
     details = {"name": meta["name"], "kind": resource.plural, "uid": meta["uid"]}
-    if resource.group:
-        details["group"] = resource.group
-    return {**_SUCCESS, "details": details}
+    group = {"group": resource.group} if resource.group else {}
+    return {**_SUCCESS, "details": {**details, **group}}
 
 
 def _is_dry_run(request: Request) -> bool:

@@ -9,7 +9,9 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, Final
 
 from celpy import celtypes
@@ -25,12 +27,7 @@ _KEYWORDS: Final = frozenset(
         *("void", "while"),
     ]
 )
-_ESCAPES: Final = (
-    ("__", "__underscores__"),
-    (".", "__dot__"),
-    ("-", "__dash__"),
-    ("/", "__slash__"),
-)
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 #: The fields of ``metadata`` that rules may read.
 _VISIBLE_METADATA: Final = ("name", "generateName")
 
@@ -39,7 +36,7 @@ def escape_identifier(name: str) -> str:
     """A property's name as rules must write it."""
     if name in _KEYWORDS:
         return f"__{name}__"
-    return re.sub(r"__|[.\-/]", lambda found: dict(_ESCAPES)[found[0]], name)
+    return re.sub(r"__|[.\-/]", lambda found: _ESCAPES[found[0]], name)
 
 
 def to_cel(schema: Object, value: Any, *, root: bool = False) -> Any:
@@ -102,10 +99,7 @@ def _or_value(old: OldSelf, otherwise: Any) -> Any:
 
 
 def _sum(items: Any) -> Any:
-    total = items[0] if items else celtypes.IntType(0)
-    for item in items[1:]:
-        total = total + item
-    return total
+    return reduce(add, items) if items else celtypes.IntType(0)
 
 
 def _is_sorted(items: Any) -> Any:
@@ -121,8 +115,8 @@ def _index_of(within: Any, what: Any) -> Any:
 def _last_index_of(within: Any, what: Any) -> Any:
     if isinstance(within, str):
         return celtypes.IntType(within.rfind(what))
-    found = [n for n, item in enumerate(within) if item == what]
-    return celtypes.IntType(found[-1] if found else -1)
+    places = reversed(range(len(within)))
+    return celtypes.IntType(next((n for n in places if within[n] == what), -1))
 
 
 def _returning_string(of: Callable[..., str]) -> Callable[..., Any]:
@@ -154,10 +148,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "findAll": lambda text, pattern: _string_list([m[0] for m in re.finditer(pattern, text)]),
     "charAt": _returning_string(lambda text, at: text[at : at + 1]),
     "join": _returning_string(lambda items, between="": between.join(items)),
-    "lowerAscii": _returning_string(lambda text: text.lower()),
-    "upperAscii": _returning_string(lambda text: text.upper()),
-    "replace": _returning_string(lambda text, old, new: text.replace(old, new)),
+    "lowerAscii": _returning_string(str.lower),
+    "upperAscii": _returning_string(str.upper),
+    "replace": _returning_string(str.replace),
     "split": lambda text, at: _string_list(text.split(at)),
     "substring": _returning_string(lambda text, start, end=None: text[start:end]),
-    "trim": _returning_string(lambda text: text.strip()),
+    "trim": _returning_string(str.strip),
 }

@@ -13,6 +13,7 @@ from arranger.embedded.crd.validation import (
     NO_OLD_VALUE,
     FieldError,
     correlate_items,
+    field_schema,
     join,
     to_json,
 )
@@ -75,9 +76,8 @@ class ValidationRule:
         except CELEvalError as error:
             kind = schema.get("type", "object")
             why = f'Invalid value: "{kind}": {_reason(error)} evaluating rule: '
-            return FieldError(
-                path or NO_FIELD, "FieldValueInvalid", why + (self.message or self.text)
-            )
+            why += self.message or self.text
+            return FieldError(path or NO_FIELD, "FieldValueInvalid", why)
         message = self._evaluated_message(variables) or self.message or f"failed rule: {self.text}"
         scalar = "" if isinstance(value, dict | list) else f"{to_json(value)}: "
         texts = {
@@ -123,16 +123,11 @@ class RuleTree:
         yield from self._own_violations(value, old, path)
         if isinstance(value, dict):
             before = old if isinstance(old, dict) else {}
-            for name, tree in self.properties.items():
-                if name in value:
-                    yield from tree.violations(
-                        value[name], before.get(name, NO_OLD_VALUE), join(path, name)
-                    )
+            below = [(n, tree, join(path, n)) for n, tree in self.properties.items() if n in value]
             if self.values is not None:
-                for name, child in value.items():
-                    yield from self.values.violations(
-                        child, before.get(name, NO_OLD_VALUE), f"{path}[{name}]"
-                    )
+                below += [(name, self.values, f"{path}[{name}]") for name in value]
+            for name, tree, place in below:
+                yield from tree.violations(value[name], before.get(name, NO_OLD_VALUE), place)
         elif isinstance(value, list) and self.items is not None:
             befores = correlate_items(self.schema, value, old)
             for n, (item, was) in enumerate(zip(value, befores, strict=True)):
@@ -190,22 +185,24 @@ def _compile_rule(
     from arranger.embedded.crd.cel_checks import references_variable, undeclared_references
     from arranger.embedded.crd.cel_library import FUNCTIONS
 
+    def refused(part: str, why: str, reason: str = "FieldValueInvalid") -> SchemaError:
+        return SchemaError(f"{place}.{part}", reason, why)
+
     text, message = given.get("rule", "").strip(), given.get("message", "")
     if not text:
-        raise SchemaError(
-            f"{place}.rule", "FieldValueRequired", "Required value: rule is not specified"
-        )
+        why = "Required value: rule is not specified"
+        raise refused("rule", why, "FieldValueRequired")
     if "\n" in text and not message:
         why = "Required value: message must be specified if rule contains line breaks"
-        raise SchemaError(f"{place}.message", "FieldValueRequired", why)
+        raise refused("message", why, "FieldValueRequired")
     if "\n" in message:
         why = f"Invalid value: {to_json(message)}: must not contain line breaks"
-        raise SchemaError(f"{place}.message", "FieldValueInvalid", why)
+        raise refused("message", why)
     reason = given.get("reason", "FieldValueInvalid")
     if reason not in _REASONS:
         supported = ", ".join(f'"{r}"' for r in _REASONS)
         why = f'Unsupported value: "{reason}": supported values: {supported}'
-        raise SchemaError(f"{place}.reason", "FieldValueNotSupported", why)
+        raise refused("reason", why, "FieldValueNotSupported")
     known = {**schema, "x-kubernetes-embedded-resource": True} if root else schema
     scope = dict.fromkeys(("self", "oldSelf"), known)
     program, tree = _program(text, f"{place}.rule")
@@ -217,12 +214,10 @@ def _compile_rule(
     compares, optional = references_variable(tree, "oldSelf"), bool(given.get("optionalOldSelf"))
     if optional and not compares:
         why = "Invalid value: true: may not be set if oldSelf is not used in rule"
-        raise SchemaError(f"{place}.optionalOldSelf", "FieldValueInvalid", why)
+        raise refused("optionalOldSelf", why)
     if compares and not single:
         why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        raise SchemaError(
-            f"{place}.rule", "FieldValueInvalid", f"Invalid value: {to_json(text)}: {why}"
-        )
+        raise refused("rule", f"Invalid value: {to_json(text)}: {why}")
     below = _below(schema, given.get("fieldPath", ""), f"{place}.fieldPath")
     return ValidationRule(text, program, message, says, reason, below, compares, optional)
 
@@ -249,22 +244,18 @@ def _does_not_compile(text: str, place: str, why: str) -> SchemaError:
 
 def _below(schema: Object, path: str, place: str) -> str:
     """A rule's ``fieldPath`` as errors have it."""
-    refused = SchemaError(
-        place, "FieldValueInvalid", f"Invalid value: {to_json(path)}: must be a valid path"
-    )
+    why = f"Invalid value: {to_json(path)}: must be a valid path"
+    refused = SchemaError(place, "FieldValueInvalid", why)
     below, rest, at = "", path, schema
     while rest:
         step = _STEP.match(rest)
         if step is None:
             raise refused
         name, rest = step[1] or step[2], rest[step.end() :]
-        known, more = at.get("properties") or {}, at.get("additionalProperties")
-        if name in known:
-            below, at = f"{below}.{name}", known[name]
-        elif isinstance(more, dict):
-            below, at = f"{below}[{name}]", more
-        else:
+        if (inner := field_schema(at, name)) is None:
             raise refused
+        below += f".{name}" if name in (at.get("properties") or {}) else f"[{name}]"
+        at = inner
     return below
 
 

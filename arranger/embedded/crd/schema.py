@@ -11,11 +11,19 @@ import msgspec
 
 from arranger.embedded import Object
 from arranger.embedded.crd.cel_rules import RuleTree, compile_rules
-from arranger.embedded.crd.validation import NO_FIELD, NO_OLD_VALUE, FieldError, join, violations
+from arranger.embedded.crd.validation import (
+    NO_FIELD,
+    NO_OLD_VALUE,
+    FieldError,
+    field_schema,
+    join,
+    violations,
+)
 
 #: Fields of every object, which no schema describes.
 _TYPE_AND_METADATA: Final = ("apiVersion", "kind", "metadata")
-_ANYTHING: Final[Object] = {"x-kubernetes-preserve-unknown-fields": True}
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_ANYTHING: Final[Object] = {_PRESERVE: True}
 _NOT_CHECKED: Final = (
     "Invalid value: null: some validation rules were not checked because the object was invalid;"
     " correct the existing errors to complete validation"
@@ -56,10 +64,9 @@ class CustomSchema:
         ``metadata`` is not looked at.
         """
         unknown: list[str] = []
-        pruned = _prune(self.root, _body(obj), "", unknown)
-        return PrunedObject(
-            {**{k: obj[k] for k in _TYPE_AND_METADATA if k in obj}, **pruned}, unknown
-        )
+        body = {k: v for k, v in obj.items() if k not in _TYPE_AND_METADATA}
+        head: Object = {k: obj[k] for k in _TYPE_AND_METADATA if k in obj}
+        return PrunedObject({**head, **_prune(self.root, body, "", unknown)}, unknown)
 
     def set_defaults(self, obj: Object) -> None:
         """Fill in defaults, in place."""
@@ -83,24 +90,19 @@ def _parse_cached(encoded: bytes) -> CustomSchema:
     return CustomSchema(schema, compile_rules(schema))
 
 
-def _body(obj: Object) -> Object:
-    return {k: v for k, v in obj.items() if k not in _TYPE_AND_METADATA}
-
-
 def _prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, list):
         items = schema.get("items") or _ANYTHING
         return [_prune(items, v, f"{path}[{n}]", unknown) for n, v in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    known = schema.get("properties") or {}
-    more = schema.get("additionalProperties")
-    keep = schema.get("x-kubernetes-preserve-unknown-fields") or more is True
+    keep = schema.get("additionalProperties") is True or schema.get(_PRESERVE)
     if schema.get("x-kubernetes-embedded-resource"):
-        known = {**dict.fromkeys(_TYPE_AND_METADATA, _ANYTHING), **known}
+        always = dict.fromkeys(_TYPE_AND_METADATA, _ANYTHING)
+        schema = {**schema, "properties": {**always, **(schema.get("properties") or {})}}
     pruned: Object = {}
     for name, child in value.items():
-        inner = known.get(name, more if isinstance(more, dict) else None)
+        inner = field_schema(schema, name)
         if inner is None and keep:
             pruned[name] = deepcopy(child)
         elif inner is None:
@@ -115,12 +117,9 @@ def _set_defaults(schema: Object, value: Any) -> None:
         for name, child in (schema.get("properties") or {}).items():
             if name not in value and "default" in child:
                 value[name] = deepcopy(child["default"])
-            if name in value:
-                _set_defaults(child, value[name])
-        more = schema.get("additionalProperties")
-        if isinstance(more, dict):
-            for child_value in value.values():
-                _set_defaults(more, child_value)
+        for name, entry in value.items():
+            if (inner := field_schema(schema, name)) is not None:
+                _set_defaults(inner, entry)
     elif isinstance(value, list):
         for item in value:
             _set_defaults(schema.get("items") or {}, item)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import chain
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from arranger.embedded import Object
-from arranger.embedded.crd.formats import has_format, in_range
 
 #: In place of a former value: there is none, or it cannot be identified.
 NO_OLD_VALUE: Final = object()
@@ -22,6 +27,13 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "integer": int,
     "number": (int, float),
 }
+_HOSTNAME: Final = re.compile(
+    r"(?!.{254})[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*",
+    re.ASCII | re.IGNORECASE,
+)
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+", re.ASCII)
+_DURATION: Final = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+|0")
+_BITS: Final = {"int32": 31, "int64": 63}
 #: The field of errors that are about no field.
 NO_FIELD: Final = "<nil>"
 
@@ -55,13 +67,18 @@ def violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[Fiel
         return
     if value is None and schema.get("nullable"):
         return
-    wrong_type = _type_error(schema, value, path)
-    if wrong_type is not None:
+    if (wrong_type := _type_error(schema, value, path)) is not None:
         yield wrong_type
         return
     yield from _value_violations(schema, value, path)
     yield from _logic_violations(schema, value, path)
     yield from _child_violations(schema, value, old, path)
+
+
+def field_schema(schema: Object, name: str) -> Object | None:
+    """The schema of a field of an object or an entry of a map; None where there is none."""
+    more = schema.get("additionalProperties")
+    return (schema.get("properties") or {}).get(name, more if isinstance(more, dict) else None)
 
 
 def correlate_items(schema: Object, items: list[Any], old: Any) -> list[Any]:
@@ -93,11 +110,9 @@ def _type_error(schema: Object, value: Any, path: str) -> FieldError | None:
     wanted = schema.get("type")
     if wanted and not _has_type(value, wanted):
         return _wrong_type(path, value, wanted)
-    if isinstance(value, str) and not has_format(value, format_ := schema.get("format", "")):
-        why = (
-            f'Invalid value: {to_json(value)}: {path} in body must be of type {format_}: "{value}"'
-        )
-        return FieldError(path, "FieldValueTypeInvalid", why)
+    if isinstance(value, str) and not _has_format(value, format_ := schema.get("format", "")):
+        what = f'{path} in body must be of type {format_}: "{value}"'
+        return FieldError(path, "FieldValueTypeInvalid", f"Invalid value: {to_json(value)}: {what}")
     return None
 
 
@@ -127,7 +142,7 @@ def _value_violations(schema: Object, value: Any, path: str) -> Iterator[FieldEr
 
 
 def _number_violations(schema: Object, value: float, path: str) -> Iterator[FieldError]:
-    if not in_range(value, format_ := schema.get("format", "")):
+    if not _in_range(value, format_ := schema.get("format", "")):
         what = f"must be of type {schema.get('type')} with format {format_} in {path}"
         why = f'Invalid value: "": Checked value {what}'
         yield FieldError(NO_FIELD, "FieldValueInvalid", why)
@@ -185,11 +200,8 @@ def _duplicates(schema: Object, items: list[Any], path: str) -> Iterator[FieldEr
 
 def _child_violations(schema: Object, value: Any, old: Any, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
-        known = schema.get("properties") or {}
-        more = schema.get("additionalProperties")
         for name, child in value.items():
-            inner = known.get(name, more if isinstance(more, dict) else None)
-            if inner is not None:
+            if (inner := field_schema(schema, name)) is not None:
                 before = old.get(name, NO_OLD_VALUE) if isinstance(old, dict) else NO_OLD_VALUE
                 yield from violations(inner, child, before, join(path, name))
     elif isinstance(value, list) and isinstance(items := schema.get("items"), dict):
@@ -218,8 +230,7 @@ def _logic_violations(schema: Object, value: Any, path: str) -> Iterator[FieldEr
             yield from () if valid else failed[0]
     if options := schema.get("allOf"):
         failed = [failures(option) for option in options]
-        for errors in failed:
-            yield from errors
+        yield from chain.from_iterable(failed)
         if any(failed):
             none = ". None validated" if all(failed) else ""
             yield refused(f"must validate all the schemas (allOf){none}")
@@ -252,3 +263,39 @@ def _invalid(path: str, value: Any, what: str) -> FieldError:
 
 def _map_key(item: Any, keys: list[str]) -> str:
     return to_json([item.get(key) for key in keys]) if isinstance(item, dict) else to_json(item)
+
+
+# --- formats of strings and numbers ---------------------------------------------------------------
+
+
+def _has_format(text: str, name: str) -> bool:
+    """Whether a string has a format; unknown formats allow every string."""
+    try:
+        return name not in _FORMATS or bool(_FORMATS[name](text))
+    except ValueError:
+        return False
+
+
+def _in_range(number: float, name: str) -> bool:
+    """Whether a number fits ``int32`` or ``int64``; other formats allow every number."""
+    bits = _BITS.get(name)
+    return bits is None or -(2**bits) <= number < 2**bits
+
+
+def _date_time(text: str) -> bool:
+    return "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
+    "byte": lambda text: base64.b64decode(text, validate=True) is not None,
+    "date": lambda text: date.fromisoformat(text),
+    "date-time": _date_time,
+    "datetime": _date_time,
+    "duration": _DURATION.fullmatch,
+    "email": _EMAIL.fullmatch,
+    "hostname": _HOSTNAME.fullmatch,
+    "ipv4": lambda text: ipaddress.IPv4Address(text),
+    "ipv6": lambda text: ipaddress.IPv6Address(text),
+    "uri": lambda text: urlsplit(text).scheme or text.startswith("/"),
+    "uuid": lambda text: uuid.UUID(text),
+}

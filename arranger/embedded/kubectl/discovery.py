@@ -7,7 +7,7 @@ from typing import Final
 
 from arranger.embedded import Object
 from arranger.embedded.kubectl import openapi
-from arranger.embedded.kubectl.content_negotiation import prefers
+from arranger.embedded.kubectl.tables import prefers
 from arranger.embedded.registry import VERBS, Registry, Resource
 
 _AGGREGATED: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")

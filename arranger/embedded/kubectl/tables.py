@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from arranger.embedded import Object
 from arranger.embedded.kubectl.columns import columns_of
-from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import Resource
+
+_JSON: Final = ("application/json", "*/*", "application/*")
+
+
+def prefers(accept: str, kind: str, group: str, version: str) -> bool:
+    """Whether the client would rather have this kind than the objects themselves.
+
+    The API server takes the first form that it can serve; plain JSON is the objects themselves.
+    """
+    wanted = {f"as={kind}", f"g={group}", f"v={version}"}
+    for form in accept.split(","):
+        media, *parameters = (part.strip() for part in form.split(";"))
+        if media == "application/json" and wanted <= set(parameters):
+            return True
+        if media in _JSON and not any(p.startswith("as=") for p in parameters):
+            return False
+    return False
 
 
 def wants_table(accept: str) -> bool:
