@@ -113,8 +113,7 @@ def _builtin() -> Iterator[Resource]:
     def one(group: str, version: str, plural: str, kind: str, *short: str, **more: Any) -> Resource:
         return Resource(group, version, plural, kind, short_names=short, **more)
 
-    cluster_scoped = {"namespaced": False}
-    with_status = {"status": True}
+    cluster_scoped, with_status = {"namespaced": False}, {"status": True}
     workload = {"status": True, "categories": ("all",)}
     yield one("", "v1", "pods", "Pod", "po", **workload)
     yield one("", "v1", "nodes", "Node", "no", **cluster_scoped, **with_status)
@@ -129,26 +128,20 @@ def _builtin() -> Iterator[Resource]:
     )
     yield one("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", **with_status)
     yield one("", "v1", "replicationcontrollers", "ReplicationController", "rc", **workload)
-    for plural, kind, short in (
-        ("deployments", "Deployment", "deploy"),
-        ("replicasets", "ReplicaSet", "rs"),
-        ("statefulsets", "StatefulSet", "sts"),
-        ("daemonsets", "DaemonSet", "ds"),
-    ):
-        yield one("apps", "v1", plural, kind, short, **workload)
+    yield one("apps", "v1", "deployments", "Deployment", "deploy", **workload)
+    yield one("apps", "v1", "replicasets", "ReplicaSet", "rs", **workload)
+    yield one("apps", "v1", "statefulsets", "StatefulSet", "sts", **workload)
+    yield one("apps", "v1", "daemonsets", "DaemonSet", "ds", **workload)
     yield one("batch", "v1", "jobs", "Job", **workload)
     yield one("coordination.k8s.io", "v1", "leases", "Lease")
     yield one("events.k8s.io", "v1", "events", "Event", "ev")
     budgets = "poddisruptionbudgets"
     yield one("policy", "v1", budgets, "PodDisruptionBudget", "pdb", **with_status)
     yield one("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", **cluster_scoped)
-    for plural, kind, shorts in (
-        ("storageclasses", "StorageClass", ("sc",)),
-        ("csinodes", "CSINode", ()),
-        ("csidrivers", "CSIDriver", ()),
-        ("volumeattachments", "VolumeAttachment", ()),
-    ):
-        yield one("storage.k8s.io", "v1", plural, kind, *shorts, **cluster_scoped)
+    yield one("storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc", **cluster_scoped)
+    yield one("storage.k8s.io", "v1", "csinodes", "CSINode", **cluster_scoped)
+    yield one("storage.k8s.io", "v1", "csidrivers", "CSIDriver", **cluster_scoped)
+    yield one("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", **cluster_scoped)
     yield one("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
     devices = "resource.k8s.io"
     yield one(devices, "v1", "deviceclasses", "DeviceClass", **cluster_scoped)

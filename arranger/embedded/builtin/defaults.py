@@ -26,12 +26,9 @@ def set_defaults(resource: Resource, obj: Object, store: Store, now: str) -> Non
     """
     obj["kind"], obj["apiVersion"] = resource.kind, resource.api_version
     if resource.storage_key == "/pods":
-        global_default = next(
-            (c for c in store.items(_PRIORITY_CLASSES) if c.get("globalDefault")), None
-        )
-        pods.set_defaults(
-            obj, lambda name: store.get(_PRIORITY_CLASSES, ("", name)), global_default
-        )
+        classes = store.items(_PRIORITY_CLASSES)
+        default = next((c for c in classes if c.get("globalDefault")), None)
+        pods.set_defaults(obj, lambda name: store.get(_PRIORITY_CLASSES, ("", name)), default)
         if obj["spec"].get("schedulingGates"):
             obj["status"]["conditions"] = [pods.gated_condition(now)]
     elif resource.kind == "Namespace":

@@ -65,11 +65,8 @@ def _metadata_violations(obj: Object) -> Iterator[Cause]:
     meta = obj["metadata"]
     name = meta.get("name", "")
     if not name:
-        yield (
-            "FieldValueRequired",
-            "metadata.name",
-            "Required value: name or generateName is required",
-        )
+        why = "Required value: name or generateName is required"
+        yield "FieldValueRequired", "metadata.name", why
     elif len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
         yield "FieldValueInvalid", "metadata.name", f'Invalid value: "{name}"'
     for value in (meta.get("labels") or {}).values():
@@ -108,13 +105,9 @@ def _kind_violations(resource: Resource, obj: Object) -> Iterator[Cause]:
 
 def _definition_violations(spec: Object) -> Iterator[Cause]:
     names = spec.get("names") or {}
-    for field, value in (
-        ("group", spec.get("group")),
-        ("scope", spec.get("scope")),
-        ("versions", spec.get("versions")),
-        ("names.plural", names.get("plural")),
-        ("names.kind", names.get("kind")),
-    ):
+    required = {field: spec.get(field) for field in ("group", "scope", "versions")}
+    required |= {f"names.{field}": names.get(field) for field in ("plural", "kind")}
+    for field, value in required.items():
         if not value:
             yield "FieldValueRequired", f"spec.{field}", "Required value"
     for n, version in enumerate(spec.get("versions") or []):

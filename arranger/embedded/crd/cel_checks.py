@@ -7,6 +7,7 @@ the rule is evaluated, and refuses the object then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lark import Token, Tree
@@ -42,9 +43,9 @@ def references_variable(tree: Any, name: str) -> bool:
     return any(str(ident.children[0]) == name for ident in tree.find_data("ident"))
 
 
+@dataclass(frozen=True, slots=True)
 class _Checker:
-    def __init__(self, functions: Collection[str]) -> None:
-        self._functions = functions
+    functions: Collection[str]
 
     def check(self, tree: Any, scope: Scope) -> Iterator[str]:
         if isinstance(tree, Token):
@@ -83,7 +84,7 @@ class _Checker:
         yield from self._check_all(given[1:], inner)
 
     def _check_function(self, name: Any) -> Iterator[str]:
-        if str(name) not in self._functions and str(name) not in ("has", "dyn"):
+        if str(name) not in self.functions and str(name) not in ("has", "dyn"):
             yield f"undeclared reference to '{name}'"
 
     def _check_all(self, trees: list[Any], scope: Scope) -> Iterator[str]:

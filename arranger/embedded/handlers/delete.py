@@ -13,12 +13,7 @@ from arranger.embedded.storage.selectors import label_selector_of
 from arranger.embedded.storage.store import Key, Store
 
 
-def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
-    """Check the uid and version that the client expects.
-
-    Raises:
-        ApiError: 409.
-    """
+def _check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
     meta, wanted = obj["metadata"], options.get("preconditions") or {}
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if field in wanted and wanted[field] != meta[field]:
@@ -29,12 +24,11 @@ def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, A
             raise conflict(resource.qualified_name, meta["name"], why)
 
 
-def grace_period(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
+def _grace_period(resource: Resource, obj: Object, options: Mapping[str, Any]) -> int:
     """Seconds that a pod is given; 0 for other kinds, and for pods without a node or ended."""
-    if resource.storage_key != "/pods":
+    if resource.storage_key != "/pods" or not obj["spec"].get("nodeName"):
         return 0
-    unbound = not obj["spec"].get("nodeName")
-    if unbound or obj["status"].get("phase") in ("Succeeded", "Failed"):
+    if obj["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     asked = options.get("gracePeriodSeconds")
     own = obj["spec"].get("terminationGracePeriodSeconds", 30)
@@ -78,9 +72,9 @@ class Deleter:
         Raises:
             ApiError: 409 for a false precondition.
         """
-        check_preconditions(resource, obj, options)
+        _check_preconditions(resource, obj, options)
         meta = obj["metadata"]
-        grace, policy = grace_period(resource, obj, options), _propagation_policy(meta, options)
+        grace, policy = _grace_period(resource, obj, options), _propagation_policy(meta, options)
         if policy == "Orphan":
             self.garbage.orphan_dependents(meta["uid"])
         finalizers = [f for f in meta.get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
@@ -168,7 +162,7 @@ def evict(
         raise ApiError(500, "", f"{why} does not support.")
     if not matching:
         return options, None
-    (budget,) = matching
+    budget = matching[0]
     status = budget.get("status") or {}
     disruptions_allowed = status.get("disruptionsAllowed", 0)
     if disruptions_allowed <= 0:
