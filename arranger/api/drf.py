@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from arranger.api.resource_requests import Amounts
 
 
-def dominant_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
+def job_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
     """The largest share that ``requests`` make of any resource of the cluster.
 
     The job with the lower share goes first. A resource that the cluster has none of does not count:

@@ -67,8 +67,6 @@ class Cluster:
         """The node a pod is on, observed or assumed."""
         return self._node_of.get(uid)
 
-    # --- nodes -----------------------------------------------------------------------------
-
     def set_node(self, node: Node) -> Node | None:
         """Add or update a node; returns what it was before.
 
@@ -94,8 +92,6 @@ class Cluster:
             self._unknown_node_pods[name] = stranded
         return before
 
-    # --- budgets ---------------------------------------------------------------------------
-
     def set_budget(self, budget: PodDisruptionBudget) -> None:
         """Add or update a PodDisruptionBudget."""
         self.budgets[budget.key] = budget
@@ -105,8 +101,6 @@ class Cluster:
         """Drop a PodDisruptionBudget."""
         self.budgets.pop(budget.key, None)
         self.budgets_version += 1
-
-    # --- pods ------------------------------------------------------------------------------
 
     def observe_pod(self, pod: PodInfo) -> None:
         """The API says ``pod`` is on ``spec.nodeName``, which ends an assumption about it."""
@@ -186,11 +180,8 @@ class Cluster:
             return False
         columns, requested = pod.request_vector(table.resource_column)
         free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
-        missing = {
-            column: amount - available
-            for column, amount, available in zip(columns, requested, free, strict=True)
-            if amount > available
-        }
+        columns_of = zip(columns, requested, free, strict=True)
+        missing = {column: n - left for column, n, left in columns_of if n > left}
         for other in filter(removable, table.pods[row].values()) if missing else ():
             for column, amount in zip(*other.request_vector(table.resource_column), strict=True):
                 if column in missing:
@@ -205,11 +196,8 @@ class Cluster:
         """
         self.table.check_consistent()
         self.devices.check_consistent()
-        on_nodes = {
-            uid: self.table.name(row)
-            for row in range(self.table.size)
-            for uid in self.table.pods[row]
-        }
+        table = self.table
+        on_nodes = {uid: table.name(row) for row in range(table.size) for uid in table.pods[row]}
         aside = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
         assert on_nodes | aside == self._node_of, "a pod is on two nodes or none"
         assert not on_nodes.keys() & aside.keys(), "a pod kept aside is on a node"

@@ -93,14 +93,14 @@ class QueueSortInput(NamedTuple):
         created: when it was created, for a gang when the gang was, in seconds since 1970.
         queued_at: when it arrived here, in seconds of a clock that only runs forward.
         name: ``namespace/name`` of the pod or the gang.
-        dominant_share: works out the dominant share of the cluster that it requests in all (DRF).
+        job_share: works out the dominant share of the cluster that it requests in all (DRF).
     """
 
     pod: PodInfo
     created: float
     queued_at: float
     name: str
-    dominant_share: Callable[[], float] = float
+    job_share: Callable[[], float] = float
 
 
 class Plugin:

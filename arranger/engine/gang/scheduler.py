@@ -45,7 +45,7 @@ class GangScheduler:
             return
         held = self._holds.members_of(entity)
         self._attempt_status.record_attempt(group, now)
-        result = self._cycle.schedule(entity, held)
+        result = self._cycle.schedule(entity)
         for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
@@ -135,14 +135,11 @@ class GangScheduler:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
         entity.blockers = result.blockers
         entity.reason = self._explain(entity, result)
-        held = self._holds.members_of(entity)
         if not result.complete:
-            self._starvation_guard.on_unschedulable(
-                entity, now, lambda: self._cycle.nodes_needed(entity, held)
-            )
+            self._starvation_guard.on_unschedulable(entity, now)
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if not result.complete:
-            self._preemption.preempt_for(entity, held, now)
+            self._preemption.preempt_for(entity, now)
         self._entities.notify(entity, now)
         self._notifier.notify_due(now)
 
