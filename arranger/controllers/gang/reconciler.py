@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import structlog
@@ -18,13 +17,12 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
     ObjectChange,
 )
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,8 @@ class GangReconciler:
         if observed is None:
             await self._create(change)
         elif change.delete:
-            await self.writer.delete(_path(change), uid=observed.uid)
-            self.cache.on_object_deleted(change.key, observed.uid)
+            await self.writer.delete(_path(change), uid=observed.metadata.uid)
+            self.cache.on_object_deleted(change.key, observed.metadata.uid)
             return
         elif change.spec:
             await self._patch(change, "", {"spec": change.spec})
@@ -86,7 +84,7 @@ class GangReconciler:
         version = ""
         if change.observed is not None and "conditions" in change.status:
             # A list is replaced whole: nobody else's condition may get lost by that.
-            version = change.observed.resource_version
+            version = change.observed.metadata.resource_version
         path = _path(change) + subresource
         self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
 

@@ -7,7 +7,7 @@ belong to an earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -161,10 +161,7 @@ def _is_evicted(pod: JobPod) -> bool:
 def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
     """The first policy that matches, the task's before the job's."""
     task = snapshot.spec.task(cause.task)
-    policies: Iterable[LifecyclePolicy] = (
-        *(task.policies if task else ()),
-        *snapshot.spec.policies,
-    )
+    policies = (*(task.policies if task else ()), *snapshot.spec.policies)
     return next((policy for policy in policies if _matches(policy, cause)), None)
 
 

@@ -13,7 +13,7 @@ import pytest
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache
 from arranger.controllers.queue.status import queue_status
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import merge_patch
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 
