@@ -173,18 +173,15 @@ class GangCache:
         known = self._observed.get(key)
         if known is not None and is_stale(meta, known.metadata):
             return set()
-        definition = None
+        changed: set[str] = set()
         if group != GANG_GROUP:
-            definition = msgspec.convert(dict(body), POD_GROUP_KINDS[group], strict=False)
+            definition = msgspec.convert(body, POD_GROUP_KINDS[group], strict=False)
+            changed = self.registry.on_pod_group_updated(definition)
         self._observed[key] = observed
-        if definition is None:
-            if known is not None:
-                return {key.name}
+        if group == GANG_GROUP and known is None:
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
-            return self.registry.restore_recorded_bundles(
-                msgspec.convert(dict(body), GangObject)
-            ) | {key.name}
-        return self.registry.on_pod_group_updated(definition) | {key.name}
+            changed = self.registry.restore_recorded_bundles(msgspec.convert(body, GangObject))
+        return changed | {key.name}
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
         """A Gang or PodGroup was deleted: the one of this uid, or whichever it is."""

@@ -67,14 +67,11 @@ class GangReconciler:
 
     async def _create(self, change: ObjectChange) -> None:
         namespace, _, name = change.key.name.partition("/")
+        labels = {MANAGED_BY: self.cache.managed_by}
         manifest = {
             "apiVersion": f"{GANG_GROUP}/{GANG_VERSION}",
             "kind": "Gang",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {MANAGED_BY: self.cache.managed_by},
-            },
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "spec": {key: value for key, value in change.spec.items() if value is not None},
         }
         collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
@@ -97,7 +94,6 @@ class GangReconciler:
                 self.work_queue.enqueue(self.cache.on_object_deleted(change.key))
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        """Take in an object as the server has answered it."""
         self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))
 
 

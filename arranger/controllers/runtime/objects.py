@@ -12,6 +12,12 @@ from arranger.kube.watch.reflector import is_newer
 Object = dict[str, Any]
 
 
+def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:
+    """An entry of ``metadata.ownerReferences`` for what the owner controls."""
+    names = {"name": owner.name, "uid": owner.uid}
+    return {"apiVersion": api_version, "kind": kind, **names, "controller": True}
+
+
 def with_condition(
     conditions: list[Object], condition: tuple[str, str, str, str], now: str
 ) -> list[Object]:

@@ -25,7 +25,7 @@ from arranger.api.types.tyjob import (
     Replica,
     TYJob,
 )
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, owner_reference
 
 #: PyTorch's own default, as the training operator uses it too.
 MASTER_PORT: Final = 23456
@@ -86,10 +86,9 @@ def pod(
         **_scheduling_annotations(job),
         keys.RESTARTS: str(restarts),
     }
-    if replica.role == WORKER:
-        annotations[keys.LEADER_UID] = leader
     labels = {**(template_metadata.get("labels") or {}), keys.ROLE: replica.role}
     if replica.role == WORKER:
+        annotations[keys.LEADER_UID] = leader
         labels[keys.WORKER_SET] = replica.set_name
     metadata = _metadata(job, replica.pod)
     metadata["labels"] = labels | metadata["labels"]
@@ -139,18 +138,11 @@ def environment(job: TYJob, replica: Replica, *, leader: str = "") -> list[Objec
 
 
 def _metadata(job: TYJob, name: str) -> Object:
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "TYJob",
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-    }
     return {
         "name": name,
         "namespace": job.metadata.namespace,
         "labels": {keys.TYJOB: job.metadata.name},
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(API_VERSION, "TYJob", job.metadata)],
     }
 
 
@@ -162,13 +154,11 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     """
     if GANG not in job.policies:
         return {}
-    workers = job.valid_spec.min_workers_num
-    given = job.metadata.annotations
-    inherited: dict[str, str] = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
+    workers, given = job.valid_spec.min_workers_num, job.metadata.annotations
     return {
         # A worker that replaces a lost one counts with those that run.
         keys.GANG_MATCH: "waiting-and-running",
-        **inherited,
+        **{key: given[key] for key in _GANG_ANNOTATIONS if key in given},
         keys.BUNDLE_GANG: job.metadata.name,
         keys.BUNDLE_NAME: replica.role,
         keys.BUNDLE_MIN: "1" if replica.role == LEADER else str(workers),

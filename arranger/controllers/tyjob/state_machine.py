@@ -192,7 +192,6 @@ def _invalid_status(job: TYJob, problem: str, now: datetime) -> Object:
 
 
 def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
-    """What of a change of the status is worth an event."""
     before = job.status
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
@@ -217,7 +216,6 @@ def _ordinal(number: int) -> str:
 
 
 def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
-    """Creates what the job lacks, and deletes the pods that are too many."""
     job, pods = current.job, current.observed.pods
     leader, leader_replica = current.leader, current.leader_replica
 
@@ -249,7 +247,6 @@ def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
 
 
 def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
-    """Let the workers have the leader's address."""
     current_data, desired = current.observed.addresses, {leader.metadata.uid: leader.status.pod_ip}
     if not leader.status.pod_ip or current_data == desired:
         return []
@@ -268,7 +265,6 @@ def _clean_up(job: TYJob, observed: ObservedState) -> list[Write]:
 
 
 def _delete(pods: Iterable[TYJobPod]) -> list[Write]:
-    """Delete those that nobody has deleted yet."""
     going = (pod.metadata for pod in pods if pod.deletion_deadline is None)
     return [DeleteReplicaPod(metadata.name, metadata.uid) for metadata in going]
 

@@ -20,7 +20,7 @@ from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobVolume, Task, VolcanoJob
-from arranger.controllers.runtime.objects import Object
+from arranger.controllers.runtime.objects import Object, owner_reference
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
@@ -115,7 +115,6 @@ def _without_nulls(part: Object) -> Object:
 
 
 def _inject_env(containers: list[Object], variable: Object) -> None:
-    """Add an environment variable, unless the template has it."""
     for container in containers:
         known = container.setdefault("env", [])
         if not any(other.get("name") == variable["name"] for other in known):
@@ -248,14 +247,7 @@ def _hosts(job: VolcanoJob) -> dict[str, str]:
 
 
 def _object(job: VolcanoJob, kind: str, name: str, api_version: str = "v1") -> Object:
-    owner = {
-        "apiVersion": JOB_API,
-        "kind": "Job",
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = owner_reference(JOB_API, "Job", job.metadata) | {"blockOwnerDeletion": True}
     meta = {
         "name": name,
         "namespace": job.metadata.namespace,

@@ -152,7 +152,6 @@ def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
 
 
 def _is_evicted(pod: JobPod) -> bool:
-    """Whether somebody else deletes the pod, or it failed by a disruption."""
     if pod.status.phase == "Succeeded":
         return False
     return pod.deleting or (pod.status.phase == "Failed" and pod.disrupted)

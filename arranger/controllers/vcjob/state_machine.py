@@ -222,7 +222,6 @@ def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Next
 
 
 def _expiry(snapshot: JobSnapshot) -> datetime | None:
-    """When a finished job is to be deleted."""
     ended = snapshot.job.status.state.last_transition_time
     ttl = snapshot.spec.ttl_seconds_after_finished
     return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
