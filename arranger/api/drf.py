@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from arranger.api.resource_requests import Amounts
 
 
-def dominant_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
+def job_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
     """The largest share that ``requests`` make of any resource of the cluster.
 
     The job with the lower share goes first. A resource that the cluster has none of does not count:
@@ -23,11 +23,5 @@ def dominant_share(requests: Amounts, capacity: Mapping[str, int]) -> float:
     Returns:
         0.0 for a job that asks for nothing; above 1.0 for one that the cluster can never hold.
     """
-    return max(
-        (
-            amount / capacity[name]
-            for name, amount in requests.items()
-            if capacity.get(name, 0) > 0 and amount > 0
-        ),
-        default=0.0,
-    )
+    counted = ((n, capacity.get(name, 0)) for name, n in requests.items() if n > 0)
+    return max((amount / total for amount, total in counted if total > 0), default=0.0)

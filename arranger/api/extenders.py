@@ -59,11 +59,9 @@ class Extender:
         """Whether it handles the pod (``IsInterested`` upstream)."""
         if not self.managed_resources:
             return True
-        for container in chain(pod.spec.containers, pod.spec.init_containers):
-            resources = container.resources
-            if not self.managed_resources.isdisjoint(chain(resources.requests, resources.limits)):
-                return True
-        return False
+        containers = chain(pod.spec.containers, pod.spec.init_containers)
+        asked = (chain(c.resources.requests, c.resources.limits) for c in containers)
+        return any(not self.managed_resources.isdisjoint(names) for names in asked)
 
     def chooses_victims(self, pod: Pod) -> bool:
         """Whether it has a say in which pods are evicted for a pod."""

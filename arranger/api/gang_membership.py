@@ -186,18 +186,16 @@ def _pod_settings(
 
     Cached, as most members of a gang have the same values.
     """
-    annotations = {
-        key: value for key, value in zip(_SETTINGS_ANNOTATIONS, values, strict=True) if value
-    }
+    pairs = zip(_SETTINGS_ANNOTATIONS, values, strict=True)
+    annotations = {key: value for key, value in pairs if value}
     problems: list[str] = []
     settings = _koordinator_settings(annotations, problems)
     if keys.BUNDLE_GANG in annotations:
         settings = settings.with_fallback(_bundle_settings(annotations, bundle, problems))
     if settings.minimum is None:
         # A deprecated label of the scheduler plugins.
-        minimum = _read_annotation(
-            {keys.POD_GROUP_MIN: label}, keys.POD_GROUP_MIN, _parse_pod_count, problems
-        )
+        key = keys.POD_GROUP_MIN
+        minimum = _read_annotation({key: label}, key, _parse_pod_count, problems)
         settings = replace(settings, minimum=minimum)
     return settings, tuple(problems)
 
@@ -208,27 +206,24 @@ def pod_group_settings(group: AnyPodGroup, problems: list[str]) -> GangSettings:
     if isinstance(group, NativePodGroup):
         policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
         key = constraints.topology[0].key if constraints and constraints.topology else ""
-        return from_annotations.with_fallback(
-            GangSettings(
-                # The basic policy schedules pods one by one, so that no minimum must be reached.
-                minimum=policy.gang.min_count if policy.gang else 0,
-                topology=Topology(key, required=True) if key else None,
-                evict_together=group.spec.evict_together or None,
-                priority=group.spec.priority,
-                may_preempt=False if group.spec.preemption_policy == "Never" else None,
-            )
+        from_spec = GangSettings(
+            # The basic policy schedules pods one by one, so that no minimum must be reached.
+            minimum=policy.gang.min_count if policy.gang else 0,
+            topology=Topology(key, required=True) if key else None,
+            evict_together=group.spec.evict_together or None,
+            priority=group.spec.priority,
+            may_preempt=False if group.spec.preemption_policy == "Never" else None,
         )
+        return from_annotations.with_fallback(from_spec)
     spec = group.spec
     wait = _non_negative("scheduleTimeoutSeconds", spec.schedule_timeout_seconds, problems)
     # In the upstream Go types these fields have "omitempty": an absent field means zero.
     minimum = _non_negative("minMember", spec.min_member, problems)
     tasks = spec.min_task_member.items()
     minimums = ((task, _non_negative("minTaskMember", n, problems)) for task, n in sorted(tasks))
-    return from_annotations.with_fallback(
-        GangSettings(
-            minimum=minimum, wait_time=float(wait) or None, bundle_minimums=tuple(minimums)
-        )
-    )
+    wait_time = float(wait) or None
+    from_spec = GangSettings(minimum, wait_time=wait_time, bundle_minimums=tuple(minimums))
+    return from_annotations.with_fallback(from_spec)
 
 
 def parse_duration(text: str) -> float:
@@ -270,14 +265,8 @@ def _gang_name(
 
 def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -> GangSettings:
     def first(read: Callable[[str], T], *names: str) -> T | None:
-        return next(
-            (
-                v
-                for n in names
-                if (v := _read_annotation(annotations, n, read, problems)) is not None
-            ),
-            None,
-        )
+        values = (_read_annotation(annotations, name, read, problems) for name in names)
+        return next((value for value in values if value is not None), None)
 
     return GangSettings(
         minimum=first(_parse_pod_count, keys.GANG_MIN, keys.POD_GROUP_MIN),

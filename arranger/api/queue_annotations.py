@@ -1,4 +1,4 @@
-"""What queues, PodGroups and pods say by annotations about queues and cards.
+"""What queues, PodGroups and pods say by annotations about queues, cards and placement.
 
 See ``docs/design/queues.md``.
 """
@@ -6,10 +6,17 @@ See ``docs/design/queues.md``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
-from arranger.api.annotations import CARD_NAME, PREEMPTABLE, QUEUE_NAME, QUEUE_STATE, SERVICE_TYPE
+from arranger.api.annotations import (
+    CARD_NAME,
+    PLACEMENT,
+    PREEMPTABLE,
+    QUEUE_NAME,
+    QUEUE_STATE,
+    SERVICE_TYPE,
+)
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import Queue
@@ -50,12 +57,8 @@ def parse_cards(text: str) -> Amounts:
 def queue_of(pod: Pod, group_queue: str = "") -> str:
     """The queue of a pod: the one it names, else its PodGroup's, else the default queue."""
     meta = pod.metadata
-    return (
-        meta.annotations.get(QUEUE_NAME)
-        or meta.labels.get(QUEUE_NAME)
-        or group_queue
-        or DEFAULT_QUEUE
-    )
+    own = meta.annotations.get(QUEUE_NAME) or meta.labels.get(QUEUE_NAME)
+    return own or group_queue or DEFAULT_QUEUE
 
 
 def requested_cards(pod: Pod) -> tuple[str, ...]:
@@ -84,3 +87,28 @@ def service_type(pod: Pod, group: Mapping[str, str], by_owner: Mapping[str, str]
         return service if service in ("inference", "training") else ""
     owners = pod.metadata.owner_references
     return by_owner.get(owners[0].kind, "") if owners else ""
+
+
+def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
+    """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
+
+    ``policies`` are the placement policies of its profile. Annotations about gangs are checked by
+    :func:`~arranger.api.gang_membership.gang_membership`.
+    """
+    annotations = pod.metadata.annotations
+    if not annotations:
+        return ()
+    problems = []
+    if text := annotations.get(PLACEMENT):
+        unknown = [name for part in text.split(",") if (name := part.strip()) not in policies]
+        problems += [f"{PLACEMENT}: {name!r} is no plugin of this profile" for name in unknown]
+    service = annotations.get(SERVICE_TYPE, "")
+    if service not in ("", "inference", "training"):
+        problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
+    if annotations.get(CARD_NAME) and not requested_cards(pod):
+        problems.append(f"{CARD_NAME}: {annotations[CARD_NAME]!r} names no card")
+    preemptable = annotations.get(PREEMPTABLE, "")
+    if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
+        text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
+        problems.append(f"{PREEMPTABLE}: {text}")
+    return tuple(problems)

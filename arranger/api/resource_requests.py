@@ -6,7 +6,8 @@ millicores, everything else in units (bytes, devices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from arranger.api.quantity import milli_value, value
@@ -25,9 +26,7 @@ def parse_resource_list(resources: ResourceList) -> Amounts:
     Raises:
         QuantityError: an amount is not a quantity.
     """
-    return {
-        name: milli_value(raw) if name == "cpu" else value(raw) for name, raw in resources.items()
-    }
+    return {name: (milli_value if name == "cpu" else value)(n) for name, n in resources.items()}
 
 
 def format_resource_list(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -79,7 +78,7 @@ def pod_requests(
     def ask(container: Container, *, resizable: bool = True) -> Amounts:
         wanted = parse_resource_list(container.resources.requests)
         if resizable and (status := statuses.get(container.name)) is not None:
-            assert status.resources is not None, "_statuses picked those that have some"
+            assert status.resources is not None, "_resource_statuses picked those that have some"
             wanted = effective(wanted, status.resources.requests, status.allocated_resources)
         if defaults:
             for name, amount in defaults.items():
@@ -133,10 +132,7 @@ def _may_be_pod_level(name: str) -> bool:
 
 
 def _resource_statuses(pod: Pod) -> dict[str, ContainerStatus]:
-    reported: Iterable[ContainerStatus] = (
-        *pod.status.container_statuses,
-        *pod.status.init_container_statuses,
-    )
+    reported = chain(pod.status.container_statuses, pod.status.init_container_statuses)
     return {s.name: s for s in reported if s.resources is not None}
 
 

@@ -75,13 +75,10 @@ class Selector:
     ) -> None:
         """``extra_requirements`` are further requirements (``matchLabelKeys``)."""
         self._equal: Mapping[str, str] = selector.match_labels if selector else {}
-        self._requirements = (
-            *(selector.match_expressions if selector else ()),
-            *extra_requirements,
-        )
-        self._impossible = selector is None or not all(
-            map(is_valid_requirement, self._requirements)
-        )
+        expressions = selector.match_expressions if selector else ()
+        self._requirements = (*expressions, *extra_requirements)
+        valid = all(map(is_valid_requirement, self._requirements))
+        self._impossible = selector is None or not valid
         #: It asks for nothing, and so matches everything.
         self.empty = not (self._equal or self._requirements or self._impossible)
 
@@ -113,8 +110,5 @@ def untolerated_taints(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]
 ) -> list[Taint]:
     """The taints of these effects that no toleration covers."""
-    return [
-        taint
-        for taint in taints
-        if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations)
-    ]
+    concerned = (taint for taint in taints if taint.effect in effects)
+    return [taint for taint in concerned if not any(tolerates(t, taint) for t in tolerations)]

@@ -27,7 +27,7 @@ class Cluster:
 
     A pod is *observed* on a node when the API said so, and *assumed* there from our decision
     until the API confirms it. Pods and nodes are watched separately, so a pod may be seen before
-    its node: it is kept aside, and joins the table together with the node.
+    its node: it waits, and joins the table together with the node.
 
     Attributes:
         table: the nodes.
@@ -67,8 +67,6 @@ class Cluster:
         """The node a pod is on, observed or assumed."""
         return self._node_of.get(uid)
 
-    # --- nodes -----------------------------------------------------------------------------
-
     def set_node(self, node: Node) -> Node | None:
         """Add or update a node; returns what it was before.
 
@@ -94,8 +92,6 @@ class Cluster:
             self._unknown_node_pods[name] = stranded
         return before
 
-    # --- budgets ---------------------------------------------------------------------------
-
     def set_budget(self, budget: PodDisruptionBudget) -> None:
         """Add or update a PodDisruptionBudget."""
         self.budgets[budget.key] = budget
@@ -105,8 +101,6 @@ class Cluster:
         """Drop a PodDisruptionBudget."""
         self.budgets.pop(budget.key, None)
         self.budgets_version += 1
-
-    # --- pods ------------------------------------------------------------------------------
 
     def observe_pod(self, pod: PodInfo) -> None:
         """The API says ``pod`` is on ``spec.nodeName``, which ends an assumption about it."""
@@ -186,11 +180,8 @@ class Cluster:
             return False
         columns, requested = pod.request_vector(table.resource_column)
         free = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
-        missing = {
-            column: amount - available
-            for column, amount, available in zip(columns, requested, free, strict=True)
-            if amount > available
-        }
+        columns_of = zip(columns, requested, free, strict=True)
+        missing = {column: n - left for column, n, left in columns_of if n > left}
         for other in filter(removable, table.pods[row].values()) if missing else ():
             for column, amount in zip(*other.request_vector(table.resource_column), strict=True):
                 if column in missing:
@@ -205,16 +196,13 @@ class Cluster:
         """
         self.table.check_consistent()
         self.devices.check_consistent()
-        on_nodes = {
-            uid: self.table.name(row)
-            for row in range(self.table.size)
-            for uid in self.table.pods[row]
-        }
-        aside = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
-        assert on_nodes | aside == self._node_of, "a pod is on two nodes or none"
-        assert not on_nodes.keys() & aside.keys(), "a pod kept aside is on a node"
+        table = self.table
+        on_nodes = {uid: table.name(row) for row in range(table.size) for uid in table.pods[row]}
+        waiting = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
+        assert on_nodes | waiting == self._node_of, "a pod is on two nodes or none"
+        assert not on_nodes.keys() & waiting.keys(), "a waiting pod is on a node"
         assert not self._unknown_node_pods.keys() & self.table.index.keys(), (
-            "pods kept aside for a known node"
+            "pods waiting for a known node"
         )
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"

@@ -63,10 +63,6 @@ class LabelColumns:
         self.values: Interner[str] = Interner()
         self._columns: dict[str, IdArray] = {}
 
-    def keys(self) -> tuple[str, ...]:
-        """The keys that have a column."""
-        return tuple(self._columns)
-
     def get(self, key: str) -> IdArray | None:
         """The column of ``key``, if it has been built."""
         return self._columns.get(key)

@@ -62,8 +62,6 @@ class DeviceInventory:
             DeviceClass: self._on_class_changed,
         }
 
-    # --- the log of changes ----------------------------------------------------------------
-
     @property
     def version(self) -> int:
         """Number of changes so far of devices, and of which of them are taken."""

@@ -19,7 +19,6 @@ from arranger.api.types.core import Node, Taint
 from arranger.cluster.affinity_terms import NO_TERMS, AffinityIndex
 from arranger.cluster.change_log import ChangeLog
 from arranger.cluster.columns import (
-    ABSENT,
     BASIC_RESOURCES,
     CPU,
     MEMORY,
@@ -97,8 +96,6 @@ class NodeTable:
         self._log: ChangeLog[tuple[RowChange, int]] = ChangeLog(_LOG_LIMIT)
         self.nodes_version = 0
 
-    # --- nodes -----------------------------------------------------------------------------
-
     def set_node(self, node: Node) -> int:
         """Add a node or bring its row up to date; returns the row.
 
@@ -164,8 +161,6 @@ class NodeTable:
         """The node name of a living row."""
         return self.node(row).metadata.name
 
-    # --- pods ------------------------------------------------------------------------------
-
     def add_pod(self, pod: PodInfo, row: int) -> None:
         """Count ``pod`` as running on ``row``.
 
@@ -205,8 +200,6 @@ class NodeTable:
             self.requested = np.concatenate([self.requested, fresh])
         return column
 
-    # --- columns ---------------------------------------------------------------------------
-
     def replica_capacity(self, pod: PodInfo, *, empty: bool = False) -> IntArray:
         """Row → how many pods like this one fit into its free resources.
 
@@ -242,8 +235,6 @@ class NodeTable:
     def rows(self, names: Iterable[str]) -> list[int]:
         """The rows of those of ``names`` that are nodes."""
         return [self.index[name] for name in names if name in self.index]
-
-    # --- change log ------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
@@ -377,6 +368,3 @@ class NodeTable:
 
 def _taint_key(taints: list[Taint]) -> tuple[tuple[str, str, str], ...]:
     return tuple((t.key, t.value, t.effect) for t in taints)
-
-
-__all__ = ["ABSENT", "NodeTable", "RowChange"]

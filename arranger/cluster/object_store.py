@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import UnionType
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
@@ -47,16 +46,8 @@ ObjectListener = Callable[[Any, Any], bool | None]
 T = TypeVar("T", bound=StoredObject)
 
 
-def _by_name(union: UnionType) -> dict[str, type[Any]]:
-    return {kind.__name__: kind for kind in get_args(union)}
-
-
-#: The kinds that matter to pods with volumes only, by their API names.
-STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = _by_name(StorageObject)
-#: The kinds that matter to pods with resource claims only, by their API names.
-DEVICE_KINDS: Final[dict[str, type[DeviceObject]]] = _by_name(DeviceObject)
 #: The kinds a cluster keeps, by their API names: what has to be watched.
-STORED_KINDS: Final[dict[str, type[StoredObject]]] = _by_name(StoredObject)
+STORED_KINDS: Final[dict[str, type[StoredObject]]] = {k.__name__: k for k in get_args(StoredObject)}
 
 #: Changes of storage kept in the log.
 _LOG_LIMIT: Final = 16384
@@ -67,9 +58,8 @@ _ObjectKey = tuple[type[StoredObject], str, str]
 def equal_but_version(one: StoredObject, other: StoredObject) -> bool:
     """Whether two states of an object differ in no field we read but the resource version."""
     if one.metadata.resource_version != other.metadata.resource_version:
-        metadata = msgspec.structs.replace(
-            one.metadata, resource_version=other.metadata.resource_version
-        )
+        version = other.metadata.resource_version
+        metadata = msgspec.structs.replace(one.metadata, resource_version=version)
         one = msgspec.structs.replace(one, metadata=metadata)
     return one == other
 
@@ -137,8 +127,6 @@ class ObjectStore:
         namespace = self.get(Namespace, "", name)
         return namespace.metadata.labels if namespace is not None else {}
 
-    # --- what we are about to write --------------------------------------------------------
-
     def assume(self, stored: StorageObject) -> None:
         """Count an object as being in the state ``stored`` already.
 
@@ -164,8 +152,6 @@ class ObjectStore:
         kind, namespace, name = key
         if key in self._observed and self._objects[kind][namespace][name] is stored:
             self._put(key, self._observed.pop(key), None)
-
-    # --- the log of storage ----------------------------------------------------------------
 
     @property
     def storage_version(self) -> int:

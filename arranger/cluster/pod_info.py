@@ -65,9 +65,7 @@ class PodInfo:
         placement_volumes: list[Volume] = []
         self.pvc_keys: tuple[PvcKey, ...] = ()
         if pod.spec.volumes:
-            placement_volumes = [
-                v for v in pod.spec.volumes if v.image is not None or restricts_nodes(v)
-            ]
+            placement_volumes = [v for v in pod.spec.volumes if v.image or restricts_nodes(v)]
             self.volumes = [v for v in placement_volumes if v.image is None]
             self.pvc_keys = tuple(
                 (pod.metadata.namespace, v.persistent_volume_claim.claim_name)
@@ -156,7 +154,6 @@ def _long_running(spec: PodSpec) -> Iterator[Container]:
 
 
 def _requests_of_spec(key: bytes, pod: Pod) -> tuple[Amounts, tuple[int, int]]:
-    """What a pod requests, worked out once for all pods of equal specs."""
     known = _known_requests.get(key)
     if known is None:
         if len(_known_requests) >= _MAX_KNOWN:

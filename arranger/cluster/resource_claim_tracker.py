@@ -77,8 +77,6 @@ class ResourceClaimTracker:
         self._outbox: list[ReleaseClaim] = []
         self._planned: list[ReleaseClaim] = []
 
-    # --- what is so ------------------------------------------------------------------------
-
     def is_taken(self, device: DeviceId) -> bool:
         """Whether the device cannot be given to anybody else."""
         return device in self._taken
@@ -92,10 +90,8 @@ class ResourceClaimTracker:
 
     def is_being_released(self, claim: ResourceClaim) -> bool:
         """Whether we are taking back the claim's allocation."""
-        return (
-            claim.metadata.uid in self._inflight_releases
-            or claim.metadata.uid in self._unconfirmed_releases
-        )
+        uid = claim.metadata.uid
+        return uid in self._inflight_releases or uid in self._unconfirmed_releases
 
     def take_effects(self) -> list[ReleaseClaim]:
         """The writes that take something back, each once."""
@@ -104,8 +100,6 @@ class ResourceClaimTracker:
         self._planned.clear()
         effects, self._outbox = self._outbox, []
         return effects
-
-    # --- what the API shows ----------------------------------------------------------------
 
     def on_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         """A claim was added, changed or deleted."""
@@ -138,15 +132,12 @@ class ResourceClaimTracker:
                 if shown or gone:  # gone: added and removed between two lists
                     self._drop_reservation(reservation)
 
-    # --- what we decide --------------------------------------------------------------------
-
     def reserve(self, claim: ResourceClaim, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Have a pod use a claim; ``allocation`` is what a claim without one is to be given."""
         meta = claim.metadata
         if allocation is not None and meta.uid not in self._pending:
-            pending = self._pending[meta.uid] = _PendingAllocation(
-                allocation, allocation.exclusive_devices()
-            )
+            pending = _PendingAllocation(allocation, allocation.exclusive_devices())
+            self._pending[meta.uid] = pending
             self._mark_taken(pending.devices)
         reservation = _Reservation(ObjectKey(meta.namespace, meta.name, meta.uid), pod)
         outdated = pod.uid in self._released_pods.get(meta.uid, ())
@@ -227,9 +218,7 @@ class ResourceClaimTracker:
         assert all(count > 0 for count in self._taken.values()), "devices given back twice"
         assert self._bound_pods <= self._reservations_by_pod.keys(), "bound pods without claims"
         by_pod = {(claim, pod) for pod, uses in self._reservations_by_pod.items() for claim in uses}
-        by_claim = {
-            (claim, pod) for claim, uses in self._reservations_by_claim.items() for pod in uses
-        }
+        by_claim = {(c, pod) for c, uses in self._reservations_by_claim.items() for pod in uses}
         assert by_pod == by_claim, "pods and claims"
 
     def _release(self, reservation: _Reservation) -> None:

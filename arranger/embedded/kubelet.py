@@ -1,13 +1,6 @@
 """Hollow kubelets: bound pods run, end when they say so, and go when they are deleted.
 
-One component stands for the kubelets of all nodes. Annotations on a pod say what it would do:
-
-* ``arranger.io/run-seconds``: ends after that time (never, without it);
-* ``arranger.io/exit-code``: ends Failed if it is not ``0``;
-* ``arranger.io/termination-seconds``: how long it takes to go when deleted; 1 by default, and its
-  grace at most;
-* ``arranger.io/waiting-reason``: never starts, and says this: ``ImagePullBackOff`` for example.
-
+One component stands for the kubelets of all nodes. Annotations on a pod say what it would do.
 A pod whose environment refers to a ConfigMap starts when the key is there, as with a real kubelet.
 """
 
@@ -18,16 +11,15 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import structlog
 
-from arranger.kube.client.transport import Request, Transport, TransportError
+from arranger.embedded import Object
+from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 #: On a pod of the embedded cluster: it ends after so many seconds; without it never.
 RUN_SECONDS: Final = "arranger.io/run-seconds"
@@ -41,7 +33,7 @@ TERMINATION_SECONDS: Final = "arranger.io/termination-seconds"
 WAITING_REASON: Final = "arranger.io/waiting-reason"
 #: Seconds until a container that could not be configured is tried again.
 _CONFIGURE_RETRY_SECONDS: Final = 1.0
-_MERGE: Final = "application/merge-patch+json"
+_PODS_WATCH: Final = Request("GET", "/api/v1/pods", {"watch": "1"})
 
 
 class HollowKubelets:
@@ -81,7 +73,7 @@ class HollowKubelets:
     async def _watch(self) -> None:
         while True:
             try:
-                async with self._transport.stream("/api/v1/pods", query={"watch": "1"}) as stream:
+                async with self._transport.stream(_PODS_WATCH) as stream:
                     async for line in stream.lines():
                         event = json.loads(line)
                         if event["type"] in ("ADDED", "MODIFIED"):
@@ -149,7 +141,7 @@ class HollowKubelets:
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
         await self._transport.send(
-            Request("PATCH", f"{path}/status", body=body, content_type=_MERGE)
+            Request("PATCH", f"{path}/status", body=body, content_type=MERGE_PATCH)
         )
 
     async def _is_configured(self, pod: Object) -> bool:

@@ -30,17 +30,17 @@ class Stats:
     attempt_seconds: list[float] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class EngineClock:
     """The time of the engine's present run, in its driver's clock and since 1970.
 
     Attributes:
+        _to_unix_time: turns the driver's clock into seconds since 1970.
         now: when the present run began, in seconds of a clock that only runs forward.
     """
 
-    def __init__(self, to_unix_time: Callable[[float], float] = float) -> None:
-        """``to_unix_time`` turns the driver's clock into seconds since 1970."""
-        self.now = 0.0
-        self._to_unix_time = to_unix_time
+    _to_unix_time: Callable[[float], float] = float
+    now: float = 0.0
 
     def advance(self, now: float) -> None:
         """A run begins."""
@@ -56,6 +56,7 @@ class EngineClock:
         return at - self._to_unix_time(now) + now
 
 
+@dataclass(slots=True, eq=False)
 class EngineContext:
     """Shared state of the engine's parts.
 
@@ -69,16 +70,13 @@ class EngineContext:
         stats: what happened since they were last taken.
     """
 
-    def __init__(
-        self, cluster: Cluster, clock: EngineClock, extenders: Sequence[Extender] = ()
-    ) -> None:
-        self.cluster = cluster
-        self.clock = clock
-        self.extenders = tuple(extenders)
-        self.pods: dict[str, QueuedPod] = {}
-        self.waiting_pods: dict[str, QueuedPod] = {}
-        self.outbox: list[Effect] = []
-        self.stats = Stats()
+    cluster: Cluster
+    clock: EngineClock
+    extenders: Sequence[Extender] = ()
+    pods: dict[str, QueuedPod] = field(default_factory=dict)
+    waiting_pods: dict[str, QueuedPod] = field(default_factory=dict)
+    outbox: list[Effect] = field(default_factory=list)
+    stats: Stats = field(default_factory=Stats)
 
     @property
     def unix_now(self) -> float:

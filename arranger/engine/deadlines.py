@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 import math
+from dataclasses import dataclass, field
 
 
+@dataclass(slots=True, eq=False)
 class DeadlineSet:
     """Keys with the earliest time any notice about them is due, in the engine's clock."""
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, str]] = []
-        self._deadline_of: dict[str, float] = {}
+    _heap: list[tuple[float, str]] = field(default_factory=list, init=False)
+    _deadline_of: dict[str, float] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._deadline_of)
@@ -33,7 +34,7 @@ class DeadlineSet:
         return keys
 
     def next_deadline(self) -> float | None:
-        """When :meth:`parse_for` will have something to give."""
+        """When :meth:`pop_due` will have something to give."""
         while self._heap and self._deadline_of.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

@@ -39,9 +39,9 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.pod.waiting_pods import WaitingPods
-from arranger.engine.queue.fair_share import FairShareOrder
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
+from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
@@ -150,9 +150,12 @@ class Engine:
             context, queue, cycle, effects, parallel_extender_calls
         )
         # Gangs.
-        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator)
+        gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
         attempt_status = GangAttemptStatus(context, registry)
+        starvation_guard = StarvationGuard(
+            context, queue, reservations, entities, gang_cycle, gang_config.starvation_after
+        )
         self._gang_scheduler = GangScheduler(
             context,
             queue,
@@ -162,7 +165,7 @@ class Engine:
             gangs,
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
-            StarvationGuard(context, queue, reservations, entities, gang_config.starvation_after),
+            starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
         )
@@ -183,7 +186,7 @@ class Engine:
         )
         self.handlers = EventHandlers(
             context,
-            profiles,
+            {profile.scheduler_name: profile for profile in profiles},
             queue,
             registry,
             ledger,

@@ -6,8 +6,10 @@ An entity is a lone pod, or the members of a gang group that are placed at once.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
@@ -39,6 +41,7 @@ class QueueState(Enum):
     NOT_QUEUED = "out"  # being tried, or placed
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class QueuedPod:
     """A pod with its history; the entity it belongs to is what the queue holds.
 
@@ -60,42 +63,25 @@ class QueuedPod:
         pending_update: what the pod was edited to while a decision about it was being carried out.
     """
 
-    __slots__ = (
-        "attempts",
-        "binding",
-        "cycle_state",
-        "deadline",
-        "entity",
-        "last_condition",
-        "node",
-        "pending_update",
-        "pending_writes",
-        "permit_plugin",
-        "permit_timeout",
-        "phase",
-        "pod",
-        "profile",
-        "queued_at",
-        "signature",
-    )
+    pod: PodInfo
+    profile: Profile
+    queued_at: float
+    entity: QueuedEntity | None = None
+    signature: Hashable | None = field(init=False)
+    phase: Phase = Phase.QUEUED
+    node: str = ""
+    cycle_state: CycleState = field(default_factory=CycleState)
+    pending_writes: list[Effect] = field(default_factory=list)
+    binding: Bind | None = None
+    permit_plugin: str = ""
+    permit_timeout: float = 0.0
+    deadline: float = 0.0
+    attempts: int = 0
+    last_condition: tuple[str, str] | None = None
+    pending_update: PodInfo | None = None
 
-    def __init__(self, pod: PodInfo, profile: Profile, now: float) -> None:
-        self.profile = profile
-        self.queued_at = now
-        self.entity: QueuedEntity | None = None
-        self.phase = Phase.QUEUED
-        self.node = ""
-        self.cycle_state = CycleState()
-        self.pending_writes: list[Effect] = []
-        self.binding: Bind | None = None
-        self.permit_plugin = ""
-        self.permit_timeout = 0.0
-        self.deadline = 0.0
-        self.attempts = 0
-        self.last_condition: tuple[str, str] | None = None
-        self.pending_update: PodInfo | None = None
-        self.pod = pod
-        self.signature: Hashable | None = _signature_of(profile, pod)
+    def __post_init__(self) -> None:
+        self.signature = _signature_of(self.profile, self.pod)
 
     @property
     def uid(self) -> str:
@@ -127,6 +113,7 @@ class QueuedPod:
         return f"QueuedPod({self.pod.key}, {self.phase.value})"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class QueuedEntity:
     """One unit of scheduling, with its history in the queue.
 
@@ -151,71 +138,38 @@ class QueuedEntity:
         notified_at: when they were last notified.
     """
 
-    __slots__ = (
-        "_ready",
-        "_role_of",
-        "_roles",
-        "_unchecked",
-        "arrived",
-        "attempts",
-        "backoff_skipped",
-        "blockers",
-        "evict_after",
-        "evictions",
-        "group",
-        "heap_version",
-        "key",
-        "last_attempt",
-        "members",
-        "notified_at",
-        "notify_after",
-        "plugin_error",
-        "queued_at",
-        "reason",
-        "rejected_by",
-        "reserve_retry_at",
-        "starving_since",
-        "state",
-        "urgent",
-        "victims",
-    )
+    key: str
+    queued_at: float
+    group: GangGroup | None = None
+    #: A member's role, by its uid.
+    _role_of: Callable[[str], Role] | None = None
+    members: dict[str, QueuedPod] = field(default_factory=dict)
+    state: QueueState = QueueState.NOT_QUEUED
+    heap_version: int = 0
+    attempts: int = 0
+    last_attempt: float = field(init=False)
+    backoff_skipped: bool = False
+    rejected_by: frozenset[str] = frozenset()
+    blockers: tuple[PodInfo, ...] = ()
+    arrived: dict[str, Counter[str]] = field(default_factory=dict)
+    urgent: bool = False
+    plugin_error: str = ""
+    reason: str = ""
+    starving_since: float | None = None
+    reserve_retry_at: float = -math.inf
+    victims: set[str] = field(default_factory=set)
+    evictions: int = 0
+    evict_after: float = 0.0
+    notify_after: float = 0.0
+    notified_at: float = -math.inf
+    #: Members that PreEnqueue is still to be asked about, and those it lets pass.
+    _unchecked: dict[str, QueuedPod] = field(default_factory=dict)
+    _ready: dict[str, QueuedPod] = field(default_factory=dict)
+    #: The roles as which those that may be placed are counted.
+    _roles: dict[str, Role] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        key: str,
-        now: float,
-        group: GangGroup | None = None,
-        role_of: Callable[[str], Role] | None = None,
-    ) -> None:
-        """``role_of`` gives a member's role by its uid."""
-        self.key = key
-        self.group = group
-        self.members: dict[str, QueuedPod] = {}
-        self.queued_at = now
-        self.attempts = 0
-        self.backoff_skipped = False
-        self.last_attempt = now
-        self.rejected_by: frozenset[str] = frozenset()
-        self.blockers: tuple[PodInfo, ...] = ()
-        self.urgent = False
-        self.state = QueueState.NOT_QUEUED
-        self.heap_version = 0
-        self.plugin_error = ""
-        self.reason = ""
-        self.starving_since: float | None = None
-        self.reserve_retry_at = float("-inf")
-        self.victims: set[str] = set()
-        self.evictions = 0
-        self.evict_after = 0.0
-        self.notify_after = 0.0
-        self.notified_at = float("-inf")
-        #: Members that PreEnqueue is still to be asked about, and those it lets pass.
-        self._unchecked: dict[str, QueuedPod] = {}
-        self._ready: dict[str, QueuedPod] = {}
-        self.arrived: dict[str, Counter[str]] = {}
-        self._role_of = role_of
-        #: The roles as which those that may be placed are counted.
-        self._roles: dict[str, Role] = {}
+    def __post_init__(self) -> None:
+        self.last_attempt = self.queued_at
 
     @staticmethod
     def from_pod(member: QueuedPod) -> QueuedEntity:
@@ -267,8 +221,7 @@ class QueuedEntity:
 
     def _unmark_ready(self, member: QueuedPod) -> None:
         self._ready.pop(member.uid, None)
-        role = self._roles.pop(member.uid, None)
-        if role is not None:
+        if role := self._roles.pop(member.uid, None):
             gang, bundle = role
             self.arrived[gang][bundle] -= 1
 
@@ -302,16 +255,11 @@ class QueuedEntity:
         pod = self.representative
         created = pod.pod.pod.metadata.creation_timestamp
         created_at = created.timestamp() if created is not None else 0.0
-        if self.group is None:
-            return QueueSortInput(
-                pod.pod, created_at, self.queued_at, pod.pod.key, partial(share, self)
-            )
-        created_at = min(
-            (gang.created_at for gang in self.group.gangs if gang.created_at), default=created_at
-        )
-        return QueueSortInput(
-            pod.pod, created_at, self.queued_at, self.group.name, partial(share, self)
-        )
+        name = pod.pod.key
+        if self.group is not None:
+            name, ages = self.group.name, [g.created_at for g in self.group.gangs if g.created_at]
+            created_at = min(ages, default=created_at)
+        return QueueSortInput(pod.pod, created_at, self.queued_at, name, partial(share, self))
 
     def __repr__(self) -> str:
         return f"QueuedEntity({self.key}, {len(self.members)} pods, {self.state.value})"
@@ -326,6 +274,6 @@ def _signature_of(profile: Profile, pod: PodInfo) -> Hashable | None:
     try:
         return profile.sign_pod(pod)
     except Exception:
-        # Judged alone a pod costs more, and nothing else.
+        # Evaluated alone a pod costs more, and nothing else.
         log.exception("pod %s: no signature", pod.key)
         return None

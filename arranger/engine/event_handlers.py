@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from arranger.api.annotation_checks import invalid_values
 from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import is_preemptable, queue_of
+from arranger.api.queue_annotations import invalid_values, is_preemptable, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
@@ -42,41 +42,27 @@ log = logging.getLogger(__name__)
 _MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
 
 
+@dataclass(slots=True, eq=False)
 class EventHandlers:
     """Changes the engine's state by the events of the watches."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        profiles: Sequence[Profile],
-        queue: SchedulingQueue,
-        registry: GangRegistry,
-        ledger: QuotaLedger,
-        nominator: Nominator,
-        quota: QuotaGate,
-        release: NodeRelease,
-        requeuer: PodRequeuer,
-        binding_cycle: BindingCycle,
-        preemption: PreemptionExecutor,
-        gang_scheduler: GangScheduler,
-        attempt_status: GangAttemptStatus,
-    ) -> None:
-        self._context = context
-        self._cluster = context.cluster
-        self._profiles: Mapping[str, Profile] = {p.scheduler_name: p for p in profiles}
-        self._queue = queue
-        self._registry = registry
-        self._ledger = ledger
-        self._nominator = nominator
-        self._quota = quota
-        self._release = release
-        self._requeuer = requeuer
-        self._binding_cycle = binding_cycle
-        self._preemption = preemption
-        self._gang_scheduler = gang_scheduler
-        self._attempt_status = attempt_status
-        self._uid_of: dict[str, str] = {}
-        self._running = False
+    _context: EngineContext
+    #: By scheduler name.
+    _profiles: Mapping[str, Profile]
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _ledger: QuotaLedger
+    _nominator: Nominator
+    _quota: QuotaGate
+    _release: NodeRelease
+    _requeuer: PodRequeuer
+    _binding_cycle: BindingCycle
+    _preemption: PreemptionExecutor
+    _gang_scheduler: GangScheduler
+    _attempt_status: GangAttemptStatus
+    #: Key (``namespace/name``) of a pod → its uid.
+    _uid_of: dict[str, str] = field(default_factory=dict, init=False)
+    _running: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """The engine begins to run: all that there was at the start is known."""
@@ -89,7 +75,7 @@ class EventHandlers:
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""
         try:
-            before = self._cluster.set_node(node)
+            before = self._context.cluster.set_node(node)
         except QuantityError as error:
             # Its last good state stays; a node never seen in a good state stays unknown.
             log.warning("node %s ignored: allocatable: %s", node.metadata.name, error)
@@ -104,7 +90,7 @@ class EventHandlers:
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
         self._gang_scheduler.bind_ready(now)
-        before = self._cluster.remove_node(name)
+        before = self._context.cluster.remove_node(name)
         if before is not None:
             self._ledger.mark_stale()
             self._queue.wake(ClusterEvent(ActionType.NODE_REMOVED, node_before=before), now)
@@ -113,24 +99,24 @@ class EventHandlers:
 
     def on_object_updated(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up appeared or was edited."""
-        before = self._cluster.objects.set(stored)
+        before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
             self._queue.wake(_object_event(before, stored), now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
-        self._cluster.objects.remove(stored)
+        self._context.cluster.objects.remove(stored)
         self._queue.wake(_object_event(stored, None), now)
 
     # --- events: budgets -------------------------------------------------------------------
 
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
-        self._cluster.set_budget(budget)
+        self._context.cluster.set_budget(budget)
 
     def on_disruption_budget_deleted(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget was deleted."""
-        self._cluster.remove_budget(budget)
+        self._context.cluster.remove_budget(budget)
 
     # --- events: queues --------------------------------------------------------------------
 
@@ -141,7 +127,7 @@ class EventHandlers:
             return
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
-            self._context.outbox.extend(pod_events.invalid_queue(queue, problems))
+            self._context.outbox.append(pod_events.invalid_queue(queue, problems))
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
@@ -171,8 +157,8 @@ class EventHandlers:
         changed = self._registry.on_pod_group_updated(group)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
-        if gang is not None and gang.problems != before:
-            self._context.outbox.extend(pod_events.invalid_pod_group(group, gang.problems))
+        if gang is not None and gang.problems and gang.problems != before:
+            self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
@@ -244,26 +230,24 @@ class EventHandlers:
         if claim is None and before is None:
             return set()
         changed = self._registry.on_pod_updated(pod, claim)
-        if (
-            claim is not None
-            and claim.problems
-            and (not before or before.problems != claim.problems)
-        ):
-            self._context.outbox.extend(pod_events.invalid_gang_annotations(pod, claim.problems))
+        problems = claim.problems if claim is not None else ()
+        if problems and (before is None or before.problems != problems):
+            self._context.outbox.append(pod_events.invalid_gang_annotations(pod, problems))
         return changed
 
     def _on_assigned_pod(self, info: PodInfo, now: float) -> None:
-        before = self._cluster.pod(info.uid)
-        reserved = self._cluster.node_of(info.uid)
-        member = self._context.pods.get(info.uid)
+        cluster, member = self._context.cluster, self._context.pods.get(info.uid)
+        before, reserved = cluster.pod(info.uid), cluster.node_of(info.uid)
         if info.uid in self._nominator:
-            self._preemption.on_pod_deleted(info.uid)  # somebody has bound it
+            self._preemption.forget_pod(info.uid)  # somebody has bound it
             reserved = None
-        if member is not None and not self._is_own_binding(member, info):
-            self._stop_tracking(member, now)
+        if member is not None:
+            binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
+            if not binding or member.node != info.pod.spec.node_name:
+                self._stop_tracking(member, now)  # else the Binding's outcome ends the story
         if before is not None and _quota_fields(before.pod) != _quota_fields(info.pod):
             self._ledger.mark_stale()
-        self._cluster.observe_pod(info)
+        cluster.observe_pod(info)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
@@ -271,13 +255,6 @@ class EventHandlers:
         event = placed_pod_change(before, info)
         if event is not None:
             self._queue.wake(event, now)
-
-    def _is_own_binding(self, member: QueuedPod, info: PodInfo) -> bool:
-        """Whether the pod is where we are binding it, so that the outcome will end the story."""
-        return (
-            member.phase in (Phase.BINDING, Phase.UNKNOWN)
-            and member.node == info.pod.spec.node_name
-        )
 
     def _on_pending_pod(self, info: PodInfo, now: float) -> None:
         member = self._context.pods.get(info.uid)
@@ -288,7 +265,7 @@ class EventHandlers:
                 member.pending_update = info
             return
         if member is None:
-            if info.uid in self._cluster:
+            if info.uid in self._context.cluster:
                 return  # bound by an earlier run of ours or by others; this event is older
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
@@ -301,8 +278,8 @@ class EventHandlers:
         if member.phase is not Phase.QUEUED:
             member.pending_update = info
             return
-        entity, change = member.entity, waiting_pod_change(member.pod, info)
-        earlier = member.pod
+        entity, earlier = member.entity, member.pod
+        change = waiting_pod_change(earlier, info)
         assert entity is not None, f"{member} is queued nowhere"
         if change is None:
             member.pod = info
@@ -317,15 +294,12 @@ class EventHandlers:
         self._nominator.update(member)
 
     def _remove_pod(self, uid: str, now: float) -> None:
-        freed, node = (
-            self._cluster.pod(uid),
-            self._cluster.node_of(uid),
-        )  # on it, or nominated for it
-        self._preemption.on_pod_deleted(uid)
-        member = self._context.pods.get(uid)
-        if member is not None:
+        cluster = self._context.cluster
+        freed, node = cluster.pod(uid), cluster.node_of(uid)  # on it, or nominated for it
+        self._preemption.forget_pod(uid)
+        if (member := self._context.pods.get(uid)) is not None:
             self._stop_tracking(member, now)
-        self._cluster.remove_pod(uid)
+        cluster.remove_pod(uid)
         if freed is not None and node is not None:
             self._release.notify_pod_removed(freed, node, now)
             self._preemption.on_victim_left(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from arranger.api.effects import Ambiguous, Effect, Outcome
@@ -17,16 +18,18 @@ class OutcomeHandler(Protocol[S]):
         """What became of an effect that was sent for the ``subject``."""
 
 
+@dataclass(slots=True, eq=False)
 class PendingEffects:
     """Sends effects off, and hands their outcomes to the part that sent them.
 
     Effects are told apart by identity: two equal ones may be on their way at once.
     """
 
-    def __init__(self, context: EngineContext) -> None:
-        self._context = context
-        #: Identity → (the effect itself, which keeps its identity its own, handler, subject).
-        self._pending: dict[int, tuple[Effect, OutcomeHandler[Any], Any]] = {}
+    _context: EngineContext
+    #: Identity → (the effect itself, which keeps its identity its own, handler, subject).
+    _pending: dict[int, tuple[Effect, OutcomeHandler[Any], Any]] = field(
+        default_factory=dict, init=False
+    )
 
     def __len__(self) -> int:
         return len(self._pending)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from arranger.api import event_reasons
-from arranger.api.annotation_checks import invalid_values
 from arranger.api.effects import (
     Effect,
     ObjectKey,
@@ -14,6 +13,7 @@ from arranger.api.effects import (
     PodCondition,
     PublishEvent,
 )
+from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
@@ -39,13 +39,8 @@ def object_ref(pod: Pod) -> ObjectReference:
 
 def scheduled(member: QueuedPod) -> PublishEvent:
     """The pod has been bound."""
-    return PublishEvent(
-        regarding=object_ref(member.pod.pod),
-        reason=event_reasons.SCHEDULED,
-        action="Binding",
-        note=f"Successfully assigned {member.pod.key} to {member.node}",
-        controller=member.profile.scheduler_name,
-    )
+    note = f"Successfully assigned {member.pod.key} to {member.node}"
+    return _event(member, event_reasons.SCHEDULED, "Binding", note)
 
 
 def scheduling_failed(
@@ -61,23 +56,10 @@ def scheduling_failed(
         member.last_condition = _current_condition(pod)
     if member.last_condition != (reason, message) or nominated is not None:
         member.last_condition = (reason, message)
-        effects.append(
-            PatchPodStatus(
-                pod_key(pod),
-                PodCondition("PodScheduled", "False", reason, message, pod.metadata.generation),
-                nominated,
-            )
-        )
-    effects.append(
-        PublishEvent(
-            regarding=object_ref(pod),
-            reason=event_reasons.FAILED_SCHEDULING,
-            action="Scheduling",
-            note=message,
-            type="Warning",
-            controller=member.profile.scheduler_name,
-        )
-    )
+        generation = pod.metadata.generation
+        condition = PodCondition("PodScheduled", "False", reason, message, generation)
+        effects.append(PatchPodStatus(pod_key(pod), condition, nominated))
+    effects.append(_warning(member, event_reasons.FAILED_SCHEDULING, message))
     return effects
 
 
@@ -86,23 +68,12 @@ def gang_timed_out(member: QueuedPod, message: str) -> PublishEvent:
 
     A reason of its own, so that what the pod waits for next does not take its place.
     """
-    return PublishEvent(
-        regarding=object_ref(member.pod.pod),
-        reason=event_reasons.GANG_TIMED_OUT,
-        action="Scheduling",
-        note=message,
-        type="Warning",
-        controller=member.profile.scheduler_name,
-    )
+    return _warning(member, event_reasons.GANG_TIMED_OUT, message)
 
 
 def plugin_events(member: QueuedPod, events: Sequence[tuple[str, str]]) -> list[Effect]:
     """Events of their own that plugins want a pod to have: (reason, text)."""
-    about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
-    return [
-        PublishEvent(about, reason, "Scheduling", text, type="Warning", controller=controller)
-        for reason, text in events
-    ]
+    return [_warning(member, reason, text) for reason, text in events]
 
 
 def preempted(
@@ -130,18 +101,9 @@ def preempted(
 def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
     names = ", ".join(victim.key for victim in victims[:_MAX_NAMED_VICTIMS])
-    more = (
-        f" and {len(victims) - _MAX_NAMED_VICTIMS} more"
-        if len(victims) > _MAX_NAMED_VICTIMS
-        else ""
-    )
-    return PublishEvent(
-        regarding=object_ref(member.pod.pod),
-        reason=event_reasons.PREEMPTING,
-        action="Preempting",
-        note=f"Makes room by evicting {names}{more}",
-        controller=member.profile.scheduler_name,
-    )
+    unnamed = len(victims) - _MAX_NAMED_VICTIMS
+    note = f"Makes room by evicting {names}" + (f" and {unnamed} more" if unnamed > 0 else "")
+    return _event(member, event_reasons.PREEMPTING, "Preempting", note)
 
 
 def disruption_condition(controller: str, *, group: bool) -> PodCondition:
@@ -154,49 +116,54 @@ def disruption_condition(controller: str, *, group: bool) -> PodCondition:
     )
 
 
-def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> list[Effect]:
-    """Annotations of a pod about its gang cannot be read; the others count."""
-    return [_invalid_gang(object_ref(pod), problems)]
-
-
 def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> list[Effect]:
     """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
-    pod = member.pod.pod
-    problems = invalid_values(pod, member.profile.by_name)
+    problems = invalid_values(member.pod.pod, member.profile.by_name)
     if not problems or problems == published:
         return []
-    note = f"Ignored: {'; '.join(problems)}"
-    return plugin_events(member, [(event_reasons.INVALID_ANNOTATION, note)])
+    return [_warning(member, event_reasons.INVALID_ANNOTATION, _ignored(problems))]
 
 
-def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> list[Effect]:
+def invalid_gang_annotations(pod: Pod, problems: Sequence[str]) -> PublishEvent:
+    """Annotations of a pod about its gang cannot be read; the others count."""
+    return _object_warning(object_ref(pod), event_reasons.INVALID_GANG, _ignored(problems))
+
+
+def invalid_pod_group(group: AnyPodGroup, problems: Sequence[str]) -> PublishEvent:
     """Fields of a PodGroup cannot be read; the others count."""
-    if not problems:
-        return []
+    return pod_group_event(group, event_reasons.INVALID_GANG, _ignored(problems))
+
+
+def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> PublishEvent:
+    """A warning about a PodGroup to its owner."""
     meta = group.metadata
     about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
-    return [_invalid_gang(about, problems)]
+    return _object_warning(about, reason, text)
 
 
-def pod_group_event(group: AnyPodGroup, reason: str, text: str) -> list[Effect]:
-    """What a PodGroup's owner should know of its queue."""
-    meta = group.metadata
-    about = ObjectReference(group.api_version, "PodGroup", meta.namespace, meta.name, meta.uid)
-    return [PublishEvent(about, reason, "Scheduling", text, type="Warning")]
-
-
-def invalid_queue(queue: Queue, problems: Sequence[str]) -> list[Effect]:
+def invalid_queue(queue: Queue, problems: Sequence[str]) -> PublishEvent:
     """Fields of a Queue cannot be read; the others count."""
-    about = ObjectReference(
-        "scheduling.volcano.sh/v1beta1", "Queue", "", queue.name, queue.metadata.uid
-    )
-    note = f"Ignored: {'; '.join(problems)}"
-    return [PublishEvent(about, event_reasons.INVALID_QUEUE, "Scheduling", note, type="Warning")]
+    api_version, uid = "scheduling.volcano.sh/v1beta1", queue.metadata.uid
+    about = ObjectReference(api_version, "Queue", "", queue.name, uid)
+    return _object_warning(about, event_reasons.INVALID_QUEUE, _ignored(problems))
 
 
-def _invalid_gang(about: ObjectReference, problems: Sequence[str]) -> PublishEvent:
-    note = f"Ignored: {'; '.join(problems)}"
-    return PublishEvent(about, event_reasons.INVALID_GANG, "Scheduling", note, type="Warning")
+def _event(member: QueuedPod, reason: str, action: str, note: str) -> PublishEvent:
+    about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
+    return PublishEvent(about, reason, action, note, controller=controller)
+
+
+def _warning(member: QueuedPod, reason: str, note: str) -> PublishEvent:
+    about, controller = object_ref(member.pod.pod), member.profile.scheduler_name
+    return PublishEvent(about, reason, "Scheduling", note, "Warning", controller=controller)
+
+
+def _object_warning(about: ObjectReference, reason: str, note: str) -> PublishEvent:
+    return PublishEvent(about, reason, "Scheduling", note, "Warning")
+
+
+def _ignored(problems: Sequence[str]) -> str:
+    return f"Ignored: {'; '.join(problems)}"
 
 
 def _current_condition(pod: Pod) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -10,12 +11,12 @@ from arranger.gangs.group import GangGroup
 from arranger.quota.admission import Admission
 
 
+@dataclass(slots=True, eq=False)
 class QuotaGate:
     """Admission of gang groups to their queues, with the events that it calls for."""
 
-    def __init__(self, context: EngineContext, admission: Admission) -> None:
-        self._context = context
-        self._admission = admission
+    _context: EngineContext
+    _admission: Admission
 
     def admit(self, group: GangGroup) -> str:
         """Why a complete group is not admitted yet; "" if it is."""
@@ -44,7 +45,6 @@ class QuotaGate:
         return self._admission.next_expiry()
 
     def _publish_pending(self) -> None:
-        for word in self._admission.take_events():
-            self._context.outbox.extend(
-                pod_events.pod_group_event(word.group, word.reason, word.text)
-            )
+        for told in self._admission.take_events():
+            event = pod_events.pod_group_event(told.group, told.reason, told.text)
+            self._context.outbox.append(event)

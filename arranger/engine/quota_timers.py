@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from arranger.engine.context import EngineContext
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -11,24 +13,16 @@ from arranger.gangs.registry import GangRegistry
 from arranger.quota.eviction_protection import EvictionProtection
 
 
+@dataclass(slots=True, eq=False)
 class QuotaTimers:
     """Wakes pods when time has changed what their queues may use."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        registry: GangRegistry,
-        protection: EvictionProtection,
-        quota: QuotaGate,
-        release: NodeRelease,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._registry = registry
-        self._protection = protection
-        self._quota = quota
-        self._release = release
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _protection: EvictionProtection
+    _quota: QuotaGate
+    _release: NodeRelease
 
     def advance(self, now: float) -> None:
         """Do what is due."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 from arranger.api.effects import Refused
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.extenders.coordinator import ExtenderCall, ExtenderCoordinator
 from arranger.engine.extenders.preemption import select_candidate, without_victims
+from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import SILENT_REFUSALS, BindingCycle
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
@@ -24,13 +25,7 @@ from arranger.framework.preemption import EvictionPolicy
 log = logging.getLogger(__name__)
 
 
-class GangAttempts(Protocol):
-    """Places gang groups."""
-
-    def schedule(self, entity: QueuedEntity, now: float) -> None:
-        """Try to place a group; everything that follows from the answer is done there."""
-
-
+@dataclass(slots=True, eq=False)
 class EntityScheduler:
     """Tries the entities that the queue gives: lone pods here, gang groups by ``gangs``.
 
@@ -39,29 +34,16 @@ class EntityScheduler:
             Without one they are not measured.
     """
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        cycle: SchedulingCycle,
-        nominator: Nominator,
-        policy: EvictionPolicy,
-        binding_cycle: BindingCycle,
-        preemption: PreemptionExecutor,
-        extenders: ExtenderCoordinator,
-        gangs: GangAttempts,
-        perf_counter: Callable[[], float] | None = None,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._cycle = cycle
-        self._nominator = nominator
-        self._policy = policy
-        self._binding_cycle = binding_cycle
-        self._preemption = preemption
-        self._extenders = extenders
-        self._gangs = gangs
-        self._perf_counter = perf_counter
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: SchedulingCycle
+    _nominator: Nominator
+    _policy: EvictionPolicy
+    _binding_cycle: BindingCycle
+    _preemption: PreemptionExecutor
+    _extenders: ExtenderCoordinator
+    _gangs: GangScheduler
+    _perf_counter: Callable[[], float] | None = None
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
         """Try an entity that the queue has given, or ask extenders about it first."""
@@ -78,14 +60,8 @@ class EntityScheduler:
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
         elif call.unschedulable is not None and call.victims is not None:
-            result = select_candidate(
-                self._context.cluster,
-                self._cycle,
-                self._policy,
-                entity.representative,
-                call.unschedulable,
-                call.victims,
-            )
+            pod, unschedulable = entity.representative, call.unschedulable
+            result = select_candidate(self._cycle, self._policy, pod, unschedulable, call.victims)
             self._handle_unschedulable(entity, result, now)
         else:
             with self._cycle.with_extender_results(call.results):
@@ -108,18 +84,13 @@ class EntityScheduler:
             self._queue.requeue_with_backoff(entity, now)
 
     def _attempt(self, entity: QueuedEntity, now: float) -> None:
-        if self._perf_counter is None:
-            self._schedule(entity, now)
-            return
-        before = self._perf_counter()
-        self._schedule(entity, now)
-        self._context.stats.attempt_seconds.append(self._perf_counter() - before)
-
-    def _schedule(self, entity: QueuedEntity, now: float) -> None:
+        started = self._perf_counter() if self._perf_counter is not None else 0.0
         if entity.group is not None:
             self._gangs.schedule(entity, now)
         else:
             self._schedule_pod(entity, now)
+        if self._perf_counter is not None:
+            self._context.stats.attempt_seconds.append(self._perf_counter() - started)
 
     def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
         member = entity.representative
@@ -146,35 +117,23 @@ class EntityScheduler:
         self, entity: QueuedEntity, result: Unschedulable, now: float
     ) -> None:
         """No node: write why, wait for events that help, and carry preemption out."""
-        member, context = entity.representative, self._context
-        context.record_attempt(member, "unschedulable")
-        context.outbox.extend(
-            pod_events.scheduling_failed(
-                member,
-                pod_events.UNSCHEDULABLE,
-                result.message,
-                self._nomination_change(member, result.nominated_node),
-            )
-        )
-        context.outbox.extend(pod_events.plugin_events(member, result.events))
+        pod, context, node = entity.representative, self._context, result.nominated_node
+        change = None if node == self._nominator.node_of(pod.uid) else node
+        context.record_attempt(pod, "unschedulable")
+        reason, message = pod_events.UNSCHEDULABLE, result.message
+        context.outbox.extend(pod_events.scheduling_failed(pod, reason, message, change))
+        context.outbox.extend(pod_events.plugin_events(pod, result.events))
         self._queue.add_unschedulable(entity, result.rejected_by, now)
-        if result.nominated_node:
-            self._preemption.nominate(member, result.nominated_node, result.victims, now)
-        elif result.nominated_node is not None:
-            self._preemption.release_nomination(member, now)
-
-    def _nomination_change(self, member: QueuedPod, nominated: str | None) -> str | None:
-        """The nomination to write to the pod's status; None if nothing has changed."""
-        if nominated is None or nominated == self._nominator.node_of(member.uid):
-            return None
-        return nominated
+        if node:
+            self._preemption.nominate(pod, node, result.victims, now)
+        elif node is not None:
+            self._preemption.release_nomination(pod, now)
 
     def _handle_error(self, entity: QueuedEntity, message: str, now: float) -> None:
         """A plugin raised: write it to every pod it concerns, and try again."""
         for member in entity.members.values():
             log.error("pod %s: %s", member.pod.key, message)
             self._context.record_attempt(member, "error")
-            self._context.outbox.extend(
-                pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
-            )
+            failed = pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
+            self._context.outbox.extend(failed)
         self._queue.requeue_with_backoff(entity, now)

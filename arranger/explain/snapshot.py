@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, get_args
 
@@ -68,6 +69,7 @@ SECTIONS: Final[Mapping[str, str]] = {
 _NOT_STORED: Final = ("nodes", "pods", "pending", "pod_disruption_budgets")
 
 
+@dataclass(eq=False)
 class Snapshot:
     """The objects, and the cluster they make.
 
@@ -76,9 +78,8 @@ class Snapshot:
         pending: the pods to be evaluated.
     """
 
-    def __init__(self, objects: SnapshotObjects, origin: str) -> None:
-        self.origin = origin
-        self._objects = objects
+    _objects: SnapshotObjects
+    origin: str
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], origin: str = "snapshot") -> Snapshot:

@@ -10,7 +10,7 @@ A plugin can be as short as this::
                 return self.reject("node(s) may be taken back")
             return None
 
-The other names that an author needs are imported from here, too; see docs/plugins.md.
+The other names that an author needs are imported from here, too; see docs/guide/plugins.md.
 """
 
 from arranger.framework.cluster_event import ActionType, ClusterEvent, QueueingHint

@@ -57,10 +57,8 @@ class Diagnosis:
         if self.pre_filter_status is not None:
             found = [(self.pre_filter_status.event_reason, self.pre_filter_status.message())]
         else:
-            found = [
-                (kind.rejection.event_reason, ", ".join(kind.rejection.reasons))
-                for kind in self.rejections
-            ]
+            rejections = [kind.rejection for kind in self.rejections]
+            found = [(each.event_reason, ", ".join(each.reasons)) for each in rejections]
         return [(event, text) for event, text in dict.fromkeys(found) if event]
 
     def first_rejection(self, row: int) -> PluginRejection | None:
@@ -70,16 +68,14 @@ class Diagnosis:
 
     def resolvable_rows(self) -> IntArray:
         """The rows where evicting pods might help."""
-        resolvable = [
-            n for n, kind in enumerate(self.rejections) if kind.rejection.code is Code.UNSCHEDULABLE
-        ]
+        kinds = enumerate(self.rejections)
+        resolvable = [n for n, kind in kinds if kind.rejection.code is Code.UNSCHEDULABLE]
         return np.flatnonzero(np.isin(self.rejection_index, resolvable))
 
     def histogram(self) -> Counter[str]:
         """Reason → number of nodes that gave it (a node may give several)."""
-        count = np.bincount(
-            self.rejection_index[self.rejection_index >= 0], minlength=len(self.rejections)
-        )
+        rejected = self.rejection_index[self.rejection_index >= 0]
+        count = np.bincount(rejected, minlength=len(self.rejections))
         reasons: Counter[str] = Counter()
         for kind, times in zip(self.rejections, count.tolist(), strict=True):
             if times:

@@ -93,14 +93,14 @@ class QueueSortInput(NamedTuple):
         created: when it was created, for a gang when the gang was, in seconds since 1970.
         queued_at: when it arrived here, in seconds of a clock that only runs forward.
         name: ``namespace/name`` of the pod or the gang.
-        dominant_share: works out the dominant share of the cluster that it requests in all (DRF).
+        job_share: works out the dominant share of the cluster that it requests in all (DRF).
     """
 
     pod: PodInfo
     created: float
     queued_at: float
     name: str
-    dominant_share: Callable[[], float] = float
+    job_share: Callable[[], float] = float
 
 
 class Plugin:
@@ -119,7 +119,7 @@ class Plugin:
         counts_quota: the same of the limits of the pod's queues.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
 
-    ``monotone``, ``counts_resources`` and ``counts_quota`` promise something about the Filter of
+    ``monotone``, ``counts_resources`` and ``counts_quota`` state something about the Filter of
     the very class that states them: subclasses do not inherit them.
     """
 
@@ -136,9 +136,9 @@ class Plugin:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
-        for promise in ("monotone", "counts_resources", "counts_quota"):
-            if promise not in cls.__dict__:
-                setattr(cls, promise, False)
+        for statement in ("monotone", "counts_resources", "counts_quota"):
+            if statement not in cls.__dict__:
+                setattr(cls, statement, False)
 
     # --- helpers for authors ---------------------------------------------------------------
 

@@ -37,6 +37,8 @@ class MemberState(Enum):
 
 #: States of members that have a node and keep it.
 _HAS_NODE = (MemberState.BINDING, MemberState.BOUND)
+_COUNTED = (*_HAS_NODE, MemberState.SUCCEEDED)
+_BEGUN = (MemberState.BOUND, MemberState.SUCCEEDED, MemberState.FAILED)
 
 
 def member_state(pod: Pod) -> MemberState:
@@ -166,12 +168,10 @@ class Gang:
             self._retract_bundles(earlier)
             self._resolve_settings()
         elif earlier is None:
-            known = membership.settings in self._settings_counts
-            self._settings_counts[membership.settings] = (
-                self._settings_counts.get(membership.settings, 0) + 1
-            )
+            count = self._settings_counts.get(membership.settings, 0)
+            self._settings_counts[membership.settings] = count + 1
             self._update_created(pod.metadata.creation_timestamp)
-            if not known:
+            if not count:
                 self._resolve_settings()
         if earlier is not None:
             self.pod_group_types[earlier.pod_group_type] -= 1
@@ -210,9 +210,7 @@ class Gang:
     def restore_bundles(self, minimums: Mapping[str, int]) -> bool:
         """Bundles that were known before a restart; returns whether that changes settings."""
         before = self.settings
-        known = {
-            bundle: n for bundle, n in minimums.items() if bundle not in self._retracted_bundles
-        }
+        known = {b: n for b, n in minimums.items() if b not in self._retracted_bundles}
         self._retained_bundles = known | self._retained_bundles
         self._resolve_settings()
         return self.settings != before
@@ -228,9 +226,8 @@ class Gang:
         """We have bound a member, are binding it, or have failed to; the watch shows it later."""
         state_before = self._terminating.get(uid, self._states.get(uid))
         if state_before in (MemberState.PENDING, MemberState.BINDING):
-            self._set_member_state(
-                uid, self.memberships[uid], state, terminating=uid in self._terminating
-            )
+            terminating = uid in self._terminating
+            self._set_member_state(uid, self.memberships[uid], state, terminating=terminating)
 
     def set_terminating(self, uid: str, *, terminating: bool = True) -> None:
         """We are evicting a member, or (``terminating=False``) have failed to, and it stays."""
@@ -248,17 +245,12 @@ class Gang:
 
     def counts_towards_minimum(self, uid: str) -> bool:
         """Whether a member has a node that counts towards the minimum."""
-        return self._states.get(uid) in (
-            MemberState.BINDING,
-            MemberState.BOUND,
-            MemberState.SUCCEEDED,
-        )
+        return self._states.get(uid) in _COUNTED
 
     def count(self, state: MemberState, bundle: str | None = None) -> int:
         """Members in this state, of one bundle or of all."""
-        if bundle is not None:
-            return self._bundle_counts[bundle, state]
-        return self._state_counts[state]
+        counts = self._state_counts
+        return counts[state] if bundle is None else self._bundle_counts[bundle, state]
 
     def _set_member_state(
         self, uid: str, before: GangMembership, state: MemberState, *, terminating: bool
@@ -341,8 +333,7 @@ class Gang:
         """
         if not evicted or self.settings.evict_together:
             return bool(evicted)
-        placed = self.count(MemberState.BINDING) + self.count(MemberState.BOUND)
-        surplus = placed + self.count(MemberState.SUCCEEDED) - self.total_minimum
+        surplus = self.count(MemberState.BINDING) + self.settled_count(None) - self.total_minimum
         if self.settings.bundle_minimums:
             surplus = min(
                 self.count(MemberState.BINDING, bundle) + self.settled_count(bundle) - minimum
@@ -353,10 +344,7 @@ class Gang:
     @property
     def has_begun(self) -> bool:
         """Whether any member has ever had a node."""
-        return any(
-            self.count(state)
-            for state in (MemberState.BOUND, MemberState.SUCCEEDED, MemberState.FAILED)
-        )
+        return any(self.count(state) for state in _BEGUN)
 
     @property
     def has_nodes(self) -> bool:

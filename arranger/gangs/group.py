@@ -31,6 +31,16 @@ class GangGroup:
         object.__setattr__(self, "name", ",".join(gang.name for gang in self.gangs))
 
     @property
+    def display_name(self) -> str:
+        """Its name in messages."""
+        return f"gang {self.name}" if len(self.gangs) == 1 else f"gang group {self.name}"
+
+    @property
+    def gang_names(self) -> set[str]:
+        """The names of its gangs."""
+        return {gang.name for gang in self.gangs}
+
+    @property
     def schedules_individually(self) -> bool:
         """Whether its members are placed one by one."""
         return not self.missing_partners and all(gang.schedules_individually for gang in self.gangs)

@@ -50,7 +50,7 @@ class GroupIndex:
         names = {gang.name, *(gang.settings.groups or ()), *self._named_by.get(gang.name, ())}
         known = self._groups.get(gang.name)
         if known is not None:
-            names |= {member.name for member in known.gangs}
+            names |= known.gang_names
         self._index(gang)
         self._invalidate(names)
         return names & self._gangs.keys()
@@ -58,7 +58,7 @@ class GroupIndex:
     def on_gang_deleted(self, gang: Gang) -> set[str]:
         """A gang has lost its last pod; it and the gangs that were grouped with it."""
         self._unindex(gang)
-        partners = {member.name for member in self._groups.get(gang.name, GangGroup(())).gangs}
+        partners = self._groups.get(gang.name, GangGroup(())).gang_names
         partners |= self._named_by.get(gang.name, set()) | {gang.name}
         self._invalidate(partners)
         return partners
@@ -71,9 +71,8 @@ class GroupIndex:
         """
         for name, group in self._groups.items():
             assert any(gang.name == name for gang in group.gangs), f"{name} is not in its group"
-            assert all(self._gangs.get(gang.name) is gang for gang in group.gangs), (
-                f"{name}: grouped with a gang that is gone"
-            )
+            exist = all(self._gangs.get(gang.name) is gang for gang in group.gangs)
+            assert exist, f"{name}: grouped with a gang that is gone"
 
     # --- inside ----------------------------------------------------------------------------
 

@@ -9,24 +9,17 @@ from arranger.gangs.gang import Gang, MemberState
 from arranger.gangs.group import BundleCounts, GangGroup
 
 
-def display_name(group: GangGroup) -> str:
-    """The name of a group in messages."""
-    kind = "gang" if len(group.gangs) == 1 else "gang group"
-    return f"{kind} {group.name}"
-
-
 def blocking_reason(group: GangGroup) -> str:
     """Why a group is not tried, however many members have arrived; "" if nothing prevents it."""
     if group.missing_partners:
         names = ", ".join(group.missing_partners)
-        return f"{display_name(group)} waits for {names}, which must exist and name it"
+        return f"{group.display_name} waits for {names}, which must exist and name it"
     for gang in group.gangs:
         if not gang.is_defined:
             return f"gang {gang.name} waits to be defined: it has neither a PodGroup nor {GANG_MIN}"
         if gang.blocked:
-            marks = " and ".join(
-                sorted({each.timeout_annotation for each in gang.memberships.values()})
-            )
+            annotations = {each.timeout_annotation for each in gang.memberships.values()}
+            marks = " and ".join(sorted(annotations))
             return (
                 f"gang {gang.name} ran out of time: to try it again remove {marks} "
                 "from its pods, edit its PodGroup or recreate the pods"

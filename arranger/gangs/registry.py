@@ -88,7 +88,8 @@ class GangRegistry:
         settings_changed = gang.update_member(pod, membership, evicting=uid in self._evicting)
         if self._resolve_pod_group(gang) | self._restore_minimums(gang):
             settings_changed = True
-        if _mark_removed(earlier, membership) and gang.blocked:
+        if gang.blocked and earlier is not None and earlier.timed_out and not membership.timed_out:
+            # The owner has removed the annotation that says that the gang timed out.
             gang.blocked = False
             changed.add(gang.name)
         elif membership.timed_out and earlier is None and not gang.satisfied:
@@ -108,8 +109,7 @@ class GangRegistry:
         before = self._progress_of(gang, uid)
         self._evicting.add(uid)
         gang.set_terminating(uid)
-        changed = self._reset_if_over(gang)
-        return changed | self._affected_gangs(gang, uid, before)
+        return self._reset_if_over(gang) | self._affected_gangs(gang, uid, before)
 
     def mark_eviction_failed(self, uid: str) -> set[str]:
         """A pod could not be evicted; a reset of its group that was due to that is undone."""
@@ -121,9 +121,7 @@ class GangRegistry:
         gang.set_terminating(uid, terminating=False)
         changed = self._check_satisfied(gang)
         if uid in gang.terminating_at_reset and gang.counts_towards_minimum(uid):
-            for each in self.group_of(gang).gangs:
-                each.satisfied = True
-                changed.add(each.name)
+            changed |= _mark_satisfied(self.group_of(gang))
         return changed | self._affected_gangs(gang, uid, before)
 
     def on_pod_deleted(self, uid: str, *, moved: bool = False) -> set[str]:
@@ -134,11 +132,9 @@ class GangRegistry:
         if gang is None:
             return set()
         before = self._progress_of(gang, uid)
-        changed = (
-            self._groups.on_settings_changed(gang)
-            if gang.remove_member(uid, moved=moved)
-            else set()
-        )
+        changed: set[str] = set()
+        if gang.remove_member(uid, moved=moved):
+            changed = self._groups.on_settings_changed(gang)
         if gang.memberships and self._resolve_pod_group(gang):
             changed |= self._groups.on_settings_changed(gang)
         if not moved:
@@ -159,24 +155,17 @@ class GangRegistry:
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
         key = type(pod_group), pod_group.key
-        before = self._pod_groups.get(key)
+        edited = key in self._pod_groups and self.changes_owner_fields(pod_group)
         self._pod_groups[key] = pod_group
         gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()
         changed = gang.set_pod_group(pod_group)
-        if (
-            before is not None
-            and _owner_fields(before) != _owner_fields(pod_group)
-            and gang.blocked
-        ):
-            gang.blocked = False
-            changed = True
-        return (
-            self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
-            if changed
-            else set()
-        )
+        if edited and gang.blocked:
+            gang.blocked, changed = False, True
+        if not changed:
+            return set()
+        return self._groups.on_settings_changed(gang) | self._check_satisfied(gang)
 
     def on_pod_group_deleted(self, kind: type[AnyPodGroup], name: str) -> set[str]:
         """A PodGroup was deleted."""
@@ -196,8 +185,7 @@ class GangRegistry:
             return set()
         before = self._progress_of(gang, uid)
         gang.set_state(uid, MemberState.BOUND)
-        changed = self._check_satisfied(gang)
-        return changed | self._affected_gangs(gang, uid, before)
+        return self._check_satisfied(gang) | self._affected_gangs(gang, uid, before)
 
     def mark_previously_satisfied(self, name: str) -> set[str]:
         """A scheduler before us has seen the gang satisfied."""
@@ -226,11 +214,9 @@ class GangRegistry:
         created = saved.metadata.creation_timestamp
         self._recorded_minimums[saved.key] = minimums, created.timestamp() if created else math.inf
         gang = self.gangs.get(saved.key)
-        return (
-            set()
-            if gang is None or not self._restore_minimums(gang)
-            else self._groups.on_settings_changed(gang)
-        )
+        if gang is None or not self._restore_minimums(gang):
+            return set()
+        return self._groups.on_settings_changed(gang)
 
     def forget_records(self, name: str) -> None:
         """What a Gang object recorded about a gang of that name does not hold any more."""
@@ -246,9 +232,8 @@ class GangRegistry:
         individually = group.schedules_individually
         gang.set_state(uid, state)
         # The minimum is no nearer: whether the Binding succeeds is not known yet.
-        if group.schedules_individually == individually:
-            return set()
-        return _gangs_that_wait(group)
+        unchanged = group.schedules_individually == individually
+        return set() if unchanged else _gangs_that_wait(group)
 
     def check_consistent(self) -> None:
         """Check gangs, groups and the maps between them.
@@ -273,12 +258,10 @@ class GangRegistry:
         group = self.group_of(gang)
         if gang.name in self.previously_satisfied:
             gang.satisfied = True
-            return {member.name for member in group.gangs}
+            return group.gang_names
         if group.missing_partners or not all(member.has_minimum for member in group.gangs):
             return set()
-        for member in group.gangs:
-            member.satisfied = True
-        return {member.name for member in group.gangs}
+        return _mark_satisfied(group)
 
     def _reset_if_over(self, gang: Gang) -> set[str]:
         """Reset a group that has lost its last node, so that it is placed as a whole again.
@@ -288,11 +271,11 @@ class GangRegistry:
         """
         if not gang.satisfied or not self._is_over(gang):
             return set()
-        gangs = self.group_of(gang).gangs
-        for each in gangs:
+        group = self.group_of(gang)
+        for each in group.gangs:
             each.reset()
             self.previously_satisfied.discard(each.name)
-        return {each.name for each in gangs}
+        return group.gang_names
 
     def _is_over(self, gang: Gang) -> bool:
         """Whether no member of the group keeps a node, and fewer than the minimum succeeded."""
@@ -349,15 +332,16 @@ class GangRegistry:
         return self._groups.on_gang_deleted(gang)
 
 
+def _mark_satisfied(group: GangGroup) -> set[str]:
+    for gang in group.gangs:
+        gang.satisfied = True
+    return group.gang_names
+
+
 def _gangs_that_wait(group: GangGroup) -> set[str]:
     """The gangs of a group, if any member waits for a node."""
     waiting = any(gang.count(MemberState.PENDING) for gang in group.gangs)
-    return {gang.name for gang in group.gangs} if waiting else set()
-
-
-def _mark_removed(before: GangMembership | None, now: GangMembership) -> bool:
-    """Whether the owner has removed the annotation that says that the gang timed out."""
-    return before is not None and before.timed_out and not now.timed_out
+    return group.gang_names if waiting else set()
 
 
 def _owner_fields(pod_group: AnyPodGroup) -> tuple[object, ...]:

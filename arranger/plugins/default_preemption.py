@@ -52,10 +52,8 @@ class DefaultPreemption(SpecOnlyPlugin):
             return Status(Code.UNSCHEDULABLE, (why,), self.name)
         table = context.cluster.table
         rows = diagnosis.resolvable_rows()
-        if (
-            diagnosis.pre_filter_status is not None
-            and diagnosis.pre_filter_status.code is Code.UNSCHEDULABLE
-        ):
+        whole = diagnosis.pre_filter_status
+        if whole is not None and whole.code is Code.UNSCHEDULABLE:
             rows = np.flatnonzero(table.alive[: table.size])
         # As many as upstream would look for (``GetOffsetAndNumCandidates``).
         most = max(table.count * self._percentage // 100, self._absolute, 1)
@@ -106,7 +104,6 @@ def _no_candidate(nodes: int, cache: CandidateCache) -> str:
 
 
 def _is_terminating(pod: PodInfo) -> bool:
-    """Whether a pod is ending because a scheduler evicted it."""
     return pod.pod.metadata.deletion_timestamp is not None and any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
         for c in pod.pod.status.conditions

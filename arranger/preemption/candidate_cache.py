@@ -120,9 +120,9 @@ class CandidateCache:
         self._forget_changed(context)
         self._forget_exceeded(context)
         self._forget_expired(context)
-        selector = self._selector = VictimSelector(
-            context, is_preemptable, self._reason_cache, self._exceeded
-        )
+        known = self._reason_cache
+        selector = VictimSelector(context, is_preemptable, known, self._exceeded)
+        self._selector = selector
         if not (selector.resource_only and self._reusable):
             self._forget_all()
         self._reusable, self._budgets_version = selector.resource_only, cluster.budgets_version
@@ -142,7 +142,7 @@ class CandidateCache:
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
-        self._version = table.version  # thinking pods away has changed nothing
+        self._version = table.version  # the simulations have changed nothing
 
     def _add(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
         preemptible = selector.preemptible(row)
@@ -197,7 +197,6 @@ class CandidateCache:
                 self._forget(row)
 
     def _forget_expired(self, context: PreemptionContext) -> None:
-        """Forget the rows where time protects one pod less."""
         policy = context.policy
         while self._expiries and policy.time_protects and self._expiries[0][0] <= policy.now:
             when, row = heappop(self._expiries)

@@ -171,11 +171,9 @@ class VictimSelector:
     def _usage(
         self, pod: PodInfo, limits: dict[object, int], quota: QuotaLimits | None
     ) -> list[tuple[object, int]]:
-        """What a pod takes of the limits that matter."""
         columns, amounts = pod.request_vector(self._cluster.table.resource_column)
-        used: list[tuple[object, int]] = [
-            pair for pair in zip(columns, amounts, strict=True) if pair[0] in limits
-        ]
+        pairs = zip(columns, amounts, strict=True)
+        used: list[tuple[object, int]] = [pair for pair in pairs if pair[0] in limits]
         if quota is not None:
             used += [pair for pair in quota.released_by(pod) if pair[0] in limits]
         return used

@@ -128,9 +128,8 @@ class Admission:
             for card, n in claim.cards.items():
                 # `A100|H100` asks for either: their quotas are added.
                 names = [part.strip() for part in card.split("|")]
-                limit = sum(
-                    int(state.card_quota.get(name, 0) * self._over_commit) for name in names
-                )
+                quota = state.card_quota
+                limit = sum(int(quota.get(name, 0) * self._over_commit) for name in names)
                 total = sum(state.used[name] for name in names) + waiting[card]
                 if total > limit:
                     return (
@@ -157,6 +156,5 @@ class Admission:
 
 
 def _queue_of(group: AnyPodGroup) -> str:
-    return (
-        group.spec.queue or DEFAULT_QUEUE if isinstance(group, VolcanoPodGroup) else DEFAULT_QUEUE
-    )
+    stated = group.spec.queue if isinstance(group, VolcanoPodGroup) else ""
+    return stated or DEFAULT_QUEUE

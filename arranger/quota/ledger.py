@@ -228,9 +228,7 @@ class QuotaLedger:
     def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""
         limits = self._limits(pod, self.charges_for(pod, cards), cards)
-        return {
-            (state.name, name): limit - state.used[name] - n for state, name, n, limit in limits
-        }
+        return {(q.name, name): limit - q.used[name] - n for q, name, n, limit in limits}
 
     def _limits(
         self, pod: PodInfo, demand: Amounts, cards: Cards

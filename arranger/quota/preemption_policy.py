@@ -67,7 +67,7 @@ class GangExpansion(Protocol):
 class QueuePreemptionPolicy:
     """The scheduler's :class:`~arranger.framework.preemption.EvictionPolicy`.
 
-    Judges preemptors and victims by their queues; by priority alone where there are none.
+    Compares preemptors and victims by their queues; by priority alone where there are none.
 
     Args:
         terminating_victims: uids of pods that are being evicted: still charged to their queues, and
@@ -89,11 +89,7 @@ class QueuePreemptionPolicy:
         self._ledger = ledger
         self._config = config
         self._terminating_victims = terminating_victims
-        self._last_preemptor: tuple[PodInfo | None, int, tuple[Charge, bool] | None] = (
-            None,
-            -1,
-            None,
-        )
+        self._last_preemptor: tuple[PodInfo, int, tuple[Charge, bool]] | None = None
 
     @property
     def by_priority_alone(self) -> bool:
@@ -138,9 +134,8 @@ class QueuePreemptionPolicy:
             or not self._may_ever_preempt(preemptor, victim)
         ):
             return UNPROTECTED
-        return self._protection.protected_until(
-            victim, same_queue=self._same_queue(preemptor, victim)
-        )
+        same_queue = self._same_queue(preemptor, victim)
+        return self._protection.protected_until(victim, same_queue=same_queue)
 
     def _same_queue(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         theirs = self._ledger.charge_of(victim.uid)
@@ -148,7 +143,6 @@ class QueuePreemptionPolicy:
         return queue == self._preemptor_facts(preemptor)[0].queue
 
     def _may_ever_preempt(self, preemptor: PodInfo, victim: PodInfo) -> bool:
-        """Whether a pod may take the place of another, whenever that is."""
         lower, ledger = victim.priority < preemptor.priority, self._ledger
         mine, open_ = self._preemptor_facts(preemptor)
         theirs = ledger.charge_of(victim.uid) or ledger.charge(victim)
@@ -169,14 +163,12 @@ class QueuePreemptionPolicy:
         """What counts of a preemptor, and whether its queue may; the last one is remembered, since
         it is compared with many."""
         ledger = self._ledger
-        known, version, facts = self._last_preemptor
-        if known is not pod or version != ledger.version:
+        last = self._last_preemptor
+        if last is None or last[0] is not pod or last[1] != ledger.version:
             charge = ledger.charge(pod)
-            there = ledger.queue_quota(charge.queue) is not None
-            facts = charge, there and not ledger.closed_queue(pod)
-            self._last_preemptor = pod, ledger.version, facts
-        assert facts is not None, "a preemptor is known with its facts"
-        return facts
+            open_ = ledger.queue_quota(charge.queue) is not None and not ledger.closed_queue(pod)
+            last = self._last_preemptor = pod, ledger.version, (charge, open_)
+        return last[2]
 
     def in_gang(self, pod: PodInfo) -> bool:
         """Whether a pod is in a gang, so that others may have to leave with it."""

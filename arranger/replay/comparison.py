@@ -74,12 +74,8 @@ class Comparison:
             f"Waiting: arrivals {self.speedup:g} times as fast as in the trace, "
             "durations as they are.",
         ]
-        never = [
-            f"{run.queueing.unplaced} ({run.policy})"
-            for run in self.results
-            if run.queueing.unplaced
-        ]
-        if never:
+        unplaced = ((run.queueing.unplaced, run.policy) for run in self.results)
+        if never := [f"{count} ({policy})" for count, policy in unplaced if count]:
             footnotes.append(f"Never placed, and in no waiting time: {', '.join(never)}.")
         return tuple(footnotes)
 
@@ -124,9 +120,8 @@ def compare(
         on_start(name)
         policy = POLICIES[name]
         packing = run_packing(nodes, pods, policy)
-        results.append(
-            PolicyResult(name, packing, run_queueing(nodes, pods, policy, speedup=speedup))
-        )
+        queueing = run_queueing(nodes, pods, policy, speedup=speedup)
+        results.append(PolicyResult(name, packing, queueing))
     return Comparison(trace, seed, speedup, tuple(results))
 
 

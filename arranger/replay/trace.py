@@ -97,9 +97,8 @@ def read_trace(path: Path) -> Trace:
         TraceError: a list is missing, there are several, or a line of one cannot be used.
     """
     folder = path if path.is_dir() else path.parent
-    node_list = _find_one(
-        folder, "*node_list*.csv", "name the trace by its folder, one node list in it"
-    )
+    advice = "name the trace by its folder, one node list in it"
+    node_list = _find_one(folder, "*node_list*.csv", advice)
     pod_list = path
     if path.is_dir():
         pod_list = _find_one(folder, "*pod_list*.csv", "name the pod list instead of its folder")
@@ -135,30 +134,18 @@ def _pods(path: Path) -> tuple[list[TracePod], int]:
     fractions = 0
     for line, row in _rows(path, _PodRow):
         _check_unique(path, line, row.name, seen)
-        if not all(math.isfinite(t or 0.0) for t in _times(row)):
+        times = (row.creation_time, row.scheduled_time, row.deletion_time)
+        if not all(math.isfinite(time or 0.0) for time in times):
             raise TraceError(f"{path}, line {line}: {row.name}: a time must be finite")
         start = row.creation_time if row.scheduled_time is None else row.scheduled_time
         duration = None if row.deletion_time is None else row.deletion_time - start
         if duration is not None and duration < 0:
             raise TraceError(f"{path}, line {line}: {row.name} ends before it starts")
-        models = tuple(model for model in row.gpu_spec.split("|") if model)
+        models = tuple(filter(None, row.gpu_spec.split("|"))) if row.num_gpu else ()
         fractions += bool(row.num_gpu) and row.gpu_milli < _WHOLE_GPU
-        pods.append(
-            TracePod(
-                row.name,
-                row.cpu_milli,
-                row.memory_mib,
-                row.num_gpu,
-                models if row.num_gpu else (),
-                row.creation_time,
-                duration,
-            )
-        )
+        size = row.cpu_milli, row.memory_mib, row.num_gpu
+        pods.append(TracePod(row.name, *size, models, row.creation_time, duration))
     return pods, fractions
-
-
-def _times(row: _PodRow) -> tuple[float | None, ...]:
-    return row.creation_time, row.scheduled_time, row.deletion_time
 
 
 def _rows(path: Path, kind: type[_Row]) -> Iterator[tuple[int, _Row]]:

@@ -10,8 +10,8 @@ from docs.generator.markdown import page as text_of
 
 INTRODUCTION = (
     "An annotation, unless it says label. Those of Kubernetes itself are not listed. How gangs, "
-    "queues and jobs use them is told in [Gangs](../gangs.md), [Queues](../queues.md), "
-    "[TYJobs](../tyjob.md) and [Volcano Jobs](../vcjob.md)."
+    "queues and jobs use them is told in [Gangs](../guide/gangs.md), [Queues](../guide/queues.md), "
+    "[TYJobs](../guide/tyjob.md) and [Volcano Jobs](../guide/vcjob.md)."
 )
 #: What the constants of a module are about, where its sections do not say so.
 SECTIONS = {kubelet: "the embedded cluster"}

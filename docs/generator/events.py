@@ -12,7 +12,7 @@ from docs.generator.markdown import page as text_of
 
 INTRODUCTION = (
     "What `kubectl get events` shows as the reason. Texts of `FailedScheduling` are told in "
-    "[Why is my pod pending?](../why-pending.md). Plugins of your own may add reasons."
+    "[Why is my pod pending?](../guide/why-pending.md). Plugins of your own may add reasons."
 )
 
 #: Jobs also have an event whose reason is their new phase or stage.

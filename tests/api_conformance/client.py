@@ -152,7 +152,7 @@ class Api:
     @asynccontextmanager
     async def watch(self, path: str, **query: str) -> AsyncIterator[Watch]:
         """Open a watch."""
-        async with self._transport.stream(path, query={"watch": "1", **query}) as stream:
+        async with self._transport.stream(Request("GET", path, {"watch": "1", **query})) as stream:
             yield Watch(stream)
 
 

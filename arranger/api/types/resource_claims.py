@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from arranger.api.quantity import RawQuantity
-from arranger.api.types.core import NamespacedObject, NodeSelector, ObjectMeta, Struct
+from arranger.api.types.core import (
+    NamespacedObject,
+    NodeSelector,
+    ObjectMeta,
+    Struct,
+    Taint,
+    Toleration,
+)
 
 GROUP: Final = "resource.k8s.io"
 #: Keeps a claim from being deleted while it is allocated.
@@ -66,21 +73,13 @@ class DeviceCapacity(Struct):
     value: RawQuantity = 0
 
 
-class DeviceTaint(Struct):
-    """``taints[]`` of a device."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
 class Device(Struct):
     """A device; attributes and capacities without a domain are of its driver's."""
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = msgspec.field(default_factory=dict)
     capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)
-    taints: list[DeviceTaint] = msgspec.field(default_factory=list)
+    taints: list[Taint] = msgspec.field(default_factory=list)
     node_name: str = ""
     node_selector: NodeSelector | None = None
     all_nodes: bool = False
@@ -138,24 +137,10 @@ class DeviceSelector(Struct):
     cel: CELSelector | None = None
 
 
-class DeviceToleration(Struct):
+class DeviceToleration(Toleration):
     """``tolerations[]`` of a request."""
 
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
     toleration_seconds: int | None = None
-
-    def tolerates(self, taint: DeviceTaint) -> bool:
-        """Whether devices with the taint will do (``ToleratesTaint``)."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        if self.operator in ("", "Equal"):
-            return self.value == taint.value
-        return self.operator == "Exists"
 
 
 class DeviceSubRequest(Struct):

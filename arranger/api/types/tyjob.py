@@ -16,6 +16,7 @@ import msgspec
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+from arranger.api.types.job_pods import ControlledPod
 
 GROUP: Final = "arranger.io"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
@@ -174,42 +175,10 @@ def validate_tyjob(job: TYJob) -> list[str]:
 # --- what a job is made of ----------------------------------------------------------------------
 
 
-class ContainerStateWaiting(Struct):
-    """``state.waiting`` of a container."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class TYJobContainerState(Struct):
-    """``state`` of a container."""
-
-    waiting: ContainerStateWaiting | None = None
-
-
-class TYJobContainerStatus(Struct):
-    """``containerStatuses[]``."""
-
-    restart_count: int = 0
-    state: TYJobContainerState = msgspec.field(default_factory=TYJobContainerState)
-
-
 class TYJobPodSpec(Struct):
     """``spec`` of a pod."""
 
     node_name: str = ""
-
-
-class TYJobPodStatus(Struct):
-    """``status`` of a pod."""
-
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    pod_ip: str = msgspec.field(name="podIP", default="")
-    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
-    container_statuses: list[TYJobContainerStatus] = msgspec.field(default_factory=list)
-    init_container_statuses: list[TYJobContainerStatus] = msgspec.field(default_factory=list)
 
 
 #: Reasons with which a kubelet fails a pod for a cause outside the pod.
@@ -223,12 +192,10 @@ _IMAGE_ERROR_REASONS: Final = frozenset(
 )
 
 
-class TYJobPod(Struct):
+class TYJobPod(ControlledPod):
     """A pod of a TYJob."""
 
-    metadata: ObjectMeta
     spec: TYJobPodSpec = msgspec.field(default_factory=TYJobPodSpec)
-    status: TYJobPodStatus = msgspec.field(default_factory=TYJobPodStatus)
 
     @property
     def deletion_deadline(self) -> datetime | None:
@@ -246,18 +213,13 @@ class TYJobPod(Struct):
         return self.status.phase == "Succeeded"
 
     @property
-    def terminal(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.status.phase in ("Succeeded", "Failed")
-
-    @property
     def failed(self) -> bool:
         """Whether it has failed by itself: not evicted, not deleted, not refused by its node."""
-        lost = (
-            self.status.reason in _NODE_FAILURE_REASONS
-            or self._true_condition("DisruptionTarget") is not None
-        )
-        return self.status.phase == "Failed" and self.deletion_deadline is None and not lost
+        status = self.status
+        if status.phase != "Failed" or self.deletion_deadline is not None:
+            return False
+        disrupted = status.has_true_condition("DisruptionTarget")
+        return not disrupted and status.reason not in _NODE_FAILURE_REASONS
 
     @property
     def active(self) -> bool:
@@ -267,7 +229,7 @@ class TYJobPod(Struct):
     @property
     def ready(self) -> bool:
         """Whether it runs and says that it is ready."""
-        return self.status.phase == "Running" and self._true_condition("Ready") is not None
+        return self.status.phase == "Running" and self.status.has_true_condition("Ready")
 
     @property
     def failures(self) -> int:
@@ -277,13 +239,14 @@ class TYJobPod(Struct):
         """
         text = self.metadata.annotations.get(RESTARTS, "")
         before = int(text) if text.isdecimal() else 0
-        again = max((status.restart_count for status in self._containers()), default=0)
+        statuses = self.status.all_container_statuses
+        again = max((status.restart_count for status in statuses), default=0)
         return before + again + int(self.failed)
 
     @property
     def image_error(self) -> str:
         """Why the image of a container cannot be pulled, "" where no container says so."""
-        for status in self._containers():
+        for status in self.status.all_container_statuses:
             waiting = status.state.waiting
             if waiting is not None and waiting.reason in _IMAGE_ERROR_REASONS:
                 return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
@@ -303,13 +266,6 @@ class TYJobPod(Struct):
         annotations = self.metadata.annotations
         marked = "true" in (annotations.get(GANG_TIMEOUT), annotations.get(BUNDLE_TIMEOUT))
         return marked and not self.node
-
-    def _true_condition(self, kind: str) -> StatusCondition | None:
-        holds = (c for c in self.status.conditions if c.type == kind and c.status == "True")
-        return next(holds, None)
-
-    def _containers(self) -> list[TYJobContainerStatus]:
-        return [*self.status.init_container_statuses, *self.status.container_statuses]
 
 
 class LeaderService(Struct):

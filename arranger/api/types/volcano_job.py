@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from arranger.api.annotations import TASK_INDEX, TASK_SPEC
-from arranger.api.types.core import NamespacedObject, ObjectMeta, StatusCondition, Struct
+from arranger.api.types.core import NamespacedObject, Struct
+from arranger.api.types.job_pods import ContainerStateTerminated, ControlledPod
 
 JOB_GROUP: Final = "batch.volcano.sh"
 JOB_VERSION: Final = "v1alpha1"
@@ -181,47 +182,8 @@ class VolcanoJob(NamespacedObject):
 # --- its pods ------------------------------------------------------------------------------------
 
 
-class ContainerStateTerminated(Struct):
-    """``state.terminated`` of a container."""
-
-    exit_code: int = 0
-    finished_at: datetime | None = None
-
-
-class ContainerState(Struct):
-    """``state`` of a container."""
-
-    terminated: ContainerStateTerminated | None = None
-
-
-class JobContainerStatus(Struct):
-    """``containerStatuses[]``: how a container fares."""
-
-    ready: bool = False
-    restart_count: int = 0
-    state: ContainerState = msgspec.field(default_factory=ContainerState)
-
-
-class JobPodStatus(Struct):
-    """``status`` of a pod, as far as it matters to its job."""
-
-    phase: str = ""
-    reason: str = ""
-    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
-    container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
-    init_container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
-
-
-class JobPod(Struct):
+class JobPod(ControlledPod):
     """A pod of a job."""
-
-    metadata: ObjectMeta
-    status: JobPodStatus = msgspec.field(default_factory=JobPodStatus)
-
-    @property
-    def terminal(self) -> bool:
-        """Whether it has ended."""
-        return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def deleting(self) -> bool:
@@ -231,11 +193,9 @@ class JobPod(Struct):
     @property
     def disrupted(self) -> bool:
         """Whether it was evicted, or is marked for eviction (``DisruptionTarget``)."""
-        marked = any(
-            c.type == "DisruptionTarget" and c.status == "True" for c in self.status.conditions
-        )
         # "Evicted" is what a kubelet under pressure writes.
-        return marked or self.status.reason == "Evicted"
+        status = self.status
+        return status.has_true_condition("DisruptionTarget") or status.reason == "Evicted"
 
     @property
     def ready(self) -> bool:
@@ -258,13 +218,10 @@ class JobPod(Struct):
     @property
     def restart_count(self) -> int:
         """How often its containers were started again."""
-        return sum(s.restart_count for s in self._statuses())
-
-    def _statuses(self) -> list[JobContainerStatus]:
-        return [*self.status.init_container_statuses, *self.status.container_statuses]
+        return sum(s.restart_count for s in self.status.all_container_statuses)
 
     def _ends(self) -> list[ContainerStateTerminated]:
-        ends = (status.state.terminated for status in self._statuses())
+        ends = (status.state.terminated for status in self.status.all_container_statuses)
         return [end for end in ends if end is not None]
 
 

@@ -11,7 +11,7 @@ from arranger.api.types.core import LabelSelector, ObjectMeta, Struct
 
 
 class ServiceSpec(Struct):
-    """``spec`` of a Service."""
+    """``spec`` of a Service or ReplicationController."""
 
     selector: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -23,17 +23,11 @@ class Service(Struct):
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
 
-class ReplicationControllerSpec(Struct):
-    """``spec`` of a ReplicationController."""
-
-    selector: dict[str, str] = msgspec.field(default_factory=dict)
-
-
 class ReplicationController(Struct):
     """A ReplicationController."""
 
     metadata: ObjectMeta
-    spec: ReplicationControllerSpec = msgspec.field(default_factory=ReplicationControllerSpec)
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
 
 class WorkloadSpec(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, TypeVar
 
@@ -38,9 +38,7 @@ class InProcessStream:
     """An open watch, or the answer that refused it."""
 
     def __init__(self, answer: Response, lines: AsyncIterator[bytes] | None = None) -> None:
-        self.status = answer.status
-        self.headers = answer.headers
-        self._body = answer.body
+        self.status, self.headers, self._body = answer.status, answer.headers, answer.body
         self._lines = lines
 
     def lines(self) -> AsyncIterator[bytes]:
@@ -73,16 +71,8 @@ class InProcessTransport:
         return _response(await self._ask(request, lambda: self._cluster.handle(request)))
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, inactivity: float = 70.0) -> AsyncIterator[Stream]:
         """Open a watch; ``inactivity`` counts with a hook only: nothing falls silent without."""
-        request = Request("GET", path, dict(query or {}), timeout=timeout)
         opened = await self._ask(request, lambda: open_watch(self._cluster, request))
         if isinstance(opened, ApiResponse):
             yield InProcessStream(_response(opened))

@@ -78,6 +78,7 @@ class ExtenderCall:
         )
 
 
+@dataclass(slots=True, eq=False)
 class ExtenderCoordinator:
     """The questions that are out, and who waits for them or for a turn to ask.
 
@@ -87,24 +88,18 @@ class ExtenderCoordinator:
             its node, as kube-scheduler does; a stateful extender may need that.
     """
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        cycle: SchedulingCycle,
-        effects: PendingEffects,
-        parallel: int = 1,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._cycle = cycle
-        self._effects = effects
-        self._parallel = parallel
-        #: The calls that are out, in the order in which they began.
-        self._calls: dict[ExtenderCall, None] = {}
-        self._finished: deque[ExtenderCall] = deque()
-        #: (sort key, heap version, entity) of those that wait for a turn.
-        self._waiting: list[tuple[tuple[Any, ...], int, QueuedEntity]] = []
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: SchedulingCycle
+    _effects: PendingEffects
+    _parallel: int = 1
+    #: The calls that are out, in the order in which they began.
+    _calls: dict[ExtenderCall, None] = field(default_factory=dict, init=False)
+    _finished: deque[ExtenderCall] = field(default_factory=deque, init=False)
+    #: (sort key, heap version, entity) of those that wait for a turn.
+    _waiting: list[tuple[tuple[Any, ...], int, QueuedEntity]] = field(
+        default_factory=list, init=False
+    )
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -114,9 +109,8 @@ class ExtenderCoordinator:
             return False
         if self._waiting or len(self._calls) >= self._parallel:
             self._queue.park(entity, now + MAX_WAIT)
-            heapq.heappush(
-                self._waiting, (self._queue.sort_key(entity), entity.heap_version, entity)
-            )
+            place = (self._queue.sort_key(entity), entity.heap_version, entity)
+            heapq.heappush(self._waiting, place)
         else:
             self._start(entity, now)
         return True
@@ -129,17 +123,13 @@ class ExtenderCoordinator:
         pod = member.pod.pod
         extenders = tuple(e for e in self._context.extenders if e.chooses_victims(pod))
         victims = {each.uid: each for option in unschedulable.options for each in option.victims}
-        question = QueryExtenderPreemption(
-            pod_events.pod_key(pod),
-            extenders,
-            {
-                option.node: NodeVictims(
-                    tuple(each.uid for each in option.victims), option.pdb_violations
-                )
-                for option in unschedulable.options
-            },
-            {uid: pod_events.pod_key(each.pod) for uid, each in victims.items()},
-        )
+        proposed = {
+            option.node: NodeVictims(tuple(v.uid for v in option.victims), option.pdb_violations)
+            for option in unschedulable.options
+        }
+        keys = {uid: pod_events.pod_key(each.pod) for uid, each in victims.items()}
+        key = pod_events.pod_key(pod)
+        question = QueryExtenderPreemption(key, extenders, proposed, keys)
         call = self._new_call(entity, extenders, now)
         call.unschedulable = unschedulable
         self._send(call, member.equivalence_key, question)
@@ -152,27 +142,22 @@ class ExtenderCoordinator:
         found: dict[Hashable, tuple[QueuedPod, tuple[Extender, ...]]] = {}
         seen: set[Hashable] = set()
         for member in entity.ready():
-            if member.equivalence_key in seen:
+            if (key := member.equivalence_key) in seen:
                 continue
-            seen.add(member.equivalence_key)
-            pod = member.pod.pod
-            interested = tuple(
-                e for e in self._context.extenders if e.filters_or_scores and e.is_interested(pod)
-            )
-            if interested:
-                found[member.equivalence_key] = member, interested
+            seen.add(key)
+            judging = (e for e in self._context.extenders if e.filters_or_scores)
+            if interested := tuple(e for e in judging if e.is_interested(member.pod.pod)):
+                found[key] = member, interested
         return found
 
     def _start(self, entity: QueuedEntity, now: float) -> None:
         interested = self._interested(entity)
-        asked = tuple(e for _, minding in interested.values() for e in minding)
+        asked = tuple(e for _, extenders in interested.values() for e in extenders)
         call = self._new_call(entity, asked, now)
-        for kind, (member, minding) in interested.items():
-            nodes = self._cycle.feasible_nodes(member)
-            if nodes:
-                self._send(
-                    call, kind, QueryExtenders(pod_events.pod_key(member.pod.pod), minding, nodes)
-                )
+        for kind, (member, extenders) in interested.items():
+            if nodes := self._cycle.feasible_nodes(member):
+                key = pod_events.pod_key(member.pod.pod)
+                self._send(call, kind, QueryExtenders(key, extenders, nodes))
             else:
                 call.results[kind] = empty_extender_result(self._context.cluster.table)
         self._park(call)

@@ -17,7 +17,6 @@ NO_CANDIDATE = "no candidate node for preemption"
 
 
 def select_candidate(
-    cluster: Cluster,
     cycle: SchedulingCycle,
     policy: EvictionPolicy,
     member: QueuedPod,
@@ -25,17 +24,17 @@ def select_candidate(
     decision: ExtenderPreemptionDecision,
 ) -> Unschedulable:
     """The cheapest candidate that extenders agree to and that lets the pod fit now."""
+    cluster = cycle.cluster
     found = [
         candidate
-        for node, victims in decision.victims.items()
-        if (candidate := _candidate(cluster, policy, member, node, victims)) is not None
+        for node, proposed in decision.victims.items()
+        if (candidate := _candidate(cluster, policy, member, node, proposed)) is not None
     ]
     for candidate in sorted(found, key=lambda c: (*c.cost(), c.row)):
         if cycle.fits_after_evicting(member, candidate.row, candidate.victims):
             node = cluster.table.name(candidate.row)
-            return replace(
-                unschedulable, nominated_node=node, victims=candidate.victims, options=()
-            )
+            victims = candidate.victims
+            return replace(unschedulable, nominated_node=node, victims=victims, options=())
     return replace(without_victims(unschedulable, NO_CANDIDATE), nominated_node="")
 
 
@@ -59,10 +58,7 @@ def _candidate(
             return None
         named.append(pod)
     victims = by_importance(policy.expand_to_gang(named), policy.importance)
-    if not victims or not policy.allows(victims):
-        return None
-    if not all(
-        policy.can_preempt(member.pod, pod) and plugin.is_preemptable(pod) for pod in victims
-    ):
+    may_go = (policy.can_preempt(member.pod, v) and plugin.is_preemptable(v) for v in victims)
+    if not victims or not policy.allows(victims) or not all(may_go):
         return None
     return Candidate(row, tuple(victims), proposed.violations, policy.importance)

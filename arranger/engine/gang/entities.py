@@ -135,10 +135,9 @@ class GangEntityIndex:
         self._holds.forget(name)
 
     def _is_stale(self, entity: QueuedEntity) -> bool:
-        group = entity.gang_group
-        return any(
-            self._registry.gangs.get(gang.name) is not gang
-            or self._registry.group_of(gang) is not group
+        registry, group = self._registry, entity.gang_group
+        return not all(
+            registry.gangs.get(gang.name) is gang and registry.group_of(gang) is group
             for gang in group.gangs
         )
 

@@ -24,11 +24,11 @@ class GangGate:
         if reason := messages.blocking_reason(group):
             return gang_rejection(reason)
         if self._holds.lacks_members(entity):
-            return gang_rejection(f"{messages.display_name(group)} waits for members")
+            return gang_rejection(f"{group.display_name} waits for members")
         if reason := self._quota.admit(group):
-            text = f"{messages.display_name(group)} waits: {reason}"
+            text = f"{group.display_name} waits: {reason}"
             # The plugin's queueing hints say what may help.
             return Status(Code.UNSCHEDULABLE, (text,), entity.profile.quota_plugin)
         if not entity.ready_count():
-            return gang_rejection(f"{messages.display_name(group)}: its members are held back")
+            return gang_rejection(f"{group.display_name}: its members are held back")
         return None

@@ -67,19 +67,21 @@ class GangHolds:
         hold = self._holds.get(self._registry.group_of(gang).name)
         return hold if hold is not None and member.uid in hold.members else None
 
+    def members_of(self, entity: QueuedEntity) -> list[QueuedPod]:
+        """The held members of an entity's group."""
+        hold = self._holds.get(entity.gang_group.name)
+        return [] if hold is None else list(hold.members.values())
+
     def waiting_members(self, entity: QueuedEntity) -> list[QueuedPod]:
         """The held members of an entity's group that wait for the others, not for a plugin."""
-        hold = self._holds.get(entity.gang_group.name)
-        members = hold.members.values() if hold is not None else ()
-        return [member for member in members if member.permit_plugin == GANG]
+        return [m for m in self.members_of(entity) if m.permit_plugin == GANG]
 
     def arrived_counts(self, entity: QueuedEntity) -> BundleCounts:
         """Members that can be placed, and those that are held."""
-        group = entity.gang_group
-        hold = self._holds.get(group.name)
-        if hold is None or not hold.members:
+        members = self.members_of(entity)
+        if not members:
             return entity.arrived
-        held = group.count_by_bundle(hold.members)
+        held = entity.gang_group.count_by_bundle(member.uid for member in members)
         return {gang: held[gang] + entity.arrived.get(gang, Counter()) for gang in held}
 
     def lacks_members(self, entity: QueuedEntity) -> bool:
@@ -116,11 +118,8 @@ class GangHolds:
         if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
             return False
         group = self._registry.group_of(before.gangs[0])
-        if (
-            group != before
-            or messages.blocking_reason(group)
-            or topology_constraint(group) != hold.topology
-        ):
+        unchanged = group == before and topology_constraint(group) == hold.topology
+        if not unchanged or messages.blocking_reason(group):
             return False
         hold.entity.group = group
         hold.deadline = hold.since + self._wait_time(group)

@@ -22,7 +22,6 @@ from arranger.engine.gang.scheduling_cycle import Placements
 from arranger.engine.phases import Phase
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.quota_gate import QuotaGate
-from arranger.gangs import messages
 from arranger.gangs.gang import MemberState
 from arranger.gangs.group import GangGroup
 from arranger.gangs.registry import GangRegistry
@@ -50,8 +49,8 @@ class GangManager:
         """Gangs have other settings, other partners or another state: assign their members anew."""
         names = set(names)
         groups = self._entities.groups_of(names)
-        partners = {gang.name for name in groups for gang in self._entities[name].gang_group.gangs}
-        members = self._members_of(names | partners)
+        partners = (self._entities[name].gang_group.gang_names for name in groups)
+        members = self._members_of(names.union(*partners))
         for name in groups:
             hold = self._holds.get(name)
             if hold is not None:
@@ -212,10 +211,9 @@ class GangManager:
         return self._release_members(hold, list(hold.members.values()), now)
 
     def _release_members(
-        self, hold: GangHold, members: Iterable[QueuedPod], now: float
+        self, hold: GangHold, members: list[QueuedPod], now: float
     ) -> list[QueuedPod]:
         """Release nodes that a group holds; returns the members that are to be queued again."""
-        members = list(members)
         for member in members:
             del hold.members[member.uid]
         return [member for member in members if self._release.release_node(member, now)]
@@ -245,7 +243,7 @@ class GangManager:
                 mark = self._registry.membership_of(member.uid).timeout_annotation
                 self._annotate(member, {mark: "true"})
         text = (
-            f"{messages.display_name(group)} gave its nodes back: it did not become complete "
+            f"{group.display_name} gave its nodes back: it did not become complete "
             f"within {hold.deadline - hold.since:g}s"
         )
         for member in waiting:

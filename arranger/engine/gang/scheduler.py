@@ -43,9 +43,9 @@ class GangScheduler:
         hold = self._holds.get(group.name)
         if hold is not None and manager.requeue_lost(hold, now):
             return
-        held = list(hold.members.values()) if hold else []
+        held = self._holds.members_of(entity)
         self._attempt_status.record_attempt(group, now)
-        result = self._cycle.schedule(entity, held)
+        result = self._cycle.schedule(entity)
         for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
@@ -117,7 +117,7 @@ class GangScheduler:
 
     def _on_error(self, entity: QueuedEntity, result: GangScheduleResult, now: float) -> None:
         assert result.blocker is not None, "an error without a member that was tried"
-        title = messages.display_name(entity.gang_group)
+        title = entity.gang_group.display_name
         text = f"{result.error} ({title}, pod {result.blocker.pod.key})"
         self._context.record_attempt(result.blocker, "error")
         for member in entity.members.values():
@@ -135,28 +135,21 @@ class GangScheduler:
                 self._cycle.run_post_filter(result.blocker, result.infeasible)
         entity.blockers = result.blockers
         entity.reason = self._explain(entity, result)
-        hold = self._holds.get(entity.gang_group.name)
-        held = list(hold.members.values()) if hold is not None else []
         if not result.complete:
-            self._starvation_guard.on_unschedulable(
-                entity, now, lambda: self._cycle.nodes_needed(entity, held)
-            )
+            self._starvation_guard.on_unschedulable(entity, now)
         self._queue.add_unschedulable(entity, result.rejected_by, now)
         if not result.complete:
-            self._preemption.preempt_for(entity, held, now)
+            self._preemption.preempt_for(entity, now)
         self._entities.notify(entity, now)
         self._notifier.notify_due(now)
 
     def _explain(self, entity: QueuedEntity, result: GangScheduleResult) -> str:
         group = entity.gang_group
-        text = messages.display_name(group)
         if result.complete:
-            text += ": placed, with no room for the members beyond its minimum"
+            text = "placed, with no room for the members beyond its minimum"
         else:
-            text += (
-                f": {messages.arrival_summary(group, self._holds.arrived_counts(entity))}, "
-                f"{result.placeable} placeable now"
-            )
+            arrived = messages.arrival_summary(group, self._holds.arrived_counts(entity))
+            text = f"{arrived}, {result.placeable} placeable now"
         if result.blocker is not None and not result.complete:
             text += f", blocked by pod {result.blocker.pod.key}"
-        return f"{result.message} {text}.".lstrip()
+        return f"{result.message} {group.display_name}: {text}.".lstrip()

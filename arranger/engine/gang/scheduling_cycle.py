@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
+from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.topology import placement_order, topology_constraint, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
@@ -105,11 +106,12 @@ class GangSchedulingCycle:
     _cluster: Cluster
     _cycle: SchedulingCycle
     _nominator: Nominator
+    _holds: GangHolds
 
-    def schedule(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> GangScheduleResult:
+    def schedule(self, entity: QueuedEntity) -> GangScheduleResult:
         """Place what the group needs and, beyond that, what fits.
 
-        ``held`` are the members that have kept their nodes from earlier attempts. When the group
+        Members that are held have kept their nodes from earlier attempts. When the group
         stays incomplete, a Strict one keeps nothing of this attempt and a NonStrict one all of it.
         """
         group = entity.gang_group
@@ -118,10 +120,10 @@ class GangSchedulingCycle:
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
-        for row_mask in self.row_masks(entity, held):
-            result = self.place_group(entity, held, row_mask)
+        for row_mask in self.row_masks(entity):
+            result = self.place_group(entity, row_mask)
             if result.complete and row_mask is not None and not required:
-                result = self._place_surplus(entity, held, result)
+                result = self._place_surplus(entity, result)
             if result.complete or result.error or row_mask is None:
                 return self._finish(group, result, nominated)
             self.unreserve_all(result)
@@ -129,11 +131,12 @@ class GangSchedulingCycle:
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            return self._finish(group, self.place_group(entity, held, best_domain), nominated)
+            return self._finish(group, self.place_group(entity, best_domain), nominated)
         return best or _no_domain(entity)
 
-    def row_masks(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> RowMasks:
+    def row_masks(self, entity: QueuedEntity) -> RowMasks:
         """Where to try to place the group: domain by domain, or anywhere (None)."""
+        held = self._holds.members_of(entity)
         return topology_row_masks(self._cluster, self._cycle, entity, held)
 
     @contextmanager
@@ -154,7 +157,7 @@ class GangSchedulingCycle:
         """Let plugins undo what an earlier placement of a member has left."""
         self._cycle.run_pod_group_post_filter(member, infeasible)
 
-    def nodes_needed(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> frozenset[str]:
+    def nodes_needed(self, entity: QueuedEntity) -> frozenset[str]:
         """The nodes that would hold what the group needs if they were empty.
 
         No nodes if the group would not fit even then, because of its queue's quota or the size of
@@ -162,7 +165,7 @@ class GangSchedulingCycle:
         """
         group = entity.gang_group
         gang_of = group.gangs_by_uid()
-        placed = group.count_by_bundle(member.uid for member in held)
+        placed = group.count_by_bundle(m.uid for m in self._holds.members_of(entity))
         classes: dict[Hashable, list[QueuedPod]] = {}
         for member in placement_order(entity.ready(), group):
             gang = gang_of[member.uid]
@@ -174,19 +177,15 @@ class GangSchedulingCycle:
             (self._cycle.evaluate(m[0].profile, m[0].pod, m[0].signature), m[0], len(m))
             for m in classes.values()
         ]
-        for row_mask in self.row_masks(entity, held):
+        for row_mask in self.row_masks(entity):
             rows = None if row_mask is None else row_mask.rows
             nodes = select_nodes(self._cluster, evaluated, rows)
-            if nodes and self._fits_when_emptied(entity, held, row_mask, nodes):
+            if nodes and self._fits_when_emptied(entity, row_mask, nodes):
                 return nodes
         return frozenset()
 
     def _fits_when_emptied(
-        self,
-        entity: QueuedEntity,
-        held: Sequence[QueuedPod],
-        row_mask: RowMask | None,
-        nodes: Iterable[str],
+        self, entity: QueuedEntity, row_mask: RowMask | None, nodes: Iterable[str]
     ) -> bool:
         """Whether the group would be complete if all other pods were gone from these nodes."""
         table = self._cluster.table
@@ -194,7 +193,7 @@ class GangSchedulingCycle:
         pods = [pod for row in table.rows(nodes) for pod in table.pods[row].values()]
         others = [pod for pod in pods if pod.uid not in own and pod.uid not in self._nominator]
         with self.dry_run(entity), self._cluster.simulate_without(others):
-            result = self.place_group(entity, held, row_mask, surplus=False)
+            result = self.place_group(entity, row_mask, surplus=False)
             self.unreserve_all(result)
         return result.complete
 
@@ -203,14 +202,17 @@ class GangSchedulingCycle:
     def place_group(
         self,
         entity: QueuedEntity,
-        held: Sequence[QueuedPod],
         row_mask: RowMask | None,
         *,
         surplus: bool = True,
+        placed: Sequence[QueuedPod] = (),
     ) -> GangScheduleResult:
-        """Place what the group needs and, with ``surplus``, what else fits; all of it is kept."""
+        """Place what the group needs and, with ``surplus``, what else fits; all of it is kept.
+
+        ``placed`` are members that have got their nodes in this attempt.
+        """
         group = entity.gang_group
-        held_uids = {member.uid for member in held}
+        held_uids = {member.uid for member in (*self._holds.members_of(entity), *placed)}
         waiting = (member for member in entity.ready() if member.uid not in held_uids)
         unplaced = placement_order(waiting, group)
         counts = group.count_by_bundle(held_uids)
@@ -231,7 +233,7 @@ class GangSchedulingCycle:
         if result.complete and surplus and not result.error:
             self._place_members(attempt, unplaced, required=False)
         failed = attempt.failed_classes.values()
-        result.placeable = len(held) + len(result.placed)
+        result.placeable = len(held_uids) + len(result.placed)
         result.rejected_by = frozenset[str]().union(*(plugins for _, plugins in failed))
         result.blockers = tuple(pod for pod, _ in failed)
         return result
@@ -262,11 +264,11 @@ class GangSchedulingCycle:
         return unplaced
 
     def _place_surplus(
-        self, entity: QueuedEntity, held: Sequence[QueuedPod], result: GangScheduleResult
+        self, entity: QueuedEntity, result: GangScheduleResult
     ) -> GangScheduleResult:
         """Place members beyond the minimum anywhere, where the preferred domain is too small."""
         placed = [member for member, _ in result.placed]
-        more = self.place_group(entity, [*held, *placed], None)
+        more = self.place_group(entity, None, placed=placed)
         more.placed = [*result.placed, *more.placed]
         return more
 

@@ -5,13 +5,13 @@ What a reservation does is told in :mod:`arranger.engine.pod.node_reservation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
+from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.pod.node_reservation import (
     RESERVATION,
     NodeReservation,
@@ -20,16 +20,9 @@ from arranger.engine.pod.node_reservation import (
 )
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
-from arranger.gangs import messages
 
 #: Seconds until nodes are looked for again for a group that would not have fitted on empty ones.
 RETRY_INTERVAL: Final = 60.0
-_WAITING = (
-    QueueState.UNSCHEDULABLE,
-    QueueState.ACTIVE,
-    QueueState.BACKOFF,
-    QueueState.WAITING_FOR_EXTENDERS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +33,11 @@ class StarvationGuard:
     _queue: SchedulingQueue
     _reservations: NodeReservations
     _entities: GangEntityIndex
+    _cycle: GangSchedulingCycle
     _after: float
 
-    def on_unschedulable(
-        self, entity: QueuedEntity, now: float, nodes_needed: Callable[[], frozenset[str]]
-    ) -> None:
-        """A complete group does not fit; ``nodes_needed`` finds the nodes that would hold it.
-
-        Nothing is reserved for a group for which it finds none.
-        """
+    def on_unschedulable(self, entity: QueuedEntity, now: float) -> None:
+        """A complete group does not fit; nothing is reserved if it would not fit on empty nodes."""
         if entity.starving_since is None:
             entity.starving_since = now
         if now - entity.starving_since < self._after or entity.group is None:
@@ -59,8 +48,8 @@ class StarvationGuard:
         if current is not None and current.key != entity.key and rank >= current.rank:
             return
         self._reservations.drop()  # the nodes are looked for as if none were reserved
-        if nodes := nodes_needed():
-            name, priority = messages.display_name(entity.group), entity.representative.pod.priority
+        if nodes := self._cycle.nodes_needed(entity):
+            name, priority = entity.group.display_name, entity.representative.pod.priority
             ends = last_pod_end(self._context.cluster, nodes)
             free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
             reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
@@ -77,9 +66,9 @@ class StarvationGuard:
         if current is None:
             return
         entity = self._entities.by_key(current.key)
-        if entity is not None and entity.starving_since is not None and entity.state in _WAITING:
-            return
-        self._release(now)
+        idle = (QueueState.GATED, QueueState.NOT_QUEUED)
+        if entity is None or entity.starving_since is None or entity.state in idle:
+            self._release(now)
 
     def _release(self, now: float) -> None:
         self._reservations.drop()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from arranger.api.effects import Ambiguous, Applied, Bind, Effect, Outcome, Refused
-from arranger.api.extenders import Extender
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
@@ -44,6 +43,7 @@ class BoundListener(Protocol):
         """A pod has been bound."""
 
 
+@dataclass(slots=True, eq=False)
 class BindingCycle:
     """Carries reserved pods to their nodes.
 
@@ -54,25 +54,16 @@ class BindingCycle:
         gangs: follows which pods are bound.
     """
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        effects: PendingEffects,
-        release: NodeRelease,
-        requeuer: PodRequeuer,
-        gangs: BoundListener,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._effects = effects
-        self._release = release
-        self._requeuer = requeuer
-        self._gangs = gangs
-        #: How many cluster events there had been when the waits were last looked at.
-        self._events_seen = 0
-        #: Pods whose PreBind writes are applied and that a plugin makes wait, by uid.
-        self._pre_bind_waits: dict[str, _PreBindWait] = {}
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _effects: PendingEffects
+    _release: NodeRelease
+    _requeuer: PodRequeuer
+    _gangs: BoundListener
+    #: How many cluster events there had been when the waits were last looked at.
+    _events_seen: int = field(default=0, init=False)
+    #: Pods whose PreBind writes are applied and that a plugin makes wait, by uid.
+    _pre_bind_waits: dict[str, _PreBindWait] = field(default_factory=dict, init=False)
 
     def begin(self, member: QueuedPod, now: float) -> None:
         """Start writing: what PreBind wants first, then the Binding."""
@@ -138,9 +129,8 @@ class BindingCycle:
         context.record_attempt(member, "error")
         if self._release.release_node(member, now):
             if refused is None or refused.reason not in SILENT_REFUSALS:
-                context.outbox.extend(
-                    pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
-                )
+                failed = pod_events.scheduling_failed(member, pod_events.SCHEDULER_ERROR, message)
+                context.outbox.extend(failed)
             self._requeuer.requeue_with_backoff(member, now)
 
     def reject(self, member: QueuedPod, refusal: Status, now: float) -> None:
@@ -172,11 +162,9 @@ class BindingCycle:
         self._context.record_attempt(member, "unschedulable")
         if not self._release.release_node(member, now):
             return False
-        self._context.outbox.extend(
-            pod_events.scheduling_failed(
-                member, pod_events.UNSCHEDULABLE, single_node_fit_error(refusal)
-            )
-        )
+        text = single_node_fit_error(refusal)
+        failed = pod_events.scheduling_failed(member, pod_events.UNSCHEDULABLE, text)
+        self._context.outbox.extend(failed)
         return True
 
     def _run_pre_bind(self, member: QueuedPod) -> Status | None:
@@ -201,11 +189,9 @@ class BindingCycle:
                     answer = plugin.wait_pre_bind(member.cycle_state, member.pod, member.node)
                 if isinstance(answer, Wait):
                     if member.uid not in self._pre_bind_waits:
-                        deadline = now + answer.timeout
-                        timeout_message = _pre_bind_error(plugin, answer.timeout_message)
-                        self._pre_bind_waits[member.uid] = _PreBindWait(
-                            member, deadline, timeout_message
-                        )
+                        message = _pre_bind_error(plugin, answer.timeout_message)
+                        wait = _PreBindWait(member, now + answer.timeout, message)
+                        self._pre_bind_waits[member.uid] = wait
                     return
                 if answer is not None and answer.rejected:
                     self.roll_back(member, _pre_bind_error(plugin, answer.message()), now)
@@ -221,19 +207,13 @@ class BindingCycle:
             # The API server would take the Binding: it does not look whether the node exists.
             self.roll_back(member, f'node "{member.node}" not found', now)
             return
-        if (extender := self._binding_extender(member)) is not None:
-            by_extender = Bind(pod_events.pod_key(member.pod.pod), member.node, extender=extender)
-            member.binding = by_extender
-            self._effects.send(by_extender, self, member)
-        else:
-            self._run_bind_plugins(member, now)
-
-    def _binding_extender(self, member: QueuedPod) -> Extender | None:
-        """The extender that binds the pod in our place."""
         for extender in self._context.extenders:
             if extender.bind_verb and extender.is_interested(member.pod.pod):
-                return extender
-        return None
+                key = pod_events.pod_key(member.pod.pod)
+                member.binding = Bind(key, member.node, extender=extender)
+                self._effects.send(member.binding, self, member)
+                return
+        self._run_bind_plugins(member, now)
 
     def _run_bind_plugins(self, member: QueuedPod, now: float) -> None:
         try:

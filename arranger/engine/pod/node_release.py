@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
@@ -21,22 +22,15 @@ class PartiallyBound(Protocol):
         """Whether others of a pod's gang are bound, and may want its node before all others."""
 
 
+@dataclass(slots=True, eq=False)
 class NodeRelease:
     """Ends reservations of pods that are not bound."""
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        cycle: SchedulingCycle,
-        policy: EvictionPolicy,
-        gangs: PartiallyBound,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._cycle = cycle
-        self._policy = policy
-        self._gangs = gangs
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _cycle: SchedulingCycle
+    _policy: EvictionPolicy
+    _gangs: PartiallyBound
 
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or its nomination: wake pods that might fit there now."""

@@ -66,6 +66,7 @@ class NodeReservation:
         return PluginRejection(RESERVATION, Rejection((reason,), Code.UNRESOLVABLE))
 
 
+@dataclass(slots=True, eq=False)
 class NodeReservations:
     """The reservation in force: one group at a time.
 
@@ -73,8 +74,7 @@ class NodeReservations:
         current: it; None where no group starves.
     """
 
-    def __init__(self) -> None:
-        self.current: NodeReservation | None = None
+    current: NodeReservation | None = None
 
     def keep(self, reservation: NodeReservation | None) -> None:
         """Nodes are kept from now on, in place of others."""

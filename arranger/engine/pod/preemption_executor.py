@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -34,6 +35,7 @@ class EvictionListener(Protocol):
         """A pod could not be evicted."""
 
 
+@dataclass(slots=True, eq=False)
 class PreemptionExecutor:
     """Evicts victims on behalf of pods.
 
@@ -46,31 +48,17 @@ class PreemptionExecutor:
         gangs: follows the evictions of members.
     """
 
-    def __init__(
-        self,
-        context: EngineContext,
-        queue: SchedulingQueue,
-        nominator: Nominator,
-        policy: EvictionPolicy,
-        ledger: QuotaLedger,
-        effects: PendingEffects,
-        release: NodeRelease,
-        binding_cycle: BindingCycle,
-        requeuer: PodRequeuer,
-        protection: EvictionProtection,
-        gangs: EvictionListener,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._nominator = nominator
-        self._policy = policy
-        self._ledger = ledger
-        self._effects = effects
-        self._release = release
-        self._binding_cycle = binding_cycle
-        self._requeuer = requeuer
-        self._protection = protection
-        self._gangs = gangs
+    _context: EngineContext
+    _queue: SchedulingQueue
+    _nominator: Nominator
+    _policy: EvictionPolicy
+    _ledger: QuotaLedger
+    _effects: PendingEffects
+    _release: NodeRelease
+    _binding_cycle: BindingCycle
+    _requeuer: PodRequeuer
+    _protection: EvictionProtection
+    _gangs: EvictionListener
 
     def nominate(
         self, member: QueuedPod, node: str, victims: Iterable[PodInfo], now: float
@@ -95,9 +83,8 @@ class PreemptionExecutor:
     def clear_nomination(self, member: QueuedPod, now: float) -> None:
         """Clear a nomination, in the pod's status as well."""
         if self.release_nomination(member, now):
-            self._context.outbox.append(
-                PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node="")
-            )
+            key = pod_events.pod_key(member.pod.pod)
+            self._context.outbox.append(PatchPodStatus(key, nominated_node=""))
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
         """The pod needs its nominated node no more: others may have it; whether it had one."""
@@ -115,33 +102,25 @@ class PreemptionExecutor:
         ``group`` names the gang group that the member is of.
         """
         context = self._context
-        if victim.pod.metadata.deletion_timestamp is not None:
-            return  # it is on its way already
-        if victim.uid in self._nominator.terminating_victims:
+        leaving = victim.pod.metadata.deletion_timestamp is not None
+        if leaving or victim.uid in self._nominator.terminating_victims:
             return
         own = context.pods.get(victim.uid)
-        by, controller = member.pod.pod, _controller(member)
+        by, controller = member.pod.pod, member.profile.scheduler_name
         not_bound_yet = own is not None and (
             own.phase is Phase.WAITING or (own.phase is Phase.BINDING and own.binding is None)
         )
+        queue, stays = self._foreign_queue(victim, member), not_bound_yet
         event = pod_events.preempted(
-            victim.pod,
-            by,
-            node,
-            controller,
-            group=group,
-            queue=self._foreign_queue(victim, member),
-            stays=not_bound_yet,
+            victim.pod, by, node, controller, group=group, queue=queue, stays=stays
         )
         context.outbox.append(event)
         if own is not None and not_bound_yet:
             reason = f"preempted by a pod of higher priority, {member.pod.key}"
             self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
             return
-        delete = DeletePod(
-            pod_events.pod_key(victim.pod),
-            pod_events.disruption_condition(controller, group=bool(group)),
-        )
+        condition = pod_events.disruption_condition(controller, group=bool(group))
+        delete = DeletePod(pod_events.pod_key(victim.pod), condition)
         self._nominator.terminating_victims.add(victim.uid)
         self._protection.record_eviction(victim)
         self._gangs.on_evicted(victim)
@@ -165,8 +144,8 @@ class PreemptionExecutor:
         if self._context.pods.get(subject.uid) is subject and subject.phase is Phase.QUEUED:
             self.cancel_nomination(subject, now)
 
-    def on_pod_deleted(self, uid: str) -> None:
-        """A pod is gone: it is no terminating victim, and not nominated."""
+    def forget_pod(self, uid: str) -> None:
+        """A pod is gone or bound: it is no terminating victim, and not nominated."""
         self._nominator.terminating_victims.discard(uid)
         self._nominator.clear(uid)
 
@@ -193,7 +172,3 @@ class PreemptionExecutor:
         if other.uid not in self._nominator:
             return False
         return other.uid == member.uid or self._policy.can_preempt(member.pod, other)
-
-
-def _controller(member: QueuedPod) -> str:
-    return member.profile.scheduler_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -12,7 +13,7 @@ from arranger.gangs.registry import GangRegistry
 class GangEntities(Protocol):
     """Knows which pods are placed together."""
 
-    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
+    def entity_for(self, pod: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
@@ -22,37 +23,31 @@ class GangEntities(Protocol):
 class GangMembers(Protocol):
     """Follows what becomes of the members of gangs."""
 
-    def on_node_lost(self, member: QueuedPod, now: float) -> None:
+    def on_node_lost(self, pod: QueuedPod, now: float) -> None:
         """A member of a gang has lost its node."""
 
-    def on_pod_removed(self, member: QueuedPod, now: float) -> None:
+    def on_pod_removed(self, pod: QueuedPod, now: float) -> None:
         """A pod that is or was a member of a gang is gone, or is not ours any more."""
         ...
 
 
+@dataclass(slots=True, eq=False)
 class PodRequeuer:
     """Finds the entity of a pod that has no node, and queues it.
 
     A lone pod is its own entity; only pods that are or were in a gang concern the gangs.
     """
 
-    def __init__(
-        self,
-        queue: SchedulingQueue,
-        registry: GangRegistry,
-        entities: GangEntities,
-        gangs: GangMembers,
-    ) -> None:
-        self._queue = queue
-        self._registry = registry
-        self._entities = entities
-        self._gangs = gangs
+    _queue: SchedulingQueue
+    _registry: GangRegistry
+    _entities: GangEntities
+    _gangs: GangMembers
 
-    def entity_for(self, member: QueuedPod, now: float) -> QueuedEntity:
+    def entity_for(self, pod: QueuedPod, now: float) -> QueuedEntity:
         """The entity that a pod without a node belongs to; it joins it, and is not queued yet."""
-        if self._is_lone(member):
-            return member.entity or QueuedEntity.from_pod(member)
-        return self._entities.entity_for(member, now)
+        if self._is_lone(pod):
+            return pod.entity or QueuedEntity.from_pod(pod)
+        return self._entities.entity_for(pod, now)
 
     def enqueue(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
@@ -61,37 +56,35 @@ class PodRequeuer:
         else:
             self._entities.enqueue(entity, now)
 
-    def remove(self, member: QueuedPod, now: float) -> None:
+    def remove(self, pod: QueuedPod, now: float) -> None:
         """A pod is gone, or is not ours any more: take it out of its entity and of the queue."""
-        entity = member.entity
-        if entity is not None and self._is_lone(member):
+        entity = pod.entity
+        if entity is not None and self._is_lone(pod):
             self._queue.remove(entity)
-            entity.remove_member(member)
+            entity.remove_member(pod)
         else:
             # Also one without an entity: an incomplete group may still hold its node.
-            self._gangs.on_pod_removed(member, now)
+            self._gangs.on_pod_removed(pod, now)
 
-    def requeue_with_backoff(self, member: QueuedPod, now: float) -> None:
+    def requeue_with_backoff(self, pod: QueuedPod, now: float) -> None:
         """A pod has lost its node or its nomination: again after a back-off."""
-        entity = self._entity_after_loss(member, now)
+        entity = self._entity_after_loss(pod, now)
         entity.attempts = max(entity.attempts, 1)
         entity.last_attempt = now
         self.enqueue(entity, now)
 
-    def requeue_unschedulable(self, member: QueuedPod, plugin: str, now: float) -> None:
+    def requeue_unschedulable(self, pod: QueuedPod, plugin: str, now: float) -> None:
         """A pod has lost its node to a plugin: again when the plugin's hints say so."""
-        entity = self._entity_after_loss(member, now)
-        entity.blockers = (member.pod,)
+        entity = self._entity_after_loss(pod, now)
+        entity.blockers = (pod.pod,)
         self._queue.add_unschedulable(entity, frozenset({plugin}), now)
 
-    def _entity_after_loss(self, member: QueuedPod, now: float) -> QueuedEntity:
-        if not self._is_lone(member):
-            self._gangs.on_node_lost(member, now)
-        return self.entity_for(member, now)
+    def _entity_after_loss(self, pod: QueuedPod, now: float) -> QueuedEntity:
+        if not self._is_lone(pod):
+            self._gangs.on_node_lost(pod, now)
+        return self.entity_for(pod, now)
 
-    def _is_lone(self, member: QueuedPod) -> bool:
+    def _is_lone(self, pod: QueuedPod) -> bool:
         """Whether a pod is in no gang, and waits with none that it was in."""
-        entity = member.entity
-        return self._registry.gang_of(member.uid) is None and (
-            entity is None or entity.group is None
-        )
+        entity = pod.entity
+        return self._registry.gang_of(pod.uid) is None and (entity is None or entity.group is None)

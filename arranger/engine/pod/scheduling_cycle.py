@@ -6,6 +6,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import reduce
+from operator import and_
 
 import numpy as np
 
@@ -54,16 +56,15 @@ def run_unreserve_plugins(member: QueuedPod) -> None:
 
 
 def _intersection(masks: list[RowMask]) -> BoolArray | None:
-    if not masks:
-        return None
-    rows = masks[0].rows
-    for mask in masks[1:]:
-        rows = rows & mask.rows
-    return rows
+    return reduce(and_, (mask.rows for mask in masks)) if masks else None
 
 
 class SchedulingCycle:
-    """Runs pods through the extension points up to Permit."""
+    """Runs pods through the extension points up to Permit.
+
+    Attributes:
+        cluster: the nodes to choose from.
+    """
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class SchedulingCycle:
         policy: EvictionPolicy,
         reservations: NodeReservations,
     ) -> None:
-        self._cluster = context.cluster
+        self.cluster = context.cluster
         self._clock = context.clock
         self._extenders = context.extenders
         self._nominator = nominator
@@ -96,13 +97,13 @@ class SchedulingCycle:
                 return ()
             rows = _intersection(self._row_masks(member, None, evaluation))
             feasible = evaluation.feasible if rows is None else evaluation.feasible & rows
-            return tuple(self._cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
+            return tuple(self.cluster.table.name(row) for row in np.flatnonzero(feasible).tolist())
 
     def fits_after_evicting(self, member: QueuedPod, row: int, victims: Iterable[PodInfo]) -> bool:
         """Whether the pod would fit on a node if the victims were gone, wherever they are."""
-        with self._hide_lower_nominees(member), self._cluster.simulate_without(victims):
+        with self._hide_lower_nominees(member), self.cluster.simulate_without(victims):
             try:
-                evaluation = Evaluation(member.profile, self._cluster, member.pod, scoring=False)
+                evaluation = Evaluation(member.profile, self.cluster, member.pod, scoring=False)
             except PluginFailureError:
                 return False
             return bool(evaluation.feasible[row])
@@ -170,15 +171,13 @@ class SchedulingCycle:
         try:
             evaluation = self.evaluate(member.profile, member.pod, member.signature)
             masks = self._row_masks(member, within, evaluation)
-            extender_result = (
-                self._extender_results.get(member.equivalence_key)
-                if self._extender_results
-                else None
-            )
+            extender_result = None
+            if self._extender_results:
+                extender_result = self._extender_results.get(member.equivalence_key)
             row = self._select_node(member, evaluation, masks, extender_result)
             if row < 0:
                 return Infeasible(evaluation, self._diagnose(evaluation, masks, extender_result))
-            return self._reserve(member, evaluation.state, self._cluster.table.name(row))
+            return self._reserve(member, evaluation.state, self.cluster.table.name(row))
         except PluginFailureError as failure:
             return CycleError(str(failure))
         except Exception as error:
@@ -189,11 +188,11 @@ class SchedulingCycle:
     def evaluate(self, profile: Profile, pod: PodInfo, sign: Hashable | None) -> Evaluation:
         """The evaluation of the pod's class, brought up to date."""
         if sign is None:
-            return Evaluation(profile, self._cluster, pod)
+            return Evaluation(profile, self.cluster, pod)
         key = (profile.scheduler_name, sign)
         evaluation = self._evaluations.get(key)
         if evaluation is None:
-            evaluation = self._evaluations[key] = Evaluation(profile, self._cluster, pod)
+            evaluation = self._evaluations[key] = Evaluation(profile, self.cluster, pod)
             if len(self._evaluations) > _MAX_CACHED_EVALUATIONS:
                 self._evaluations.popitem(last=False)
             return evaluation
@@ -209,7 +208,7 @@ class SchedulingCycle:
     def unreserve(self, member: QueuedPod) -> None:
         """Give the pod's reservation up, plugins first, in reverse order."""
         run_unreserve_plugins(member)
-        self._cluster.remove_pod(member.uid)
+        self.cluster.remove_pod(member.uid)
         member.node = ""
         member.cycle_state = CycleState()
         member.pending_writes.clear()
@@ -229,7 +228,7 @@ class SchedulingCycle:
         if extender_result is not None:
             agreed = ~extender_result.refused if self._is_dry_run else extender_result.allowed
             rows = agreed if rows is None else rows & agreed
-        nominated = self._cluster.table.index.get(self._nominator.node_of(member.uid))
+        nominated = self.cluster.table.index.get(self._nominator.node_of(member.uid))
         if nominated is not None and evaluation.pre_filter_status is None:
             allowed = rows is None or bool(rows[nominated])
             if allowed and evaluation.feasible[nominated]:
@@ -243,11 +242,11 @@ class SchedulingCycle:
     ) -> list[RowMask]:
         """What leaves only some rows to choose from."""
         masks = [] if within is None else [within]
-        second_pass = filter_without_nominees(self._cluster, self._nominator, member, evaluation)
+        second_pass = filter_without_nominees(self.cluster, self._nominator, member, evaluation)
         masks += [] if second_pass is None else [RowMask(*second_pass)]
         reservation = self._reservations.current
         if reservation is not None and reservation.excludes(member, self._clock.now):
-            masks.append(RowMask(reservation.allowed_rows(self._cluster), reservation.rejection))
+            masks.append(RowMask(reservation.allowed_rows(self.cluster), reservation.rejection))
         return masks
 
     def _diagnose(
@@ -256,15 +255,13 @@ class SchedulingCycle:
         """Why no row is left, those that are out of bounds included."""
         diagnosis = evaluation.diagnosis()
         if diagnosis.pre_filter_status is None:
+            alive = self.cluster.table.alive[: len(diagnosis.rejection_index)]
             for mask in masks:
-                alive = self._cluster.table.alive[: len(diagnosis.rejection_index)]
-                outside = alive & (diagnosis.rejection_index < 0) & ~mask.rows
-                diagnosis.rejection_index = np.where(
-                    outside, len(diagnosis.rejections), diagnosis.rejection_index
-                )
-                diagnosis.rejections = [*diagnosis.rejections, mask.rejection]
+                index, rejections = diagnosis.rejection_index, diagnosis.rejections
+                outside = alive & (index < 0) & ~mask.rows
+                diagnosis.rejection_index = np.where(outside, len(rejections), index)
+                diagnosis.rejections = [*rejections, mask.rejection]
             if extender_result is not None:
-                alive = self._cluster.table.alive[: len(diagnosis.rejection_index)]
                 extender_result.explain(diagnosis, alive & (diagnosis.rejection_index < 0))
         return diagnosis
 
@@ -275,7 +272,7 @@ class SchedulingCycle:
         monotone = filters <= member.profile.monotone_filters
         context = DryRun(
             member.profile,
-            self._cluster,
+            self.cluster,
             member.pod,
             infeasible.evaluation,
             nominated_node=self._nominator.node_of(member.uid),
@@ -308,7 +305,7 @@ class SchedulingCycle:
                 )
 
     def _reserve(self, member: QueuedPod, state: CycleState, node: str) -> ScheduleResult:
-        self._cluster.assume_pod(member.pod, node)
+        self.cluster.assume_pod(member.pod, node)
         member.node = node
         # The class goes on using its state; what Reserve and Permit note is this pod's own.
         member.cycle_state = CycleState(state)

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass, field
 from typing import Any
 
-from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.queue.queue_order import FairShareOrder
 
 #: Void entries are removed when they outnumber the others by so many.
 _SLACK = 64
 
 
-class FairSharePolicy:
-    """One queue for all pods; quota queues that share the cluster override this."""
-
-    def queue_of(self, pod: PodInfo) -> str:
-        """The quota queue of a pod."""
-        del pod
-        return ""
-
-    def queue_rank(self, queue: str) -> tuple[Any, ...]:
-        """The place of a queue among the others as things are now, smallest first."""
-        del queue
-        return ()
-
-
+@dataclass(slots=True, eq=False)
 class MultiQueueHeap:
     """The entities of one part of the queue; entries that are void are dropped in passing.
 
     An entry is void once its entity has another version or is in another state.
     """
 
-    def __init__(self, state: QueueState, policy: FairSharePolicy) -> None:
-        self._state = state
-        self._policy = policy
-        #: Queue → (sort key, heap version, entity), the first in the queue's order on top.
-        self._heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = {}
-        self._entries = 0
-        self._entries_allowed = _SLACK
+    _state: QueueState
+    _order: FairShareOrder
+    #: Queue → (sort key, heap version, entity), the first in the queue's order on top.
+    _heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = field(default_factory=dict)
+    _entries: int = 0
+    _entries_allowed: int = _SLACK
 
     def __len__(self) -> int:
         return self._entries
@@ -50,7 +37,7 @@ class MultiQueueHeap:
 
     def push(self, rank: Any, entity: QueuedEntity) -> None:
         """Add an entity that has a new version."""
-        heap = self._heaps.setdefault(self._policy.queue_of(entity.representative.pod), [])
+        heap = self._heaps.setdefault(self._order.queue_of(entity.representative.pod), [])
         heapq.heappush(heap, (rank, entity.heap_version, entity))
         self._entries += 1
         if self._entries > self._entries_allowed:
@@ -67,10 +54,8 @@ class MultiQueueHeap:
                 del self._heaps[queue]
         if len(self._heaps) < 2:
             return next(iter(self._heaps), None)
-        return min(
-            self._heaps,
-            key=lambda queue: (self._policy.queue_rank(queue), self._heaps[queue][0][:2]),
-        )
+        rank = self._order.queue_rank
+        return min(self._heaps, key=lambda queue: (rank(queue), self._heaps[queue][0][:2]))
 
     def pop(self) -> QueuedEntity | None:
         """The first entity of the queue whose turn it is, taken out."""

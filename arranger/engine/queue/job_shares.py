@@ -6,17 +6,18 @@ See ``docs/design/tyjob.md``.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
-from arranger.api.drf import dominant_share
+from arranger.api.drf import job_share
 from arranger.cluster.cluster import Cluster
 from arranger.engine.entity import QueuedEntity
 
 
+@dataclass(slots=True, eq=False)
 class JobShares:
     """Works out dominant shares, of what an entity's pods request whether they run or not."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    _cluster: Cluster
 
     def share_of(self, entity: QueuedEntity) -> float:
         """The dominant share of a lone pod, or of all members of a gang group."""
@@ -28,7 +29,7 @@ class JobShares:
                 placed = self._cluster.pod(uid)
                 if placed is not None:
                     requested.update(placed.requests)
-        return dominant_share(requested, self._capacity())
+        return job_share(requested, self._capacity())
 
     def _capacity(self) -> dict[str, int]:
         table = self._cluster.table

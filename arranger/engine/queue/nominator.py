@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
@@ -18,6 +19,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.framework.preemption import EvictionPolicy
 
 
+@dataclass(slots=True, eq=False)
 class Nominator:
     """The nominated pods and their nodes.
 
@@ -25,14 +27,13 @@ class Nominator:
         terminating_victims: uids of pods that are being evicted, until they are gone.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._pods: dict[str, QueuedPod] = {}
-        self._nodes: dict[str, str] = {}
-        self._by_node: dict[str, dict[str, QueuedPod]] = {}
-        #: Priority → the pods of it, by uid.
-        self._of_priority: dict[int, dict[str, QueuedPod]] = {}
-        self.terminating_victims: set[str] = set()
+    _cluster: Cluster
+    _pods: dict[str, QueuedPod] = field(default_factory=dict, init=False)
+    _nodes: dict[str, str] = field(default_factory=dict, init=False)
+    _by_node: dict[str, dict[str, QueuedPod]] = field(default_factory=dict, init=False)
+    #: Priority → the pods of it, by uid.
+    _of_priority: dict[int, dict[str, QueuedPod]] = field(default_factory=dict, init=False)
+    terminating_victims: set[str] = field(default_factory=set, init=False)
 
     def __len__(self) -> int:
         return len(self._nodes)

@@ -15,14 +15,17 @@ first as well.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod, QueueState
-from arranger.engine.queue.heap import FairSharePolicy, MultiQueueHeap
-from arranger.framework.cluster_event import ActionType, ClusterEvent
+from arranger.engine.queue.heap import MultiQueueHeap
+from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.queue_order import FairShareOrder
+from arranger.framework.cluster_event import ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
 from arranger.framework.status import Status
 
@@ -53,13 +56,6 @@ class Gate(Protocol):
         """What the entity's gang group still lacks to be tried; None if it may be."""
 
 
-class DominantShares(Protocol):
-    """Works out dominant shares (DRF)."""
-
-    def share_of(self, entity: QueuedEntity) -> float:
-        """How large a part of the cluster an entity asks for in all."""
-
-
 class SchedulingQueue:
     """Entities that are not placed, by what they are waiting for.
 
@@ -69,23 +65,15 @@ class SchedulingQueue:
     """
 
     def __init__(
-        self,
-        config: SchedulingQueueConfig,
-        gate: Gate,
-        fair_share: FairSharePolicy,
-        shares: DominantShares,
+        self, config: SchedulingQueueConfig, gate: Gate, order: FairShareOrder, shares: JobShares
     ) -> None:
-        """``gate`` says what an entity's gang still lacks to be tried.
-
-        ``shares`` work out how much of the cluster an entity asks for.
-        """
         self._share_of = shares.share_of
         self._config = config
         self._gate = gate
         self._entities: dict[str, QueuedEntity] = {}
-        self._active = MultiQueueHeap(QueueState.ACTIVE, fair_share)
+        self._active = MultiQueueHeap(QueueState.ACTIVE, order)
         #: In back-off, woken by an event, and to be tried when nothing else is.
-        self._backoff_poppable = MultiQueueHeap(QueueState.BACKOFF, fair_share)
+        self._backoff_poppable = MultiQueueHeap(QueueState.BACKOFF, order)
         #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
         #: Unschedulable entities that the same events can help, asked once for all of them.
@@ -106,12 +94,8 @@ class SchedulingQueue:
 
     def count(self) -> dict[QueueState, int]:
         """How many are in each part."""
-        counts: dict[QueueState, int] = {
-            part: 0 for part in QueueState if part is not QueueState.NOT_QUEUED
-        }
-        for entity in self._entities.values():
-            counts[entity.state] += 1
-        return counts
+        counts = Counter(entity.state for entity in self._entities.values())
+        return {part: counts[part] for part in QueueState if part is not QueueState.NOT_QUEUED}
 
     # --- in and out ------------------------------------------------------------------------
 
@@ -122,7 +106,7 @@ class SchedulingQueue:
     def add_unschedulable(
         self, entity: QueuedEntity, rejected_by: frozenset[str], now: float
     ) -> None:
-        """Put back an entity that no node would take, until something helps."""
+        """Queue an entity that no node would take, until something helps."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
         entity.last_attempt = now
@@ -130,7 +114,7 @@ class SchedulingQueue:
         self._wait_unschedulable(entity)
 
     def requeue_with_backoff(self, entity: QueuedEntity, now: float) -> None:
-        """Put back an entity whose attempt broke off: again when its back-off ends."""
+        """Queue an entity whose attempt broke off: again when its back-off ends."""
         entity.last_attempt = now
         self.add(entity, now)
 
@@ -155,18 +139,14 @@ class SchedulingQueue:
 
         One in back-off only if no other is to be tried.
         """
-        entity = self._active.pop()
-        backoff_skipped = entity is None
+        entity, backoff_skipped = self._active.pop(), False
         if entity is None:
-            entity = self._backoff_poppable.pop()
+            entity, backoff_skipped = self._backoff_poppable.pop(), True
         if entity is None:
             return None
         del self._entities[entity.key]
-        entity.state, entity.heap_version, entity.backoff_skipped = (
-            QueueState.NOT_QUEUED,
-            0,
-            backoff_skipped,
-        )
+        entity.state, entity.heap_version = QueueState.NOT_QUEUED, 0
+        entity.backoff_skipped = backoff_skipped
         return entity
 
     # --- waking ----------------------------------------------------------------------------
@@ -178,8 +158,7 @@ class SchedulingQueue:
             if entity.heap_version != version:
                 continue
             if entity.state is QueueState.BACKOFF or self._backoff_ends(entity) <= now:
-                self._dequeue(entity)
-                self._push_active(entity)
+                self.activate(entity)
             else:
                 self._dequeue(entity)
                 self._wait_until(entity, self._backoff_ends(entity), QueueState.BACKOFF)
@@ -193,10 +172,8 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give."""
-        return (
-            self._active.first_queue() is not None
-            or self._backoff_poppable.first_queue() is not None
-        )
+        heaps = (self._active, self._backoff_poppable)
+        return any(heap.first_queue() is not None for heap in heaps)
 
     def wake(self, event: ClusterEvent, now: float, *, skip_backoff: bool = True) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
@@ -208,10 +185,9 @@ class SchedulingQueue:
         for group in [g for g in self._unschedulable if self._any_hint_matches(g, event)]:
             for entity in list(self._unschedulable[group].values()):
                 self._enqueue(entity, now, poppable=skip_backoff and not entity.backoff_skipped)
-        for entity in [
-            e for e in self._gated.values() if _hint_matches(e, _pods_to_help(e), event)
-        ]:
-            self.add(entity, now)
+        gated = list(self._gated.values())
+        for entity in [e for e in gated if _hint_matches(e, _pods_to_help(e), event)]:
+            self._enqueue(entity, now)
 
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
@@ -246,15 +222,10 @@ class SchedulingQueue:
             assert entity.state is not QueueState.NOT_QUEUED, f"{entity} is in no part"
             if entity.state is QueueState.ACTIVE:
                 assert id(entity) in active, f"{entity} is not in the heap"
-            if entity.state in (
-                QueueState.BACKOFF,
-                QueueState.UNSCHEDULABLE,
-                QueueState.WAITING_FOR_EXTENDERS,
-            ):
+            if entity.state not in (QueueState.ACTIVE, QueueState.GATED):
                 assert entry in timers, f"{entity} has no future wake-up"
-            assert (entity.state is QueueState.UNSCHEDULABLE) == (key in unschedulable), (
-                f"{entity} resting"
-            )
+            rests = entity.state is QueueState.UNSCHEDULABLE
+            assert rests == (key in unschedulable), f"{entity} resting"
             assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
         assert all(self._unschedulable.values()), "an empty group of resting entities"
         assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
@@ -391,6 +362,3 @@ def _hint_matches(entity: QueuedEntity, pods: Sequence[PodInfo], event: ClusterE
         ):
             return True
     return False
-
-
-__all__ = ["ActionType", "ClusterEvent", "SchedulingQueue", "SchedulingQueueConfig"]

@@ -45,24 +45,16 @@ class Evaluation:
         self._profile = profile
         self._cluster = cluster
         self._pod = pod
-        self._version = 0
-        self._external_version: Hashable = None
-        self._size = 0
-        self._node_sensitive = False
-        self._scorers: tuple[ScoreEntry, ...] = ()
-        self._normalized: tuple[ScoreEntry, ...] = ()
-        self._cluster_scorers: tuple[ScoreEntry, ...] = ()
-        self._usage_scorers: tuple[ScoreEntry, ...] = ()
-        self._row_scorers: tuple[ScoreEntry, ...] = ()
-        self._diagnosis: Diagnosis | None = None
         self._cluster_pre_filters, self._cluster_pre_scorers = (
             tuple(p for p in profile.plugins_at(point) if p.depends_on is DependsOn.CLUSTER)
             for point in ("pre_filter", "pre_score")
         )
         if not scoring:
             self._cluster_pre_scorers = ()
-        self.state = CycleState()
+        self._version = 0
+        self._diagnosis: Diagnosis | None = None
         self.pre_filter_status: Status | None = None
+        self.state = CycleState()
         self._rebuild()
 
     def best_row(self, allowed: BoolArray | None = None) -> int:
@@ -111,9 +103,8 @@ class Evaluation:
         allowed = self._pre_filter.allowed_rows
         if allowed is not None and (outside := undecided & ~allowed).any():
             plugins = " ".join(self._pre_filter.restricted_by)
-            rejection = Rejection(
-                (f"node(s) didn't satisfy plugin(s) [{plugins}]",), Code.UNRESOLVABLE
-            )
+            reason = f"node(s) didn't satisfy plugin(s) [{plugins}]"
+            rejection = Rejection((reason,), Code.UNRESOLVABLE)
             diagnosis.rejections.append(PluginRejection(PRE_FILTER_RESULT, rejection))
             rejection_index[outside] = 0
             undecided &= allowed
@@ -124,9 +115,7 @@ class Evaluation:
             hit = undecided & (index_here >= 0)
             if hit.any():
                 rejection_index[hit] = index_here[hit] + len(diagnosis.rejections)
-                diagnosis.rejections.extend(
-                    PluginRejection(plugin.name, kind) for kind in rejections
-                )
+                diagnosis.rejections += [PluginRejection(plugin.name, kind) for kind in rejections]
                 undecided &= ~hit
         diagnosis.rejection_index = rejection_index
         return diagnosis
@@ -179,11 +168,10 @@ class Evaluation:
     def _rebuild(self) -> None:
         table = self._cluster.table
         self._version = table.version
-        self._external_version = self._read_external_version()
-        self._size = table.size
+        self._external_version: Hashable = self._read_external_version()
+        self._size: int = table.size
         self._diagnosis = None
         self.state.clear()
-        self.pre_filter_status = None
         self._raw: dict[str, IntArray] = {}
         self._weighted: dict[str, IntArray] = {}
         self.feasible: BoolArray = np.zeros(table.size, dtype=np.bool_)
@@ -197,7 +185,7 @@ class Evaluation:
         self._node_filters = tuple(p for p in filters if p.depends_on in nodes_only)
         self._usage_filters = tuple(p for p in filters if p.depends_on is DependsOn.USAGE)
         self._cluster_filters = tuple(p for p in filters if p.depends_on is DependsOn.CLUSTER)
-        self._scorers = tuple[ScoreEntry, ...]()
+        self._use_scorers(())
         if self.pre_filter_status is None:
             self._filter_all()
             if self._scoring:
@@ -205,7 +193,7 @@ class Evaluation:
             else:
                 self._sum_scores()
         active = [*filters, *(scorer.plugin for scorer in self._scorers)]
-        self._node_sensitive = self._pre_filter.allowed_rows is not None or any(
+        self._node_sensitive: bool = self._pre_filter.allowed_rows is not None or any(
             plugin.depends_on is DependsOn.NODES for plugin in active
         )
 
@@ -234,9 +222,8 @@ class Evaluation:
     def _filter_all(self) -> None:
         view = NodeView(self._cluster.table)
         #: Row → whether the filters pass that depend on the node's object only;
-        self._static_feasible = self._run_filters(
-            self._node_filters, view, self._candidate_rows(view)
-        )
+        candidates = self._candidate_rows(view)
+        self._static_feasible = self._run_filters(self._node_filters, view, candidates)
         #: with those that depend on its pods as well;
         self._node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible)
         #: with those that depend on the whole cluster as well.
@@ -245,14 +232,12 @@ class Evaluation:
             self.feasible = self._run_filters(self._cluster_filters, view, self._node_feasible)
 
     def _candidate_rows(self, view: NodeView) -> BoolArray:
-        """The rows that are nodes, and that PreFilter allows."""
         allowed = self._pre_filter.allowed_rows
         return view.alive if allowed is None else view.alive & allowed[view.rows]
 
     def _run_filters(
         self, plugins: tuple[Plugin, ...], view: NodeView, passes: BoolArray
     ) -> BoolArray:
-        """``passes`` and the filters' results together, in a new array."""
         passes = passes.copy()
         for plugin in plugins:
             passes &= run_filter(plugin, self.state, self._pod, view).passes
@@ -265,26 +250,31 @@ class Evaluation:
             with plugin_errors(plugin.name, "PreScore"):
                 if _is_skip(plugin.pre_score(self.state, self._pod, view, self.feasible)):
                     self._skipped_scores.add(plugin.name)
-        self._scorers = tuple(
-            ScoreEntry(p, p.name, self._profile.weights[p.name], overrides(p, "normalize_score"))
-            for p in self._profile.plugins_at("score")
-            if p.name not in self._skipped_scores
-        )
-        self._normalized = tuple(s for s in self._scorers if s.normalized)
-        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
-        self._cluster_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is cluster)
-        self._usage_scorers = tuple(s for s in self._scorers if s.plugin.depends_on is usage)
-        self._row_scorers = tuple(s for s in self._scorers if s not in self._cluster_scorers)
-        for scorer in self._scorers:
-            raw = run_score(
-                scorer.plugin, self.state, self._pod, view, self._scorable_rows(scorer.plugin)
+        weights = self._profile.weights
+        self._use_scorers(
+            tuple(
+                ScoreEntry(p, p.name, weights[p.name], overrides(p, "normalize_score"))
+                for p in self._profile.plugins_at("score")
+                if p.name not in self._skipped_scores
             )
+        )
+        for scorer in self._scorers:
+            scorable = self._scorable_rows(scorer.plugin)
+            raw = run_score(scorer.plugin, self.state, self._pod, view, scorable)
             if scorer.normalized:
                 self._raw[scorer.name] = raw.astype(np.int64, copy=True)
                 self._normalize_and_weigh(scorer)
             else:
                 self._weighted[scorer.name] = raw * scorer.weight
         self._sum_scores()
+
+    def _use_scorers(self, scorers: tuple[ScoreEntry, ...]) -> None:
+        cluster, usage = DependsOn.CLUSTER, DependsOn.USAGE
+        self._scorers = scorers
+        self._normalized = tuple(s for s in scorers if s.normalized)
+        self._cluster_scorers = tuple(s for s in scorers if s.plugin.depends_on is cluster)
+        self._usage_scorers = tuple(s for s in scorers if s.plugin.depends_on is usage)
+        self._row_scorers = tuple(s for s in scorers if s.plugin.depends_on is not cluster)
 
     def _scorable_rows(self, plugin: Plugin) -> BoolArray:
         """The rows that can become feasible before the plugin is run on them again."""
@@ -307,9 +297,8 @@ class Evaluation:
         """Redo the rows of ``view``, and all rows for plugins that depend on everything."""
         rows = view.rows
         if node_changed:
-            self._static_feasible[rows] = self._run_filters(
-                self._node_filters, view, self._candidate_rows(view)
-            )
+            candidates = self._candidate_rows(view)
+            self._static_feasible[rows] = self._run_filters(self._node_filters, view, candidates)
         node_feasible = self._run_filters(self._usage_filters, view, self._static_feasible[rows])
         feasible_changed = bool((node_feasible != self._node_feasible[rows]).any())
         # Without cluster filters this is ``feasible`` itself.

@@ -79,9 +79,8 @@ class Profile:
             )
         )
         self.monotone_filters = frozenset(p.name for p in self.by_name.values() if p.monotone)
-        self.node_resource_filters = frozenset(
-            p.name for p in self.by_name.values() if p.counts_resources
-        )
+        counting = (p.name for p in self.by_name.values() if p.counts_resources)
+        self.node_resource_filters = frozenset(counting)
         quotas = [p.name for p in self.by_name.values() if p.counts_quota]
         self.resource_filters = self.node_resource_filters.union(quotas)
         self.quota_plugin = next(iter(quotas), "")

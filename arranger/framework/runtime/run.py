@@ -13,9 +13,8 @@ from arranger.framework.status import CycleState, Status
 
 def implements(plugin: Plugin, method: str) -> bool:
     """Whether the plugin has ``method``, in its vectorised or its per-node form."""
-    return overrides(plugin, method) or (
-        method in ("filter", "score") and overrides(plugin, f"{method}_node")
-    )
+    per_node = method in ("filter", "score") and overrides(plugin, f"{method}_node")
+    return per_node or overrides(plugin, method)
 
 
 def run_filter(plugin: Plugin, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:

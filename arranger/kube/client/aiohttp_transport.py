@@ -111,25 +111,18 @@ class HttpTransport:
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, inactivity: float = 70.0) -> AsyncIterator[Stream]:
         """See :class:`~arranger.kube.client.transport.Transport`; never compressed."""
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        headers = {"Accept": request.accept, "Accept-Encoding": "identity"}
         authorization = await self._authorize(headers)
         limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=min(CONNECT_TIMEOUT, timeout), sock_read=inactivity
+            total=None, sock_connect=min(CONNECT_TIMEOUT, request.timeout), sock_read=inactivity
         )
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(request.timeout):
                 response = await self._get_session().get(
-                    self._config.url + path,
-                    params=query,
+                    self._config.url + request.path,
+                    params=request.query,
                     headers=headers,
                     timeout=limits,
                     **self._connection_options(),

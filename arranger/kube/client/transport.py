@@ -94,11 +94,7 @@ class Transport(RequestTransport, Protocol):
     """Sends single requests and opens watches."""
 
     def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
+        self, request: Request, *, inactivity: float = 70.0
     ) -> AbstractAsyncContextManager[Stream]:
-        """Open a watch; ``timeout`` bounds the wait for the status, ``inactivity`` a silence."""
+        """Open a watch; ``request.timeout`` bounds the wait for the status, ``inactivity`` a later
+        silence, both in seconds."""

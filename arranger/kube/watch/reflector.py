@@ -190,7 +190,8 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0
-        opened = self.transport.stream(self.path, query=query, inactivity=INACTIVITY_TIMEOUT)
+        request = Request("GET", self.path, query)
+        opened = self.transport.stream(request, inactivity=INACTIVITY_TIMEOUT)
         async with opened as stream:
             if stream.status != 200:
                 answer = Response(stream.status, await stream.body(), stream.headers)

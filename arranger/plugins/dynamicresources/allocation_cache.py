@@ -120,7 +120,6 @@ class AllocationQuery:
         return reason
 
     def _refresh(self) -> None:
-        """Drop the results of nodes that have changed, or whose devices have."""
         entry, table, devices = self._entry, self._cluster.table, self._cluster.devices
         versions = table.version, devices.version, devices.classes_version
         if entry.versions == versions:

@@ -130,9 +130,7 @@ def _cel_variables(driver: str, device: Device, reads: dict[Path, None]) -> Any:
         for qualified, value in values.items():
             domain, _, bare = qualified.rpartition("/")
             domains.setdefault(domain or driver, {})[bare] = value_of(qualified, value)
-        inner = {
-            domain: seen(named, note, (name, domain), _ABSENT) for domain, named in domains.items()
-        }
+        inner = {d: seen(named, note, (name, d), _ABSENT) for d, named in domains.items()}
 
         def absent(domain: str, name: str = name) -> Any:
             return seen({}, note, (name, domain), _ABSENT)
@@ -257,7 +255,6 @@ def _replaced(child: Any, parts: dict[str, Any]) -> Any:
 
 
 def _run(program: Any, seen: Any) -> bool | str:
-    """Whether a device is selected, or the error."""
     from celpy import celtypes
 
     try:

@@ -31,9 +31,7 @@ def claim_references(pod: Pod) -> Iterator[_ClaimReference]:
     Raises:
         NotCreatedError: one has not been made yet.
     """
-    made = {
-        status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses
-    }
+    made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:
             yield _ClaimReference(use.resource_claim_name, own=False)

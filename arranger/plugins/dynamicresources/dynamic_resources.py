@@ -25,6 +25,7 @@ from arranger.api.types.resource_claims import DeviceClass, ResourceClaim
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.cluster.resource_claim_tracker import ResourceClaimTracker
 from arranger.framework import DependsOn, Diagnosis, FilterResult, Plugin, Rejection
+from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.preemption import PreemptionContext
 from arranger.framework.status import SKIP, Code, CycleState, Status
 from arranger.plugins.dynamicresources.allocation_cache import AllocationCache, AllocationQuery
@@ -153,11 +154,8 @@ class DynamicResources(Plugin):
 
     def _rows_lacking_only_claims(self, diagnosis: Diagnosis) -> IntArray:
         """The rows that are rejected only because an allocated claim is elsewhere."""
-        kinds = [
-            n
-            for n, kind in enumerate(diagnosis.rejections)
-            if kind.plugin == self.name and kind.rejection.reasons == (NOT_AVAILABLE,)
-        ]
+        lacking = PluginRejection(self.name, Rejection((NOT_AVAILABLE,), Code.UNRESOLVABLE))
+        kinds = [n for n, kind in enumerate(diagnosis.rejections) if kind == lacking]
         return np.flatnonzero(np.isin(diagnosis.rejection_index, kinds))
 
     def pre_score(
@@ -184,9 +182,8 @@ class DynamicResources(Plugin):
                 found = data.query.devices_on(info.row)
                 if not isinstance(found, str):
                     for claim, chosen in zip(data.to_allocate, found, strict=True):
-                        points[place] += preference_score(
-                            claim, {wanted.name for wanted, _ in chosen}
-                        )
+                        served = {wanted.name for wanted, _ in chosen}
+                        points[place] += preference_score(claim, served)
         return points
 
     def normalize_score(self, scores: IntArray, feasible: BoolArray) -> IntArray:
@@ -269,7 +266,6 @@ def _has_alternatives(claim: ResourceClaim) -> bool:
 
 
 def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) -> BoolArray:
-    """The nodes from which a claim's allocated devices can be used."""
     given = data.tracker.allocation_of(claim)
     if given is None or given.node_selector is None:
         return nodes.full_mask()
@@ -277,7 +273,6 @@ def _usable_nodes(data: _PreFilterState, claim: ResourceClaim, nodes: NodeView) 
 
 
 def _blocking_claims(data: _PreFilterState, nodes: NodeView) -> Iterator[ResourceClaim]:
-    """The claims that cannot be used from all of these nodes."""
     return (claim for claim in data.allocated if not _usable_nodes(data, claim, nodes).all())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from arranger.api.selectors import untolerated_taints
 from arranger.api.types.resource_claims import (
     ALL,
     EXACT_COUNT,
@@ -55,11 +56,8 @@ class RequestAlternative(NamedTuple):
 
     def tolerates(self, device: Device) -> bool:
         """Whether it tolerates the device's taints."""
-        return all(
-            taint.effect not in ("NoSchedule", "NoExecute")
-            or any(toleration.tolerates(taint) for toleration in self.request.tolerations)
-            for taint in device.taints
-        )
+        effects = ("NoSchedule", "NoExecute")
+        return not untolerated_taints(device.taints, self.request.tolerations, effects)
 
 
 def request_alternatives(
@@ -72,23 +70,12 @@ def request_alternatives(
     """
     wanted: list[list[RequestAlternative]] = []
     for request in claim.spec.devices.requests:
-        if request.exactly is not None:
-            named = DeviceSubRequest(
-                name=request.name,
-                **{
-                    field: getattr(request.exactly, field)
-                    for field in DeviceSubRequest.__struct_fields__
-                    if field != "name"
-                },
-            )
-            wanted.append([_alternative(claim, "", named, classes, pools)])
-        else:
-            wanted.append(
-                [
-                    _alternative(claim, request.name, each, classes, pools)
-                    for each in request.first_available
-                ]
-            )
+        parent, alternatives = request.name, request.first_available
+        if (exactly := request.exactly) is not None:
+            names = [name for name in DeviceSubRequest.__struct_fields__ if name != "name"]
+            stated = {name: getattr(exactly, name) for name in names}
+            parent, alternatives = "", [DeviceSubRequest(name=request.name, **stated)]
+        wanted.append([_alternative(claim, parent, a, classes, pools) for a in alternatives])
     return wanted
 
 

@@ -95,11 +95,8 @@ def matches_any(terms: Iterable[NodeTerm], nodes: NodeView) -> BoolArray:
 
 
 def _is_valid_field(field: Requirement) -> bool:
-    return (
-        field.key == "metadata.name"
-        and field.operator in ("In", "NotIn")
-        and len(field.values) == 1
-    )
+    one_name = field.operator in ("In", "NotIn") and len(field.values) == 1
+    return field.key == "metadata.name" and one_name
 
 
 def _mask(requirement: Requirement, nodes: NodeView) -> BoolArray:

@@ -48,9 +48,8 @@ class ImageLocality(SpecOnlyPlugin):
         if not found:
             return np.zeros(nodes.length, dtype=np.int64)
         most = MAX_CONTAINER_THRESHOLD * len(containers)
-        scores: IntArray = (
-            100 * (present.clip(MIN_THRESHOLD, most) - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
-        )
+        span = most - MIN_THRESHOLD
+        scores: IntArray = 100 * (present.clip(MIN_THRESHOLD, most) - MIN_THRESHOLD) // span
         return scores[nodes.rows]
 
 

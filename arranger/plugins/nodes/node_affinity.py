@@ -88,9 +88,8 @@ class NodeAffinity(SpecOnlyPlugin):
             added = msgspec.convert(fields, NodeAffinitySpec)
         required = added.required_during_scheduling_ignored_during_execution
         self._added = None if required is None else compile_terms(required.node_selector_terms)
-        self._added_preferred = _weighted_terms(
-            added.preferred_during_scheduling_ignored_during_execution
-        )
+        preferred = added.preferred_during_scheduling_ignored_during_execution
+        self._added_preferred = _weighted_terms(preferred)
         self.queueing_hints = (  # type: ignore[misc]
             QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS, self._now_matches),
             QueueingHint(ActionType.OWN_UPDATE),
@@ -165,7 +164,6 @@ class NodeAffinity(SpecOnlyPlugin):
         return required
 
     def _now_matches(self, pod: PodInfo, event: ClusterEvent) -> bool:
-        """The node matches, and did not before."""
         if event.node is None:
             return False
         if self._added is not None and not any(term.matches(event.node) for term in self._added):
@@ -177,6 +175,4 @@ class NodeAffinity(SpecOnlyPlugin):
 
 
 def _weighted_terms(preferred: list[PreferredSchedulingTerm]) -> WeightedTerms:
-    return [
-        (p.weight, term) for p in preferred for term in compile_terms([p.preference]) if p.weight
-    ]
+    return [(p.weight, t) for p in preferred for t in compile_terms([p.preference]) if p.weight]

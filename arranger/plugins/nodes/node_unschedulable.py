@@ -19,8 +19,7 @@ def _tolerates_cordon(pod: PodInfo) -> bool:
     return any(tolerates(toleration, CORDONED) for toleration in pod.pod.spec.tolerations)
 
 
-def _opens(_pod: PodInfo, event: ClusterEvent) -> bool:
-    """A schedulable node was added, or one was uncordoned."""
+def _became_schedulable(_pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node is None or event.node.spec.unschedulable:
         return False
     return event.node_before is None or event.node_before.spec.unschedulable
@@ -35,7 +34,7 @@ class NodeUnschedulable(SpecOnlyPlugin):
 
     depends_on = DependsOn.NODE
     queueing_hints = (
-        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _opens),
+        QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_TAINTS, _became_schedulable),
         QueueingHint(ActionType.OWN_UPDATE, _now_tolerates),
     )
 

@@ -19,7 +19,6 @@ SOFT_EFFECTS: Final = ("PreferNoSchedule",)
 
 
 def _now_tolerated(pod: PodInfo, event: ClusterEvent) -> bool:
-    """The node's taints are tolerated, and were not before."""
     if event.node is None:
         return False
     tolerations = pod.pod.spec.tolerations
@@ -47,9 +46,8 @@ class _TaintListResults:
             return
         taints = [table.taints_of(number) for number in range(known, len(table.taint_lists))]
         allowed = [tolerates_hard_taints(of_node, self._tolerations) for of_node in taints]
-        soft_counts = [
-            len(untolerated_taints(of_node, self._preferring, SOFT_EFFECTS)) for of_node in taints
-        ]
+        tolerated = self._preferring
+        soft_counts = [len(untolerated_taints(each, tolerated, SOFT_EFFECTS)) for each in taints]
         self.allowed = np.append(self.allowed, np.array(allowed, dtype=np.bool_))
         self.soft_counts = np.append(self.soft_counts, np.array(soft_counts, dtype=np.int64))
 

@@ -83,9 +83,8 @@ class NodeUtilization:
             ResourceSpec(name=name, weight=weights.get(name, extended_weight if "/" in name else 1))
             for name in self._names
         )
-        self._scorer: ResourceScorer = make_scorer(
-            ScoringStrategy(type="MostAllocated", resources=resources)
-        )
+        strategy = ScoringStrategy(type="MostAllocated", resources=resources)
+        self._scorer: ResourceScorer = make_scorer(strategy)
 
     def percent(self, nodes: NodeView) -> IntArray:
         """The weighted mean of the used shares, in whole per cent, 0–100."""

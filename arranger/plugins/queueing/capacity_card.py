@@ -92,12 +92,8 @@ class CapacityCard(Plugin):
                 f"Get request resource failed, Queue <{name}>, error: "
                 f"<the pod names card {'|'.join(wanted)} and requests none>"
             )
-            return Status(
-                Code.UNRESOLVABLE,
-                (text,),
-                self.name,
-                event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED,
-            )
+            event = event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED
+            return Status(Code.UNRESOLVABLE, (text,), self.name, event)
         state[self.name] = _PreFilterState(ledger, wanted, resources)
         return None
 
@@ -147,7 +143,6 @@ class CapacityCard(Plugin):
 
 
 def _granted_cards(data: _PreFilterState, cards: Cards) -> list[str]:
-    """The accepted cards that the pod would get on a node with these cards."""
     got = [cards[resource] for resource in data.resources if resource in cards]
     return [card for card in got if card in data.wanted]
 
@@ -188,7 +183,6 @@ def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
 
 
 def _shortage_rejection(short: QuotaShortage) -> Rejection:
-    """The text and the event's reason of a limit that would be exceeded."""
     numbers = (short.requested, short.total, short.limit)
     match short.resource:
         case "cpu":

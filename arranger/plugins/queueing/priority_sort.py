@@ -36,17 +36,11 @@ class PrioritySort(SpecOnlyPlugin):
         notes = queued.pod.pod.metadata.annotations
         if JOB_PRIORITY in notes or JOB_QUEUE_POLICY in notes:
             if notes.get(JOB_QUEUE_POLICY, self._policy) == "DRF":
-                share = queued.dominant_share()
+                share = queued.job_share()
             else:
                 priority = -_job_priority(queued.pod)
-        return (
-            -queued.pod.priority,
-            priority,
-            share,
-            queued.created,
-            queued.queued_at,
-            queued.name,
-        )
+        arrival = queued.created, queued.queued_at, queued.name
+        return -queued.pod.priority, priority, share, *arrival
 
 
 def _job_priority(pod: PodInfo) -> int:

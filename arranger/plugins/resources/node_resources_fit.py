@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -45,9 +46,7 @@ def _allocatable_increased(pod: PodInfo, event: ClusterEvent) -> bool:
     if event.node_before is None:
         return True
     before = _allocatable(event.node_before)
-    return any(
-        offers.get(name, 0) > before.get(name, 0) for name, amount in needs.items() if amount
-    )
+    return any(offers.get(name, 0) > before.get(name, 0) for name, n in needs.items() if n)
 
 
 def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
@@ -60,7 +59,6 @@ def _scaled_down(pod: PodInfo, event: ClusterEvent) -> bool:
 
 
 def _could_fit(pod: PodInfo, event: ClusterEvent) -> bool:
-    """The pod might fit where one has left."""
     return event.could_fit is None or event.could_fit(pod)
 
 
@@ -68,6 +66,7 @@ def _allocatable(node: Node) -> Mapping[str, int]:
     return parse_resource_list(node.status.allocatable)
 
 
+@dataclass(slots=True)
 class _PreFilterState:
     """What the class of pods requests.
 
@@ -76,11 +75,8 @@ class _PreFilterState:
         extra: ``[resource, 1]``: what the pod adds to each scored resource.
     """
 
-    __slots__ = ("extra", "wanted")
-
-    def __init__(self, wanted: list[tuple[int, int]]) -> None:
-        self.wanted = wanted
-        self.extra: IntArray = np.zeros((0, 1), dtype=np.int64)
+    wanted: list[tuple[int, int]]
+    extra: IntArray = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
 
 
 class NodeResourcesFit(SpecOnlyPlugin):
@@ -109,7 +105,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes with a pod slot and every resource requested."""
-        wanted = self._pre_filter_state(state, pod, nodes.table).wanted
+        wanted = self._requests(state, pod, nodes.table).wanted
         passes: BoolArray | None = None
         for column, amount in wanted:
             enough = nodes.allocatable(column) - nodes.requested(column) >= amount
@@ -117,9 +113,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         assert passes is not None, "every pod asks for a pod slot"
         return FilterResult(passes, lambda: _explain(wanted, nodes))
 
-    def _pre_filter_state(
-        self, state: CycleState, pod: PodInfo, table: NodeTable
-    ) -> _PreFilterState:
+    def _requests(self, state: CycleState, pod: PodInfo, table: NodeTable) -> _PreFilterState:
         data = state.get(self.name)
         if data is None:
             columns, wanted = pod.request_vector(table.resource_column)
@@ -135,12 +129,9 @@ class NodeResourcesFit(SpecOnlyPlugin):
         return data
 
     def _is_ignored(self, resource: str) -> bool:
-        if resource not in self._ignored and not self._ignored_groups:
-            return False
         extended = "/" in resource and "kubernetes.io/" not in resource
-        return extended and (
-            resource in self._ignored or resource.split("/")[0] in self._ignored_groups
-        )
+        group = resource.split("/")[0]
+        return extended and (resource in self._ignored or group in self._ignored_groups)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
@@ -150,7 +141,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         Upstream's scorer, unlike its filter, ignores pod-level requests.
         """
         counted = pod_requests(pod.pod, defaults=NONZERO_DEFAULTS, pod_level=False)
-        data = self._pre_filter_state(state, pod, nodes.table)
+        data = self._requests(state, pod, nodes.table)
         extra = [[counted.get(name, 0)] for name in self._resources]
         data.extra = np.array(extra, dtype=np.int64)
         return None
@@ -159,7 +150,7 @@ class NodeResourcesFit(SpecOnlyPlugin):
         self, state: CycleState, pod: PodInfo, nodes: NodeView, feasible: BoolArray
     ) -> IntArray:
         """By the strategy: emptiest, fullest, or a function of how full."""
-        extra = self._pre_filter_state(state, pod, nodes.table).extra
+        extra = self._requests(state, pod, nodes.table).extra
         allocatable = allocatable_matrix(self._resources, nodes)
         for place in self._scalar:
             if not extra[place, 0]:

@@ -93,9 +93,8 @@ class InterPodAffinity(Plugin):
         """Count matching pods by domain; skip where no required term matters."""
         data: _PreFilterState | None = state.get(self.name)
         if data is None:
-            data = state[self.name] = _PreFilterState(
-                cluster, _resolve_namespaces(pod.affinity_terms, cluster)
-            )
+            own = _resolve_namespaces(pod.affinity_terms, cluster)
+            data = state[self.name] = _PreFilterState(cluster, own)
         own, existing = data.own, Domains()
         others = cluster.table.affinity.required_anti
         for term, rows in _matching_existing_terms(others, pod.pod, cluster):
@@ -270,7 +269,6 @@ def _might_match(term: AffinityTerm, pod: Pod) -> bool:
 
 
 def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> IntArray:
-    """Row → how many pods there all terms select."""
     namespaces = None
     if not any(_in_all_namespaces(term) for term in terms):
         namespaces = frozenset.intersection(*(term.namespaces for term in terms))
@@ -284,7 +282,6 @@ def _matching_pod_counts(cluster: Cluster, terms: Sequence[AffinityTerm]) -> Int
 def _matching_existing_terms(
     index: TermRows, pod: Pod, cluster: Cluster
 ) -> Iterable[tuple[AffinityTerm, dict[int, int]]]:
-    """The placed pods' terms that select ``pod``, with their rows."""
     if not index:
         return ()
     labels = cluster.objects.namespace_labels(pod.metadata.namespace)
@@ -294,7 +291,6 @@ def _matching_existing_terms(
 def _add_counts(
     domains: Domains, key: str, more: IntArray, weight: int = 1, *, always: bool = False
 ) -> None:
-    """Add weighted counts of a term, unless all are 0."""
     if always or more.any():
         more = more if weight == 1 else weight * more
         if key in domains:
@@ -305,7 +301,6 @@ def _add_counts(
 
 
 def _in_counted_domain(domains: Domains, nodes: NodeView) -> BoolArray:
-    """Which nodes are in a domain that counts at least one."""
     inside = nodes.empty_mask()
     for key, counts in domains.items():
         inside |= counts.take(nodes.label(key)) > 0

@@ -118,12 +118,9 @@ class PodTopologySpread(Plugin):
         if not all(sums.is_current for sums in data.sums) or not data.sums:
             nodes = NodeView(cluster.table)
             complete = has_all_keys(data.hard, nodes)
-            data.sums = [
-                TopologyCounts(
-                    cluster.table, c.key, complete & c.match_node_inclusion_policies(pod.pod, nodes)
-                )
-                for c in data.hard
-            ]
+            masks = [complete & c.match_node_inclusion_policies(pod.pod, nodes) for c in data.hard]
+            pairs = zip(data.hard, masks, strict=True)
+            data.sums = [TopologyCounts(cluster.table, c.key, mask) for c, mask in pairs]
         data.remaining_skew = [
             _remaining_skew(constraint, pod.pod, cluster, sums)
             for constraint, sums in zip(data.hard, data.sums, strict=True)
@@ -195,9 +192,8 @@ class PodTopologySpread(Plugin):
             [compile_constraint(c, labels) for c in constraints if c.when_unsatisfiable == when]
             for when in ("DoNotSchedule", "ScheduleAnyway")
         )
-        return _PreFilterState(
-            cluster, hard, soft, require_all_topologies=bool(own) or not self._system
-        )
+        require_all = bool(own) or not self._system
+        return _PreFilterState(cluster, hard, soft, require_all)
 
     def _default_constraints(self, pod: Pod, cluster: Cluster) -> list[TopologySpreadConstraint]:
         selectors = default_selector(pod, cluster.objects)

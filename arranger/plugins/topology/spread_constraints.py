@@ -68,11 +68,8 @@ def compile_constraint(
     constraint: TopologySpreadConstraint, labels: Mapping[str, str]
 ) -> SpreadConstraint:
     """Fill in defaults, and ``matchLabelKeys`` from the pod's labels."""
-    also = [
-        Requirement(key, "In", [labels[key]])
-        for key in constraint.match_label_keys
-        if key in labels
-    ]
+    keys = constraint.match_label_keys
+    also = [Requirement(key, "In", [labels[key]]) for key in keys if key in labels]
     return SpreadConstraint(
         key=constraint.topology_key,
         max_skew=constraint.max_skew,

@@ -140,11 +140,8 @@ class AttachmentIndex:
         table, objects = self._table, self._objects
         dirty: set[int] | None = None
         placed = table.changed_since(self._table_version) if self._table_version >= 0 else None
-        stored = (
-            objects.storage_changed_since(self._objects_version)
-            if self._objects_version >= 0
-            else None
-        )
+        known = self._objects_version
+        stored = objects.storage_changed_since(known) if known >= 0 else None
         self._table_version, self._objects_version = table.version, objects.storage_version
         if placed is not None and stored is not None:
             dirty = {row for _, row in placed}
@@ -208,19 +205,14 @@ class AttachmentIndex:
         limits = csi_node.volume_limits if csi_node is not None else {}
         if not limits:
             return _Row(frozenset(), {}, {}, frozenset(reader.read))
-        by_pods = frozenset(
-            volume
-            for pod in self._table.pods[row].values()
-            if pod.volumes
-            for volume in attached_volumes_of(pod, reader)
-        )
+        pods = [pod for pod in self._table.pods[row].values() if pod.volumes]
+        by_pods = frozenset(volume for pod in pods for volume in attached_volumes_of(pod, reader))
         counts: dict[str, int] = {}
         for driver, *_ in by_pods | self._attached(name, reader):
             counts[driver] = counts.get(driver, 0) + 1
         return _Row(by_pods, counts, limits, frozenset(reader.read))
 
     def _attached(self, node: str, reader: TrackingLister) -> set[AttachedVolume]:
-        """What VolumeAttachments say is attached to a node."""
         found: set[AttachedVolume] = set()
         for name in self._attachments.get(node, ()):
             attachment = reader.get(VolumeAttachment, "", name)

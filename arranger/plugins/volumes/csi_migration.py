@@ -18,6 +18,7 @@ REGION: Final = "topology.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 _UNSPECIFIED: Final = "UNSPECIFIED"
+_CINDER: Final = "cinder.csi.openstack.org"
 
 Source = Mapping[str, Any]
 #: Node selector terms, any of which must hold; each a list of expressions.
@@ -66,38 +67,15 @@ class Migration:
         return found
 
 
-MIGRATIONS: Final = (
-    Migration(
-        "aws_elastic_block_store",
-        "kubernetes.io/aws-ebs",
-        "ebs.csi.aws.com",
-        "topology.ebs.csi.aws.com/zone",
-        _ebs_handle,
-    ),
-    Migration(
-        "gce_persistent_disk",
-        "kubernetes.io/gce-pd",
-        "pd.csi.storage.gke.io",
-        "topology.gke.io/zone",
-        _gce_handle,
-    ),
-    Migration(
-        "azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com", "", _field("diskURI")
-    ),
-    Migration(
-        "cinder",
-        "kubernetes.io/cinder",
-        "cinder.csi.openstack.org",
-        "topology.cinder.csi.openstack.org/zone",
-        _field("volumeID"),
-    ),
-    Migration(
-        "portworx_volume",
-        "kubernetes.io/portworx-volume",
-        "pxd.portworx.com",
-        "",
-        _field("volumeID"),
-    ),
+MIGRATIONS: Final = tuple(
+    Migration(field, f"kubernetes.io/{name}", driver, zone and f"topology.{zone}/zone", handle)
+    for field, name, driver, zone, handle in (
+        ("aws_elastic_block_store", "aws-ebs", "ebs.csi.aws.com", "ebs.csi.aws.com", _ebs_handle),
+        ("gce_persistent_disk", "gce-pd", "pd.csi.storage.gke.io", "gke.io", _gce_handle),
+        ("azure_disk", "azure-disk", "disk.csi.azure.com", "", _field("diskURI")),
+        ("cinder", "cinder", _CINDER, _CINDER, _field("volumeID")),
+        ("portworx_volume", "portworx-volume", "pxd.portworx.com", "", _field("volumeID")),
+    )
 )
 #: Former provisioner → the driver that provisions now.
 DRIVERS: Final[Mapping[str, str]] = {m.plugin: m.driver for m in MIGRATIONS}

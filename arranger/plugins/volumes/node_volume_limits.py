@@ -81,13 +81,11 @@ class NodeVolumeLimits(VolumePlugin):
         return FilterResult(passes, TOO_MANY)
 
     @staticmethod
-    def _freed(_pod: PodInfo, event: ClusterEvent) -> bool:
-        """The pod that went had volumes attached."""
+    def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
         return event.pod is None or any(map(_may_attach, event.pod.spec.volumes))
 
     @staticmethod
-    def _raised(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
-        """A CSINode was created, or a driver can attach more volumes."""
+    def _limit_raised(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
         return before is None or any(
             limit > before.volume_limits.get(driver, 0)
             for driver, limit in after.volume_limits.items()
@@ -95,12 +93,11 @@ class NodeVolumeLimits(VolumePlugin):
 
     @staticmethod
     def _detached(_pod: PodInfo, event: ClusterEvent) -> bool:
-        """A volume has been detached from a node."""
         return event.resource == "VolumeAttachment" and event.stored is None
 
     queueing_hints = (
-        QueueingHint(ActionType.POD_REMOVED, _freed),
-        storage_hint(CSINode, _raised),
+        QueueingHint(ActionType.POD_REMOVED, _had_volumes),
+        storage_hint(CSINode, _limit_raised),
         storage_hint(PersistentVolumeClaim, is_new_and_used_by_pod),
         QueueingHint(ActionType.OTHER, _detached),
     )

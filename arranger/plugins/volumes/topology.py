@@ -91,9 +91,7 @@ class NodeTopologyIndex:
             for term in storage_class.allowed_topologies
             if term.match_label_expressions
         ]
-        return self.entries_matching(
-            [term for term in terms if all(map(is_valid_requirement, term))]
-        )
+        return self.entries_matching([t for t in terms if all(map(is_valid_requirement, t))])
 
     def entries_for_selector(self, selector: LabelSelector) -> IntArray:
         """The entries that a label selector matches; an empty one matches all."""
@@ -109,7 +107,6 @@ class NodeTopologyIndex:
         return mask
 
     def _matching_all(self, wanted: Sequence[Requirement]) -> IntArray:
-        """The entries that match all requirements."""
         if len(wanted) == 1 and wanted[0].operator == "In":
             return self._with_label(wanted[0].key, wanted[0].values)
         return np.flatnonzero(NodeTerm(wanted, ()).mask(self.nodes))
@@ -131,7 +128,6 @@ class NodeTopologyIndex:
         return np.concatenate(found) if found else self.all[:0]
 
     def _migrated_nodes(self, migration: Migration, objects: ObjectStore) -> BoolArray:
-        """Where the CSI driver has taken the in-tree plugin over."""
         served = self.nodes.empty_mask()
         for place, node in self.nodes.nodes():
             csi_node = objects.get(CSINode, "", node.name)

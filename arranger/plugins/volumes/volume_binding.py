@@ -107,9 +107,8 @@ class VolumeBinding(VolumePlugin):
             immediate |= mode != WAIT_FOR_FIRST_CONSUMER or bool(claim.spec.volume_name)
         if immediate:
             return self.reject(UNBOUND, resolvable=False)
-        state[self.name] = _PreFilterState(
-            cluster, PodVolumeClaims.look_up(cluster.objects, bound, unbound)
-        )
+        found = PodVolumeClaims.look_up(cluster.objects, bound, unbound)
+        state[self.name] = _PreFilterState(cluster, found)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
@@ -170,12 +169,10 @@ class VolumeBinding(VolumePlugin):
 
     @staticmethod
     def _allows_more(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
-        """A class was created, or allows other topologies."""
         return before is None or before.allowed_topologies != after.allowed_topologies
 
     @staticmethod
     def _may_serve(pod: PodInfo, after: PersistentVolume, _before: PersistentVolume | None) -> bool:
-        """A volume is free, or reserved for one of the pod's claims."""
         ref = after.spec.claim_ref
         if ref is None:
             return True
@@ -184,7 +181,6 @@ class VolumeBinding(VolumePlugin):
 
     @staticmethod
     def _serves_more(_pod: PodInfo, after: CSINode, before: CSINode | None) -> bool:
-        """A CSINode was created, or its drivers have taken over other in-tree plugins."""
         return before is None or before.migrated_plugins != after.migrated_plugins
 
     @staticmethod
@@ -193,11 +189,8 @@ class VolumeBinding(VolumePlugin):
         return before is not None and before.spec.storage_capacity > after.spec.storage_capacity
 
     @staticmethod
-    def _has_more(
-        _pod: PodInfo, after: CSIStorageCapacity, before: CSIStorageCapacity | None
-    ) -> bool:
-        """There is more capacity."""
-        return before is None or (after.max_volume_size or 0) > (before.max_volume_size or 0)
+    def _has_more(_pod: PodInfo, new: CSIStorageCapacity, old: CSIStorageCapacity | None) -> bool:
+        return old is None or (new.max_volume_size or 0) > (old.max_volume_size or 0)
 
     @staticmethod
     def _had_volumes(_pod: PodInfo, event: ClusterEvent) -> bool:
@@ -259,11 +252,8 @@ def _bind(
     # Without the annotation the volume's owner has chosen the claim.
     marks = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
     bound = ClaimReference("PersistentVolumeClaim", own.namespace, own.name, own.uid)
-    after = replace(
-        volume,
-        metadata=replace(meta, annotations={**meta.annotations, **marks}),
-        spec=replace(volume.spec, claim_ref=bound),
-    )
+    marked = replace(meta, annotations={**meta.annotations, **marks})
+    after = replace(volume, metadata=marked, spec=replace(volume.spec, claim_ref=bound))
     _write(plan, after, marks, {"spec": {"claimRef": reference}}, objects)
 
 
@@ -307,7 +297,8 @@ def _binding_problem(
         if volume is None:
             missing = not_found_message("persistentvolumes", chosen.metadata.name)
             return f"failed to check binding: {missing}"
-        current = _current_claim(claim, objects)
+        meta = claim.metadata
+        current = objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
         if current is None:
             missing = not_found_message("persistentvolumeclaims", claim.key)
             return f"failed to check binding: {missing}"
@@ -320,7 +311,8 @@ def _binding_problem(
         if not current.bound:
             return ""
     for claim in plan.provisions:
-        current = _current_claim(claim, objects)
+        meta = claim.metadata
+        current = objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
         if current is None:
             missing = not_found_message("persistentvolumeclaims", claim.key)
             return f"failed to check provisioning pvc: {missing}"
@@ -339,13 +331,6 @@ def _binding_problem(
         if not current.bound:
             return ""
     return None
-
-
-def _current_claim(
-    claim: PersistentVolumeClaim, objects: ObjectStore
-) -> PersistentVolumeClaim | None:
-    meta = claim.metadata
-    return objects.get(PersistentVolumeClaim, meta.namespace, meta.name)
 
 
 def _affinity_conflict(

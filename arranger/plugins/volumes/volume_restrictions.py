@@ -57,14 +57,12 @@ class VolumeRestrictions(VolumePlugin):
         for namespace, name in pod.pvc_keys:
             claim = cluster.objects.get(PersistentVolumeClaim, namespace, name)
             if claim is None:
-                return self.reject(
-                    not_found_message("persistentvolumeclaim", name), resolvable=False
-                )
+                reason = not_found_message("persistentvolumeclaim", name)
+                return self.reject(reason, resolvable=False)
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append((namespace, name))
-        if not any(map(_is_disk, pod.volumes)) and not _in_use(
-            exclusive, cluster.table.pvc_use_counts
-        ):
+        used = _in_use(exclusive, cluster.table.pvc_use_counts)
+        if not used and not any(map(_is_disk, pod.volumes)):
             return SKIP
         state[self.name] = exclusive
         return None
@@ -77,7 +75,9 @@ class VolumeRestrictions(VolumePlugin):
         if disks:
             here = nodes.table.pods
             for place, row in enumerate(nodes.row_numbers().tolist()):
-                taken[place] = any(_conflict(disks, other.volumes) for other in here[row].values())
+                taken[place] = any(
+                    _share_disk(disks, other.volumes) for other in here[row].values()
+                )
         used = _in_use(exclusive, nodes.table.pvc_use_counts)
 
         def explain() -> GroupedRejections:
@@ -91,12 +91,9 @@ class VolumeRestrictions(VolumePlugin):
         if event.pod is None:
             return True
         namespace, volumes = event.pod.metadata.namespace, event.pod.spec.volumes
-        claims = {
-            (namespace, volume.persistent_volume_claim.claim_name)
-            for volume in volumes
-            if volume.persistent_volume_claim is not None
-        }
-        return _conflict(pod.volumes, volumes) or not claims.isdisjoint(pod.pvc_keys)
+        named = [v.persistent_volume_claim for v in volumes]
+        claims = {(namespace, claim.claim_name) for claim in named if claim is not None}
+        return _share_disk(pod.volumes, volumes) or not claims.isdisjoint(pod.pvc_keys)
 
     queueing_hints = (
         QueueingHint(ActionType.POD_REMOVED, _lets_go),
@@ -113,8 +110,7 @@ def _is_disk(volume: Volume) -> bool:
     return volume.rbd is not None or any(getattr(volume, kind) is not None for kind in _DISKS)
 
 
-def _conflict(wanted: Iterable[Volume], others: Iterable[Volume]) -> bool:
-    """Whether two pods cannot use their disks on one node."""
+def _share_disk(wanted: Iterable[Volume], others: Iterable[Volume]) -> bool:
     return any(_same_disk(one, other) for other in others for one in wanted)
 
 

@@ -93,13 +93,11 @@ class VolumeZone(VolumePlugin):
         return "PersistentVolume had no name"
 
     @staticmethod
-    def _waits(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
-        """A class with WaitForFirstConsumer was created."""
+    def _class_added(_pod: PodInfo, after: StorageClass, before: StorageClass | None) -> bool:
         return before is None and after.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
     @staticmethod
-    def _moved(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
-        """A volume was created, or its zones changed."""
+    def _zones_changed(_pod: PodInfo, after: StorageObject, before: StorageObject | None) -> bool:
         assert isinstance(after, PersistentVolume)
         if before is None:
             return True
@@ -108,9 +106,9 @@ class VolumeZone(VolumePlugin):
 
     queueing_hints = (
         QueueingHint(ActionType.NODE_ADDED | ActionType.NODE_LABELS),
-        storage_hint(StorageClass, _waits),
+        storage_hint(StorageClass, _class_added),
         storage_hint(PersistentVolumeClaim, is_used_by_pod),
-        storage_hint(PersistentVolume, _moved),
+        storage_hint(PersistentVolume, _zones_changed),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.annotation_checks import invalid_values
+from arranger.api.queue_annotations import invalid_values
 from tests.builders import a_pod
 
 CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {

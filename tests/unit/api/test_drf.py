@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arranger.api.drf import dominant_share
+from arranger.api.drf import job_share
 
 #: The seed's cluster: 10 CPU, 20 GB, and no GPU.
 CAPACITY = {"cpu": 10_000, "memory": 20, "gpu": 0}
@@ -20,6 +20,6 @@ SHARES: dict[str, tuple[dict[str, int], float]] = {
 
 
 @pytest.mark.parametrize("case", SHARES.values(), ids=SHARES.keys())
-def test_dominant_share(case: tuple[dict[str, int], float]) -> None:
+def test_job_share(case: tuple[dict[str, int], float]) -> None:
     requests, expected = case
-    assert dominant_share(requests, CAPACITY) == expected
+    assert job_share(requests, CAPACITY) == expected

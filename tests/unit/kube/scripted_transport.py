@@ -129,16 +129,9 @@ class ScriptedTransport:
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        inactivity: float = 70.0,
-        timeout: float = 30.0,
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, *, inactivity: float = 70.0) -> AsyncIterator[Stream]:
         now = asyncio.get_running_loop().time()
-        self.opened.append(Call(now, "GET", path, dict(query or {}), b"", ""))
+        self.opened.append(Call(now, request.method, request.path, dict(request.query), b"", ""))
         # A test ends its script with silence, so that nothing is opened without end.
         script = self.streams.popleft() if self.streams else ScriptedStream([1e9], inactivity=2e9)
         if isinstance(script, Exception):

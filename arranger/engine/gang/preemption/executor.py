@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from arranger.api.effects import PatchPodStatus
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.entity import QueuedEntity
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.nominator import Nominator
@@ -30,7 +29,7 @@ class GangPreemptionExecutor:
     _planner: GangPreemptionPlanner
     _executor: PreemptionExecutor
 
-    def preempt_for(self, entity: QueuedEntity, held: Sequence[QueuedPod], now: float) -> bool:
+    def preempt_for(self, entity: QueuedEntity, now: float) -> bool:
         """Make room for a group that does not fit; returns whether anybody is evicted.
 
         Not while its last victims are still terminating, and the less often the more evictions have
@@ -39,7 +38,7 @@ class GangPreemptionExecutor:
         entity.victims &= self._nominator.terminating_victims
         if entity.victims or now < entity.evict_after:
             return False
-        plan = self._planner.plan(entity, held)
+        plan = self._planner.plan(entity)
         if not plan.victims:
             if plan.time_protected:
                 entity.reason += f" {PROTECTED_MESSAGE}."

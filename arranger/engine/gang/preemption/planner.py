@@ -51,10 +51,9 @@ class PreemptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class _FitQuery:
-    """Which group has to fit, with the members that have a node, and on which rows."""
+    """Which group has to fit, and on which rows."""
 
     entity: QueuedEntity
-    held: Sequence[QueuedPod]
     row_mask: RowMask | None
 
 
@@ -76,7 +75,7 @@ class GangPreemptionPlanner:
     _policy: EvictionPolicy
     _links: GangLinks
 
-    def plan(self, entity: QueuedEntity, held: Sequence[QueuedPod]) -> PreemptionPlan:
+    def plan(self, entity: QueuedEntity) -> PreemptionPlan:
         """The cheapest plan found that makes room for the group."""
         members = list(entity.ready())
         plugin = entity.profile.evicting_plugin
@@ -87,21 +86,17 @@ class GangPreemptionPlanner:
             self._cluster, self._nominator, self._policy, plugin, weakest.pod
         )
         pods_by_node = candidates.by_node(members[0].pod)
-        plan = self._search(entity, held, pods_by_node, len(members)) if pods_by_node else None
+        plan = self._search(entity, pods_by_node, len(members)) if pods_by_node else None
         return replace(plan or PreemptionPlan(), time_protected=candidates.time_protected)
 
     def _search(
-        self,
-        entity: QueuedEntity,
-        held: Sequence[QueuedPod],
-        pods_by_node: Sequence[list[PodInfo]],
-        members: int,
+        self, entity: QueuedEntity, pods_by_node: Sequence[list[PodInfo]], members: int
     ) -> PreemptionPlan | None:
         everybody = list(chain.from_iterable(pods_by_node))
         one_by_one = len(everybody) * members <= MAX_REPRIEVE_COST
         with self._cycle.dry_run(entity):
-            for row_mask in self._cycle.row_masks(entity, held):
-                query = _FitQuery(entity, held, row_mask)
+            for row_mask in self._cycle.row_masks(entity):
+                query = _FitQuery(entity, row_mask)
                 if one_by_one:
                     allowed = allowed_together(self._by_importance(everybody), self._policy)
                     if self._fits_after_evicting(query, allowed):
@@ -191,7 +186,7 @@ class GangPreemptionPlanner:
 
     def _place(self, query: _FitQuery) -> GangScheduleResult:
         """Place what the group needs; nobody is evicted for members beyond that."""
-        return self._cycle.place_group(query.entity, query.held, query.row_mask, surplus=False)
+        return self._cycle.place_group(query.entity, query.row_mask, surplus=False)
 
     def _plan_from(self, query: _FitQuery, candidates: Sequence[PodInfo]) -> PreemptionPlan | None:
         """Place the group as if the candidates were gone, and put back those it does not need."""

@@ -17,7 +17,7 @@ from arranger.embedded.server import EmbeddedCluster
 from tests.paths import REPO
 
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())
-PAGE = (REPO / "docs/tyjob.md").read_text()
+PAGE = (REPO / "docs/guide/tyjob.md").read_text()
 WORDS = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
 
 Object = dict[str, Any]

@@ -21,7 +21,7 @@ async def test_what_is_created_over_http_is_seen_by_a_watch_over_http() -> None:
     async with serve(cluster) as url:
         transport = HttpTransport(ApiServerConfig(url))
         try:
-            async with transport.stream(NODES, query={"watch": "1"}) as stream:
+            async with transport.stream(Request("GET", NODES, {"watch": "1"})) as stream:
                 assert stream.status == 200
                 body = json.dumps(a_node("n1").manifest()).encode()
                 made = await transport.send(Request("POST", NODES, body=body))
@@ -38,7 +38,7 @@ async def test_a_refused_watch_answers_with_its_status() -> None:
         transport = HttpTransport(ApiServerConfig(url))
         try:
             query = {"watch": "1", "fieldSelector": "spec.nope=1"}
-            async with transport.stream(NODES, query=query) as stream:
+            async with transport.stream(Request("GET", NODES, query)) as stream:
                 assert stream.status == 400
                 assert json.loads(await stream.body())["reason"] == "BadRequest"
         finally:

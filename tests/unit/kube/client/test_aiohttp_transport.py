@@ -227,7 +227,10 @@ async def test_a_watch_yields_huge_lines_and_drops_a_half_one() -> None:
             await response.write(part)
         return response
 
-    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream(Request("GET", "/watch")) as stream,
+    ):
         assert stream.status == 200
         assert [line async for line in stream.lines()] == [b"one", b"two", huge]
 
@@ -252,7 +255,10 @@ async def test_a_watch_cut_off_raises_after_the_whole_lines() -> None:
             if line == b"two":
                 got_two.set()
 
-    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream(Request("GET", "/watch")) as stream,
+    ):
         with pytest.raises(TransportError):
             await read()
     assert got == [b"one", b"two"]
@@ -267,7 +273,7 @@ async def test_a_silent_watch_ends_after_the_inactivity_limit() -> None:
 
     async with (
         serving(watch, HttpTransport) as client,
-        client.stream("/watch", inactivity=0.1) as stream,
+        client.stream(Request("GET", "/watch"), inactivity=0.1) as stream,
     ):
         with pytest.raises(TransportError):
             await anext(aiter(stream.lines()))
@@ -277,5 +283,8 @@ async def test_a_refused_watch_gives_its_status_and_body() -> None:
     async def watch(request: web.Request) -> web.Response:
         return web.Response(status=410, text="too old")
 
-    async with serving(watch, HttpTransport) as client, client.stream("/watch") as stream:
+    async with (
+        serving(watch, HttpTransport) as client,
+        client.stream(Request("GET", "/watch")) as stream,
+    ):
         assert (stream.status, await stream.body()) == (410, b"too old")

@@ -71,7 +71,7 @@ def test_the_page_of_extenders_has_every_field_of_them() -> None:
     (field,) = [f for f in Config.model_fields.values() if f.alias == "extenders"]
     (section,) = [part for part in get_args(field.annotation) if _is_section(part)]
     fields = {each.alias or "" for each in section.model_fields.values()}
-    assert not [name for name in fields if name not in PAGES["docs/extenders.md"]]
+    assert not [name for name in fields if name not in PAGES["docs/guide/extenders.md"]]
 
 
 def test_the_default_plugins_are_told_in_order_with_weights_and_arguments() -> None:
@@ -93,7 +93,9 @@ def test_the_default_plugins_are_told_in_order_with_weights_and_arguments() -> N
 
 
 def test_every_command_of_the_program_is_told() -> None:
-    described = set(re.findall(r"^\| `arranger (\w+)", PAGES["docs/commands.md"], re.MULTILINE))
+    described = set(
+        re.findall(r"^\| `arranger (\w+)", PAGES["docs/guide/commands.md"], re.MULTILINE)
+    )
     assert described >= main.commands.keys()
 
 
@@ -107,7 +109,7 @@ def test_a_configuration_in_a_page_is_accepted(page: str, number: int, tmp_path:
     assert build_profiles(load_config(file))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/plugins.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/plugins.md"])
 def test_the_plugin_in_a_page_can_be_enabled(page: str, tmp_path: Path) -> None:
     block = code_blocks(page, "python")[0]
     (tmp_path / "policy.py").write_text(block)
@@ -119,7 +121,9 @@ def test_the_plugin_in_a_page_can_be_enabled(page: str, tmp_path: Path) -> None:
 
 
 def test_the_readme_and_its_page_have_the_same_plugin() -> None:
-    assert code_blocks("README.md", "python")[0] == code_blocks("docs/plugins.md", "python")[0]
+    assert (
+        code_blocks("README.md", "python")[0] == code_blocks("docs/guide/plugins.md", "python")[0]
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -130,7 +134,7 @@ def test_a_page_names_only_files_that_are_there(page: str) -> None:
 
 
 def test_pages_do_name_files() -> None:
-    assert "`arranger/framework/interface.py`" in PAGES["docs/plugins.md"]
+    assert "`arranger/framework/interface.py`" in PAGES["docs/guide/plugins.md"]
 
 
 def test_no_page_sends_its_reader_to_notes_that_are_not_there() -> None:

@@ -154,12 +154,12 @@ class TestRequests:
 
     async def test_the_opening_of_a_watch_can_fail(self, site: FaultyCluster) -> None:
         site.faults.inject(WATCHES, Reply(410, "Expired"), times=1)
-        async with site.client.stream(NODES, query=WATCH) as stream:
+        async with site.client.stream(Request("GET", NODES, WATCH)) as stream:
             assert stream.status == 410
             assert json.loads(await stream.body())["reason"] == "Expired"
         site.faults.inject(WATCHES, DropConnection.AFTER, times=1)
         with pytest.raises(TransportError):
-            async with site.client.stream(NODES, query=WATCH):
+            async with site.client.stream(Request("GET", NODES, WATCH)):
                 pass
 
 
@@ -258,7 +258,7 @@ class TestWatches:
         await site.make("n1")
         await site.make("n2")
         site.faults.inject(WATCHES & for_resource("nodes"), fault, skip=1, times=1)
-        async with site.client.stream(NODES, query=WATCH) as stream:
+        async with site.client.stream(Request("GET", NODES, WATCH)) as stream:
             lines = stream.lines()
             assert json.loads(await anext(lines))["object"]["metadata"]["name"] == "n1"
             if complaint:
@@ -266,21 +266,25 @@ class TestWatches:
                     await anext(lines)
             else:
                 assert await read(lines) == []
-        async with site.client.stream(NODES, query={**WATCH, "timeoutSeconds": "1"}) as stream:
+        async with site.client.stream(
+            Request("GET", NODES, {**WATCH, "timeoutSeconds": "1"})
+        ) as stream:
             assert await read(stream.lines()) == ["n1", "n2"]
 
     async def test_an_expired_watch_says_so(self, site: FaultyCluster) -> None:
         await site.make("n1")
         site.faults.inject(WATCHES, WatchExpiry(), skip=1, times=1)
         await site.make("n2")
-        async with site.client.stream(NODES, query=WATCH) as stream:
+        async with site.client.stream(Request("GET", NODES, WATCH)) as stream:
             assert await read(stream.lines()) == ["n1", "ERROR"]
 
     async def test_a_pause_delays_and_loses_nothing(self, site: FaultyCluster) -> None:
         await site.make("n1")
         await site.make("n2")
         site.faults.inject(WATCHES, WatchDelay(5), skip=1, times=1)
-        async with site.client.stream(NODES, query={**WATCH, "timeoutSeconds": "9"}) as stream:
+        async with site.client.stream(
+            Request("GET", NODES, {**WATCH, "timeoutSeconds": "9"})
+        ) as stream:
             assert await read(stream.lines()) == ["n1", "n2"]
         assert asyncio.get_running_loop().time() >= 9
 
@@ -316,7 +320,7 @@ class TestOverHttp:
         await served.make("n2")
         served.faults.inject(WATCHES, fault, skip=1, times=1)
         seen = []
-        async with asyncio.timeout(5), served.client.stream(NODES, query=WATCH) as stream:
+        async with asyncio.timeout(5), served.client.stream(Request("GET", NODES, WATCH)) as stream:
             lines = stream.lines()
             seen.append(json.loads(await anext(lines))["object"]["metadata"]["name"])
             if fault == WatchCut(reset=True):
@@ -329,6 +333,6 @@ class TestOverHttp:
     async def test_a_stalled_watch_is_found_out(self, served: FaultyCluster) -> None:
         await served.make("n1")
         served.faults.inject(WATCHES, WatchStall(), times=1)
-        async with served.client.stream(NODES, query=WATCH, inactivity=0.1) as stream:
+        async with served.client.stream(Request("GET", NODES, WATCH), inactivity=0.1) as stream:
             with pytest.raises(TransportError):
                 await anext(stream.lines())

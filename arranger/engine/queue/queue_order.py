@@ -6,21 +6,21 @@ get more by having more queues (as Volcano's capacity plugin).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.queue.heap import FairSharePolicy
 from arranger.quota.ledger import QuotaLedger
 
 
-class FairShareOrder(FairSharePolicy):
+@dataclass(slots=True, eq=False)
+class FairShareOrder:
     """Gives each quota queue its turns; without queues all pods are of one."""
 
-    def __init__(self, ledger: QuotaLedger) -> None:
-        self._ledger = ledger
+    _ledger: QuotaLedger
 
     def queue_of(self, pod: PodInfo) -> str:
-        """The pod's queue."""
+        """The quota queue of a pod."""
         return self._ledger.queue_name(pod) if self._ledger.active else ""
 
     def queue_rank(self, queue: str) -> tuple[Any, ...]:

@@ -1,0 +1,71 @@
+"""Pods as the controllers of jobs read them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
+
+
+class ContainerStateWaiting(Struct):
+    """``state.waiting`` of a container."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateTerminated(Struct):
+    """``state.terminated`` of a container."""
+
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+
+class ContainerState(Struct):
+    """``state`` of a container."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class JobContainerStatus(Struct):
+    """``containerStatuses[]``: how a container fares."""
+
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = msgspec.field(default_factory=ContainerState)
+
+
+class JobPodStatus(Struct):
+    """``status`` of a pod, as far as it matters to its job."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
+    container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
+    init_container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
+
+    @property
+    def all_container_statuses(self) -> list[JobContainerStatus]:
+        """Of init containers, too."""
+        return [*self.init_container_statuses, *self.container_statuses]
+
+    def has_true_condition(self, kind: str) -> bool:
+        """Whether a condition of that type holds."""
+        return any(c.type == kind and c.status == "True" for c in self.conditions)
+
+
+class ControlledPod(Struct):
+    """A pod of a job, of whatever kind."""
+
+    metadata: ObjectMeta
+    status: JobPodStatus = msgspec.field(default_factory=JobPodStatus)
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status.phase in ("Succeeded", "Failed")
