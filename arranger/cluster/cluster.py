@@ -27,7 +27,7 @@ class Cluster:
 
     A pod is *observed* on a node when the API said so, and *assumed* there from our decision
     until the API confirms it. Pods and nodes are watched separately, so a pod may be seen before
-    its node: it is kept aside, and joins the table together with the node.
+    its node: it waits, and joins the table together with the node.
 
     Attributes:
         table: the nodes.
@@ -198,11 +198,11 @@ class Cluster:
         self.devices.check_consistent()
         table = self.table
         on_nodes = {uid: table.name(row) for row in range(table.size) for uid in table.pods[row]}
-        aside = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
-        assert on_nodes | aside == self._node_of, "a pod is on two nodes or none"
-        assert not on_nodes.keys() & aside.keys(), "a pod kept aside is on a node"
+        waiting = {uid: node for node, pods in self._unknown_node_pods.items() for uid in pods}
+        assert on_nodes | waiting == self._node_of, "a pod is on two nodes or none"
+        assert not on_nodes.keys() & waiting.keys(), "a waiting pod is on a node"
         assert not self._unknown_node_pods.keys() & self.table.index.keys(), (
-            "pods kept aside for a known node"
+            "pods waiting for a known node"
         )
         assert self._pods.keys() == self._node_of.keys(), "pods and nodes"
         assert self.assumed <= self._node_of.keys(), "an assumed pod has no node"

@@ -1,1 +1,6 @@
 """An in-process Kubernetes API server with hollow kubelets, for the demo, simulation and tests."""
+
+from typing import Any
+
+#: An object of the API, as decoded from JSON.
+Object = dict[str, Any]

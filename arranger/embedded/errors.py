@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
 
-Object = dict[str, Any]
+from arranger.embedded import Object
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
     """A request is refused.
 
-    Args:
+    Attributes:
         code: the HTTP status.
         reason: the machine-readable reason; "" for the rare errors that have none.
         message: for people.
@@ -19,37 +20,28 @@ class ApiError(Exception):
         headers: of the answer, ``retry-after`` for one; their names are in lower case.
     """
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        details: Object | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = details
-        self.headers = headers or {}
+    code: int
+    reason: str
+    message: str
+    _: KW_ONLY
+    details: Object = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
 
     def status(self) -> Object:
         """The body of the answer."""
-        body: Object = {
+        optional = {"reason": self.reason, "details": self.details}
+        return {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": self.message,
             "code": self.code,
+            **{name: value for name, value in optional.items() if value},
         }
-        if self.reason:
-            body["reason"] = self.reason
-        if self.details:
-            body["details"] = self.details
-        return body
 
 
 def not_found(plural: str, name: str) -> ApiError:
@@ -65,9 +57,7 @@ def no_such_path() -> ApiError:
 
 def already_exists(plural: str, group: str, name: str) -> ApiError:
     """The name is taken."""
-    details = {"name": name, "kind": plural}
-    if group:
-        details["group"] = group
+    details = {"name": name, "kind": plural, **({"group": group} if group else {})}
     what = f"{plural}.{group}" if group else plural
     return ApiError(409, "AlreadyExists", f'{what} "{name}" already exists', details=details)
 
@@ -80,17 +70,29 @@ def conflict(plural: str, name: str, why: str) -> ApiError:
 
 def modified(plural: str, name: str) -> ApiError:
     """The object has another version than the request is based on."""
-    return conflict(
-        plural,
-        name,
-        "the object has been modified; please apply your changes to the latest version and try"
-        " again",
-    )
+    why = "the object has been modified; please apply your changes to the latest version"
+    return conflict(plural, name, f"{why} and try again")
 
 
 def bad_request(message: str) -> ApiError:
     """The request is malformed."""
     return ApiError(400, "BadRequest", message)
+
+
+def unsupported_media_type(media: str) -> ApiError:
+    """The body has a format that is not taken."""
+    why = f"the body of the request was in an unknown format - {media}"
+    return ApiError(415, "UnsupportedMediaType", why)
+
+
+def invalid_version(text: str) -> ApiError:
+    """A ``resourceVersion`` is no number."""
+    return ApiError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+
+
+def invalid_list_option(why: str) -> ApiError:
+    """The ``resourceVersionMatch`` of a list or watch is not allowed."""
+    return invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
 
 
 def expired(message: str) -> ApiError:

@@ -1,13 +1,6 @@
 """Hollow kubelets: bound pods run, end when they say so, and go when they are deleted.
 
-One component stands for the kubelets of all nodes. Annotations on a pod say what it would do:
-
-* ``arranger.io/run-seconds``: ends after that time (never, without it);
-* ``arranger.io/exit-code``: ends Failed if it is not ``0``;
-* ``arranger.io/termination-seconds``: how long it takes to go when deleted; 1 by default, and its
-  grace at most;
-* ``arranger.io/waiting-reason``: never starts, and says this: ``ImagePullBackOff`` for example.
-
+One component stands for the kubelets of all nodes. Annotations on a pod say what it would do.
 A pod whose environment refers to a ConfigMap starts when the key is there, as with a real kubelet.
 """
 
@@ -18,16 +11,15 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import structlog
 
+from arranger.embedded import Object
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 #: On a pod of the embedded cluster: it ends after so many seconds; without it never.
 RUN_SECONDS: Final = "arranger.io/run-seconds"

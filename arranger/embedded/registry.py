@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.schema import CustomSchema
-
-Object = dict[str, Any]
 
 VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
@@ -83,7 +82,7 @@ class Resource:
     status: bool = False
     custom: bool = False
     schema: CustomSchema | None = None
-    columns: tuple[Object, ...] = field(default=())
+    columns: tuple[Object, ...] = ()
     view: VersionView | None = None
 
     @property
@@ -176,10 +175,8 @@ class Registry:
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource whose objects have this ``apiVersion`` and ``kind``."""
-        for resource in self._resources.values():
-            if (resource.api_version, resource.kind) == (api_version, kind):
-                return resource
-        return None
+        wanted = api_version, kind
+        return next((r for r in self if (r.api_version, r.kind) == wanted), None)
 
     def by_name(self, plural: str, group: str = "") -> Resource:
         """A resource by plural and group.
@@ -187,7 +184,7 @@ class Registry:
         Raises:
             KeyError: it is not served.
         """
-        for resource in self._resources.values():
+        for resource in self:
             if (resource.group, resource.plural) == (group, plural):
                 return resource
         raise KeyError(f"{group}/{plural} is not served")

@@ -10,8 +10,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, bad_request, not_found
 from arranger.embedded.handlers import bodies
@@ -27,8 +28,6 @@ from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target, route
 from arranger.embedded.storage.store import Store
 from arranger.kube.client.transport import Request
-
-Object = dict[str, Any]
 
 _METHODS: Final = {
     "collection": {"GET", "POST", "DELETE"},
@@ -64,17 +63,10 @@ class EmbeddedCluster:
         self.store = Store()
         self.registry = Registry()
         self._deleter = Deleter(
-            self.store,
-            timestamp=self._timestamp,
-            resource_of=self._resource_of,
-            on_removed=self._on_removed,
+            self.store, self._timestamp, resource_of=self._resource_of, on_removed=self._on_removed
         )
         self._writer = ObjectWriter(
-            self.store,
-            self.registry,
-            self._deleter,
-            timestamp=self._timestamp,
-            rng=rng or random.Random(),
+            self.store, self.registry, self._deleter, self._timestamp, rng or random.Random()
         )
         namespaces = Target(self.registry.by_name("namespaces"))
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
@@ -121,7 +113,7 @@ class EmbeddedCluster:
             raise ApiError(404, "NotFound", f"no resource serves {what}")
         meta = manifest.get("metadata") or {}
         namespace = (meta.get("namespace") or "default") if resource.namespaced else ""
-        given, _ = bodies.parse_for(resource, manifest, {})
+        given, _ = bodies.parse(resource, manifest, {})
         return self._writer.create(Target(resource, namespace), given, dry_run=False)
 
     def objects(self, plural: str, group: str = "") -> list[Object]:
@@ -149,7 +141,7 @@ class EmbeddedCluster:
             case "POST":
                 return self._create(request, target, bodies.decode_object(request))
             case "PUT":
-                given, headers = bodies.parse(target, bodies.decode_object(request), request.query)
+                given, headers = _parse(request, target, bodies.decode_object(request))
                 after, new = self._writer.replace(target, given, dry_run=_is_dry_run(request))
                 return ApiResponse(201 if new else 200, after, headers)
             case "PATCH":
@@ -160,7 +152,7 @@ class EmbeddedCluster:
                 return self._get(request, target)
 
     def _create(self, request: Request, target: Target, obj: Object) -> ApiResponse:
-        given, headers = bodies.parse(target, obj, request.query)
+        given, headers = _parse(request, target, obj)
         made = self._writer.create(target, given, dry_run=_is_dry_run(request))
         return ApiResponse(201, made, headers)
 
@@ -200,7 +192,7 @@ class EmbeddedCluster:
             return self._create(request, target, patch)
         before = target.resource.from_storage(self._get_stored(target))
         patched = apply_patch(before, patch, media, group=target.resource.group)
-        given, headers = bodies.parse_patched_for(target.resource, patched, request.query)
+        given, headers = bodies.parse(target.resource, patched, request.query, patched=True)
         after = self._writer.patch(target, before, given, dry_run=_is_dry_run(request))
         return ApiResponse(200, after, headers)
 
@@ -274,6 +266,11 @@ class EmbeddedCluster:
     def _timestamp(self, seconds: int) -> str:
         at = self._now() + timedelta(seconds=seconds)
         return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _parse(request: Request, target: Target, obj: Object) -> tuple[Object, bodies.Headers]:
+    bodies.check_path(target, obj)
+    return bodies.parse(target.resource, obj, request.query)
 
 
 def _deletion_status(resource: Resource, last: Object) -> Object:

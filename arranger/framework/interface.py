@@ -119,7 +119,7 @@ class Plugin:
         counts_quota: the same of the limits of the pod's queues.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
 
-    ``monotone``, ``counts_resources`` and ``counts_quota`` promise something about the Filter of
+    ``monotone``, ``counts_resources`` and ``counts_quota`` state something about the Filter of
     the very class that states them: subclasses do not inherit them.
     """
 
@@ -136,9 +136,9 @@ class Plugin:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
-        for promise in ("monotone", "counts_resources", "counts_quota"):
-            if promise not in cls.__dict__:
-                setattr(cls, promise, False)
+        for statement in ("monotone", "counts_resources", "counts_quota"):
+            if statement not in cls.__dict__:
+                setattr(cls, statement, False)
 
     # --- helpers for authors ---------------------------------------------------------------
 

@@ -142,7 +142,7 @@ class CandidateCache:
                 break
             self._forget(best.row)  # they have joined a gang since
             self._add(best.row, selector, context)
-        self._version = table.version  # thinking pods away has changed nothing
+        self._version = table.version  # the simulations have changed nothing
 
     def _add(self, row: int, selector: VictimSelector, context: PreemptionContext) -> None:
         preemptible = selector.preemptible(row)

@@ -67,7 +67,7 @@ class GangExpansion(Protocol):
 class QueuePreemptionPolicy:
     """The scheduler's :class:`~arranger.framework.preemption.EvictionPolicy`.
 
-    Judges preemptors and victims by their queues; by priority alone where there are none.
+    Compares preemptors and victims by their queues; by priority alone where there are none.
 
     Args:
         terminating_victims: uids of pods that are being evicted: still charged to their queues, and

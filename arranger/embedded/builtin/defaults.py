@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import pods
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Store
 
-Object = dict[str, Any]
-
 _PRIORITY_CLASSES: Final = "scheduling.k8s.io/priorityclasses"
 #: Metadata that no update changes, whatever it says.
 _IMMUTABLE_METADATA: Final = (
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "namespace",
-    "name",
-    "resourceVersion",
-    "generateName",
+    *("uid", "creationTimestamp", "generation", "deletionTimestamp", "resourceVersion"),
+    *("deletionGracePeriodSeconds", "namespace", "name", "generateName"),
 )
 
 

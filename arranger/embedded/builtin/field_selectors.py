@@ -5,31 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.errors import bad_request
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage import selectors
 
-Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
 
 _POD_FIELDS: Final = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
+    *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    *("spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName"),
 )
 _REFERENCE_FIELDS: Final = (
-    "kind",
-    "namespace",
-    "name",
-    "uid",
-    "apiVersion",
-    "resourceVersion",
-    "fieldPath",
+    *("kind", "namespace", "name", "uid"),
+    *("apiVersion", "resourceVersion", "fieldPath"),
 )
 #: By ``apiVersion/plural``: what may be selected, and the stored field that has it. The first of
 #: several that is not empty counts.

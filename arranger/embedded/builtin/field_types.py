@@ -14,9 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
-
-Object = dict[str, Any]
 
 #: Where several groups have a kind of one name, the model's name includes the group.
 _MODEL_NAMES: Final[Mapping[tuple[str, str], str]] = {
@@ -24,22 +23,12 @@ _MODEL_NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("events.k8s.io/v1", "Event"): "EventsV1Event",
     ("resource.k8s.io/v1", "ResourceClaim"): "ResourceV1ResourceClaim",
 }
-#: Fields that hold quantities, which may be sent as numbers; the models call them strings.
-_QUANTITIES: Final = frozenset(
-    {
-        "allocatable",
-        "allocatedResources",
-        "capacity",
-        "divisor",
-        "limits",
-        "maximumVolumeSize",
-        "overhead",
-        "requests",
-        "sizeLimit",
-    }
+#: The path of a field with quantities, or of an entry of it: resources have names with dots.
+#: Quantities may be sent as numbers; the models call them strings.
+_QUANTITY_PATH: Final = re.compile(
+    r"(?:^|\.)(?:allocatable|allocatedResources|capacity|divisor|limits|maximumVolumeSize|overhead"
+    r"|requests|sizeLimit)(?:\.[^\[]*)?$"
 )
-#: The path of such a field, or of an entry of it: resources have names with dots.
-_QUANTITY_PATH: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(sorted(_QUANTITIES))})(?:\.[^\[]*)?$")
 _SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     "str": (str,),
     "int": (int,),

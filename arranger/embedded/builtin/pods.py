@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import Any, Final
 
 from arranger.api.quantity import QuantityError, milli_value
+from arranger.embedded import Object
 from arranger.embedded.errors import ApiError, bad_request, conflict, not_found
 
-Object = dict[str, Any]
 Cause = tuple[str, str, str]
 
 SYSTEM_PRIORITY_CLASSES: Final = {
@@ -58,26 +58,21 @@ def set_defaults(
 
 def gated_condition(now: str) -> Object:
     """The PodScheduled condition of a pod that is created with scheduling gates."""
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "SchedulingGated",
-        "message": "Scheduling is blocked due to non-empty scheduling gates",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
+    message = "Scheduling is blocked due to non-empty scheduling gates"
+    return _pod_scheduled("False", now, reason="SchedulingGated", message=message)
+
+
+def _pod_scheduled(status: str, now: str, **why: str) -> Object:
+    times = {"lastProbeTime": None, "lastTransitionTime": now}
+    return {"type": "PodScheduled", "status": status, **why, **times}
 
 
 def quality_of_service(spec: Object) -> str:
     """BestEffort, Burstable or Guaranteed."""
     resources_of: list[Object] = [c.get("resources") or {} for c in _containers(spec)]
     relevant = ("cpu", "memory")
-    if not any(
-        r.get(part, {}).get(n)
-        for r in resources_of
-        for part in ("requests", "limits")
-        for n in relevant
-    ):
+    stated = [r.get(part, {}) for r in resources_of for part in ("requests", "limits")]
+    if not any(amounts.get(n) for amounts in stated for n in relevant):
         return "BestEffort"
     for resources in resources_of:
         limits, requests = resources.get("limits", {}), resources.get("requests", {})
@@ -168,13 +163,7 @@ def bind(pod: Object | None, name: str, binding: Object, now: str) -> Object:
     status = bound["status"]
     status.pop("nominatedNodeName", None)
     others = [c for c in status.get("conditions", []) if c["type"] != "PodScheduled"]
-    scheduled = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
-    status["conditions"] = [*others, scheduled]
+    status["conditions"] = [*others, _pod_scheduled("True", now)]
     return bound
 
 
@@ -224,8 +213,8 @@ def _admit_priority(
 
 def _forbidden(pod: Object, why: str) -> ApiError:
     name = pod["metadata"].get("name", "")
-    details = {"name": name, "kind": "pods"}
-    return ApiError(403, "Forbidden", f'pods "{name}" is forbidden: {why}', details=details)
+    message = f'pods "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, details={"name": name, "kind": "pods"})
 
 
 def _container_violations(container: Object, where: str, seen: set[str]) -> Iterator[Cause]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import pods
+from arranger.embedded.builtin.pods import Cause
 from arranger.embedded.errors import invalid
 from arranger.embedded.registry import Resource
-
-Object = dict[str, Any]
-Cause = tuple[str, str, str]
 
 _SUBDOMAIN: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII

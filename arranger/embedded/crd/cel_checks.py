@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from lark import Token, Tree
 
+from arranger.embedded import Object
 from arranger.embedded.crd.cel_library import escape_identifier
 
-Object = dict[str, Any]
 Scope = Mapping[str, Object | None]
 
 #: Macros: their first argument is a name that they bind to each item.

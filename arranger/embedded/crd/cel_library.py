@@ -16,8 +16,7 @@ from celpy import celtypes
 from celpy.adapter import json_to_cel
 
 from arranger.api.cel_quantity import QUANTITIES
-
-Object = dict[str, Any]
+from arranger.embedded import Object
 
 _KEYWORDS: Final = frozenset(
     [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.validation import (
     NO_FIELD,
     NO_OLD_VALUE,
@@ -15,8 +16,6 @@ from arranger.embedded.crd.validation import (
     join,
     to_json,
 )
-
-Object = dict[str, Any]
 
 _REASONS: Final = (
     "FieldValueDuplicate",

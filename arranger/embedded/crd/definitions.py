@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.crd.cel_rules import SchemaError
 from arranger.embedded.crd.schema import CustomSchema
 from arranger.embedded.errors import invalid
-
-Object = dict[str, Any]
 
 _CONDITIONS: Final = (("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))
 

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.crd.cel_rules import RuleTree, compile_rules
 from arranger.embedded.crd.validation import NO_FIELD, NO_OLD_VALUE, FieldError, join, violations
-
-Object = dict[str, Any]
 
 #: Fields of every object, which no schema describes.
 _TYPE_AND_METADATA: Final = ("apiVersion", "kind", "metadata")

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.crd.formats import has_format, in_range
-
-Object = dict[str, Any]
 
 #: In place of a former value: there is none, or it cannot be identified.
 NO_OLD_VALUE: Final = object()

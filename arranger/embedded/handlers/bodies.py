@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.builtin import field_types
 from arranger.embedded.builtin.validation import raise_if_invalid
 from arranger.embedded.crd.schema import PrunedObject, WrongTypeError
-from arranger.embedded.errors import ApiError, bad_request, invalid
+from arranger.embedded.errors import ApiError, bad_request, invalid, unsupported_media_type
 from arranger.embedded.registry import Resource
 from arranger.embedded.routing import Target
 from arranger.kube.client.transport import Request
 
-Object = dict[str, Any]
 Headers = dict[str, str]
 
 
@@ -39,22 +39,44 @@ def decode_object(request: Request) -> Object:
     """
     media = request.content_type.split(";")[0].strip()
     if media not in ("application/json", ""):
-        why = f"the body of the request was in an unknown format - {media}"
-        raise ApiError(415, "UnsupportedMediaType", why)
+        raise unsupported_media_type(media)
     obj = decode(request.body)
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized: it is no JSON object")
     return obj
 
 
-def prune(resource: Resource, obj: Object) -> PrunedObject:
-    """A copy of the object as it would be decoded into its kind's type.
+def parse(
+    resource: Resource, obj: Object, query: Mapping[str, str], *, patched: bool = False
+) -> tuple[Object, Headers]:
+    """The object that a client wants written, and the answer's warning headers.
 
-    Nulls, unknown fields and empty maps of labels are left out.
+    It is a copy as it would be decoded into its kind's type: nulls, unknown fields and empty maps
+    of labels are left out. ``patched`` tells what a patch has made of an object.
 
     Raises:
-        WrongTypeError: a field has a value of another type.
+        ApiError: 400, or 422 if patched, it does not fit its kind; 422, unknown
+            ``fieldValidation``.
     """
+
+    def refused(why: str) -> ApiError:
+        if patched:
+            return invalid("", "", "", [("FieldValueInvalid", "patch", f"Invalid value: {why}")])
+        kind = resource.kind
+        what = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+        return bad_request(f"{what}: {why}")
+
+    try:
+        pruned = _prune(resource, obj)
+    except WrongTypeError as error:
+        raise refused(str(error)) from error
+    strict, headers = _field_validation(pruned.unknown, query)
+    if strict:
+        raise refused(strict)
+    return pruned.obj, headers
+
+
+def _prune(resource: Resource, obj: Object) -> PrunedObject:
     if resource.schema is None:
         pruned = field_types.prune(obj, resource.api_version, resource.kind)
     else:
@@ -70,50 +92,6 @@ def prune(resource: Resource, obj: Object) -> PrunedObject:
             if not meta.get(name, True):
                 del meta[name]
     return pruned
-
-
-def parse_for(resource: Resource, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
-    """The object that a client wants written, and the answer's warning headers.
-
-    Raises:
-        ApiError: 400, it does not fit its kind; 422, unknown ``fieldValidation``.
-    """
-    what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-    return _parse(resource, obj, query, lambda why: bad_request(f"{what}: {why}"))
-
-
-def parse(target: Target, obj: Object, query: Mapping[str, str]) -> tuple[Object, Headers]:
-    """The same for an object that was sent to a path.
-
-    Raises:
-        ApiError: also 400 or 422, it is not what the path says.
-    """
-    check_path(target, obj)
-    return parse_for(target.resource, obj, query)
-
-
-def parse_patched_for(
-    resource: Resource, obj: Object, query: Mapping[str, str]
-) -> tuple[Object, Headers]:
-    """The same for what a patch has made of an object.
-
-    Raises:
-        ApiError: 422, it does not fit its kind, or unknown ``fieldValidation``.
-    """
-    return _parse(resource, obj, query, _bad_patch)
-
-
-def _parse(
-    resource: Resource, obj: Object, query: Mapping[str, str], refusal: Callable[[str], ApiError]
-) -> tuple[Object, Headers]:
-    try:
-        pruned = prune(resource, obj)
-    except WrongTypeError as error:
-        raise refusal(str(error)) from error
-    strict, headers = _field_validation(pruned.unknown, query)
-    if strict:
-        raise refusal(strict)
-    return pruned.obj, headers
 
 
 def check_path(target: Target, obj: Object) -> None:
@@ -163,7 +141,3 @@ def _field_validation(unknown: list[str], query: Mapping[str, str]) -> tuple[str
             why = f'Unsupported value: "{asked}": supported values: {supported}'
             cause = ("FieldValueNotSupported", "fieldValidation", why)
             raise invalid("Options", "meta.k8s.io", "", [cause])
-
-
-def _bad_patch(why: str) -> ApiError:
-    return invalid("", "", "", [("FieldValueInvalid", "patch", f"Invalid value: {why}")])

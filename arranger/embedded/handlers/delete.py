@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
+from arranger.embedded import Object
 from arranger.embedded.errors import conflict
 from arranger.embedded.handlers.garbage_collection import FOREGROUND, ORPHAN, GarbageCollector
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Key, Store
-
-Object = dict[str, Any]
 
 
 def check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
@@ -56,8 +55,8 @@ class Deleter:
     def __init__(
         self,
         store: Store,
-        *,
         timestamp: Callable[[int], str],
+        *,
         resource_of: Callable[[str], Resource],
         on_removed: Callable[[Resource, Object], None],
     ) -> None:
@@ -127,23 +126,18 @@ class Deleter:
             "deletionTimestamp": self._timestamp(grace),
             "deletionGracePeriodSeconds": grace,
         }
-        if not finalizers:
-            meta.pop("finalizers", None)
-        else:
+        meta.pop("finalizers", None)
+        if finalizers:
             meta["finalizers"] = finalizers
         if "generation" in meta and "deletionTimestamp" not in obj["metadata"]:
             meta["generation"] += 1
         return self._store.put(resource.storage_key, {**obj, "metadata": meta})
 
 
-def _propagation_policy(
-    meta: Object, options: Mapping[str, Any]
-) -> Literal["Orphan", "Foreground", "Background"]:
-    """What happens to dependents: as the options say, or else the finalizers."""
-    asked = options.get("propagationPolicy")
-    if asked in ("Orphan", "Foreground", "Background"):
-        policy: Literal["Orphan", "Foreground", "Background"] = asked
-        return policy
+def _propagation_policy(meta: Object, options: Mapping[str, Any]) -> str:
+    """Orphan, Foreground or Background: as the options say, or else the finalizers."""
+    if (asked := options.get("propagationPolicy")) in ("Orphan", "Foreground", "Background"):
+        return str(asked)
     finalizers = meta.get("finalizers") or ()
     if options.get("orphanDependents") or ORPHAN in finalizers:
         return "Orphan"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from arranger.embedded import Object
 from arranger.embedded.errors import ApiError, bad_request, not_found
 from arranger.embedded.storage.selectors import label_selector_of
-
-Object = dict[str, Any]
 
 
 def evict(

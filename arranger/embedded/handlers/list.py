@@ -6,14 +6,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from arranger.embedded import Object
 from arranger.embedded.builtin.field_selectors import parse_selection
-from arranger.embedded.errors import ApiError, bad_request, expired, invalid
+from arranger.embedded.errors import ApiError, bad_request, expired, invalid_list_option
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Store
-
-Object = dict[str, Any]
 
 
 def list_objects(
@@ -80,19 +78,14 @@ def _check_match(asked: str, match: str) -> None:
     elif match == "Exact" and asked == "0":
         why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
     if why:
-        raise invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
+        raise invalid_list_option(why)
 
 
 def _too_large_version(version: int, current: int) -> ApiError:
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return ApiError(
-        504,
-        "Timeout",
-        message,
-        details={"causes": [cause], "retryAfterSeconds": 1},
-        headers={"retry-after": "1"},
-    )
+    details = {"causes": [cause], "retryAfterSeconds": 1}
+    return ApiError(504, "Timeout", message, details=details, headers={"retry-after": "1"})
 
 
 def _items_at(store: Store, resource: str, version: int, namespace: str) -> list[Object]:

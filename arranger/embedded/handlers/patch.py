@@ -13,31 +13,21 @@ from typing import Any, Final
 
 import jsonpatch
 
-from arranger.embedded.errors import ApiError, bad_request
-
-Object = dict[str, Any]
+from arranger.embedded import Object
+from arranger.embedded.errors import ApiError, bad_request, unsupported_media_type
 
 #: The type of apply patches, which alone may create what they patch.
 APPLY_MEDIA_TYPE: Final = "application/apply-patch+yaml"
 #: The key that items of a list are matched by, by the list's field name.
 _MERGE_KEYS: Final[Mapping[str, str]] = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "imagePullSecrets": "name",
-    "resourceClaims": "name",
-    "schedulingGates": "name",
-    "conditions": "type",
-    "addresses": "type",
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers", "volumes"), "name"),
+    **dict.fromkeys(("env", "imagePullSecrets", "resourceClaims", "schedulingGates"), "name"),
+    **dict.fromkeys(("conditions", "addresses"), "type"),
+    **dict.fromkeys(("podIPs", "hostIPs", "hostAliases"), "ip"),
     "volumeMounts": "mountPath",
     "volumeDevices": "devicePath",
     "ownerReferences": "uid",
     "topologySpreadConstraints": "topologyKey",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "hostAliases": "ip",
 }
 _SET_LISTS: Final = frozenset({"finalizers"})
 _BUILT_IN: Final = frozenset({"", "apps", "batch", "policy"})
@@ -59,11 +49,7 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
             merged: Object = _json_merge(current, _check_object(patch))
             return merged
         case _:
-            raise ApiError(
-                415,
-                "UnsupportedMediaType",
-                f"the body of the request was in an unknown format - {content_type}",
-            )
+            raise unsupported_media_type(content_type)
 
 
 def _is_built_in(group: str) -> bool:
@@ -140,8 +126,7 @@ def _merge_list(field: str, current: list[Any], patch: list[Any]) -> list[Any]:
     merged = list(current)
     for item in patch:
         if key not in item:
-            message = f"map: {item} does not contain declared merge key: {key}"
-            raise ApiError(500, "", message)
+            raise ApiError(500, "", f"map: {item} does not contain declared merge key: {key}")
         place = next((n for n, old in enumerate(merged) if old.get(key) == item[key]), None)
         if item.get("$patch") == "delete":
             if place is not None:

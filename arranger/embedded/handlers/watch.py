@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from arranger.embedded import Object
 from arranger.embedded.builtin.field_selectors import Predicate, parse_selection
-from arranger.embedded.errors import ApiError, expired, invalid
+from arranger.embedded.errors import expired, invalid_list_option, invalid_version
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.store import Change, Store
-
-Object = dict[str, Any]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: Seconds between bookmarks; the first comes within them, as the real server's.
@@ -156,11 +155,8 @@ class Watch:
         meta: Object = {"resourceVersion": str(self._store.version), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = dict(annotations)
-        return {
-            "kind": self._resource.kind,
-            "apiVersion": self._resource.api_version,
-            "metadata": meta,
-        }
+        resource = self._resource
+        return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
 
 
 def _parse_start_version(query: Mapping[str, str]) -> int | None:
@@ -171,7 +167,7 @@ def _parse_start_version(query: Mapping[str, str]) -> int | None:
     try:
         return int(asked)
     except ValueError as error:
-        raise ApiError(500, "", f'strconv.ParseUint: parsing "{asked}": invalid syntax') from error
+        raise invalid_version(asked) from error
 
 
 def _wants_initial_events(query: Mapping[str, str]) -> bool:
@@ -179,8 +175,8 @@ def _wants_initial_events(query: Mapping[str, str]) -> bool:
     match = query.get("resourceVersionMatch", "")
     if wants and match != "NotOlderThan":
         why = "Forbidden: sendInitialEvents requires resourceVersionMatch NotOlderThan"
-        raise invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
+        raise invalid_list_option(why)
     if match and not wants:
         why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents"
-        raise invalid("ListOptions", "meta.k8s.io", "", [("", "resourceVersionMatch", why)])
+        raise invalid_list_option(why)
     return wants

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
+from arranger.embedded import Object, errors
 from arranger.embedded.builtin import defaults
 from arranger.embedded.builtin.validation import (
     KINDS_WITH_GENERATION,
@@ -15,20 +17,11 @@ from arranger.embedded.builtin.validation import (
     validate_update,
 )
 from arranger.embedded.crd import definitions
-from arranger.embedded.errors import (
-    ApiError,
-    already_exists,
-    bad_request,
-    conflict,
-    modified,
-    not_found,
-)
+from arranger.embedded.errors import ApiError, conflict, not_found
 from arranger.embedded.handlers.delete import Deleter
 from arranger.embedded.registry import Registry, Resource
 from arranger.embedded.routing import Target
 from arranger.embedded.storage.store import Store
-
-Object = dict[str, Any]
 
 #: Characters of generated names; no vowels, so that no words form (apimachinery's alphabet).
 _NAME_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -36,26 +29,19 @@ _OTHER_UID: Final = "Precondition failed: UID in precondition does not match"
 _DEFINITION: Final = "CustomResourceDefinition"
 
 
+@dataclass(slots=True)
 class ObjectWriter:
     """Writes objects to one store.
 
     Given objects are parsed by ``bodies``: without nulls, and free to be changed.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        deleter: Deleter,
-        *,
-        timestamp: Callable[[int], str],
-        rng: random.Random,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._deleter = deleter
-        self._timestamp = timestamp
-        self._rng = rng
+    store: Store
+    registry: Registry
+    deleter: Deleter
+    #: The time so many seconds from now, as objects have it.
+    timestamp: Callable[[int], str]
+    rng: random.Random
 
     def create(self, target: Target, obj: Object, *, dry_run: bool) -> Object:
         """Create an object; returns it as it is then.
@@ -67,34 +53,33 @@ class ObjectWriter:
         if meta.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"] + "".join(
-                self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5)
-            )
+            suffix = self.rng.choices(_NAME_SUFFIX_ALPHABET, k=5)
+            meta["name"] = meta["generateName"] + "".join(suffix)
         if target.namespace:
             meta["namespace"] = target.namespace
-            if self._store.get("/namespaces", ("", target.namespace)) is None:
+            if self.store.get("/namespaces", ("", target.namespace)) is None:
                 raise not_found("namespaces", target.namespace)
-        defaults.set_defaults(resource, obj, self._store, self._timestamp(0))
+        defaults.set_defaults(resource, obj, self.store, self.timestamp(0))
         self._check_schema(resource, obj, None)
         validate_create(resource, obj)
-        if self._store.get(resource.storage_key, (target.namespace, meta["name"])) is not None:
-            raise already_exists(resource.plural, resource.group, meta["name"])
+        if self.store.get(resource.storage_key, (target.namespace, meta["name"])) is not None:
+            raise errors.already_exists(resource.plural, resource.group, meta["name"])
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             meta.pop(name, None)
-        meta["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        meta["creationTimestamp"] = self._timestamp(0)
+        meta["uid"] = str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+        meta["creationTimestamp"] = self.timestamp(0)
         if resource.kind in KINDS_WITH_GENERATION or resource.custom:
             meta["generation"] = 1
         schemas = definitions.version_schemas(obj) if resource.kind == _DEFINITION else {}
         if schemas:
-            obj["status"] = definitions.accepted_status(obj, self._timestamp(0))
+            obj["status"] = definitions.accepted_status(obj, self.timestamp(0))
         if dry_run:
             return obj
         if schemas:
-            self._store.start_resource(f"{obj['spec']['group']}/{obj['spec']['names']['plural']}")
-            self._registry.define(obj, schemas)
-        stored = self._store.put(resource.storage_key, resource.to_storage(obj))
-        self._deleter.garbage.attempt_to_delete(meta["uid"])
+            self.store.start_resource(f"{obj['spec']['group']}/{obj['spec']['names']['plural']}")
+            self.registry.define(obj, schemas)
+        stored = self.store.put(resource.storage_key, resource.to_storage(obj))
+        self.deleter.garbage.attempt_to_delete(meta["uid"])
         return resource.from_storage(stored)
 
     def replace(self, target: Target, given: Object, *, dry_run: bool) -> tuple[Object, bool]:
@@ -104,7 +89,7 @@ class ObjectWriter:
             ApiError: it is refused.
         """
         resource = target.resource
-        before = self._store.get(resource.storage_key, (target.namespace, target.name))
+        before = self.store.get(resource.storage_key, (target.namespace, target.name))
         if before is None:
             if resource.kind == "Lease":
                 # A resourceVersion of a deleted object is ignored, a uid is refused.
@@ -116,9 +101,8 @@ class ObjectWriter:
         meta = given["metadata"]
         if not meta.get("resourceVersion") and (resource.custom or resource.kind == "Lease"):
             why = "Invalid value: 0: must be specified for an update"
-            raise_if_invalid(
-                resource, given, [("FieldValueInvalid", "metadata.resourceVersion", why)]
-            )
+            cause = ("FieldValueInvalid", "metadata.resourceVersion", why)
+            raise_if_invalid(resource, given, [cause])
         _check_version(resource, before, meta)
         return self._update(target, resource.from_storage(before), given, dry_run), False
 
@@ -130,7 +114,7 @@ class ObjectWriter:
         """
         resource, meta = target.resource, patched.get("metadata") or {}
         if meta.get("name") != target.name:
-            raise bad_request("the name of the object does not match the name on the URL")
+            raise errors.bad_request("the name of the object does not match the name on the URL")
         if meta.get("uid") != before["metadata"]["uid"]:
             why = f'Invalid value: "{meta.get("uid", "")}": field is immutable'
             raise_if_invalid(resource, patched, [("FieldValueInvalid", "metadata.uid", why)])
@@ -143,9 +127,8 @@ class ObjectWriter:
         self._check_schema(resource, after, before)
         if not status:
             validate_update(resource, before, after)
-            if "generation" in before["metadata"] and _without_metadata_and_status(
-                before
-            ) != _without_metadata_and_status(after):
+            changed = _without_metadata_and_status(before) != _without_metadata_and_status(after)
+            if changed and "generation" in before["metadata"]:
                 after["metadata"]["generation"] += 1
         if after == before:
             return before
@@ -154,12 +137,12 @@ class ObjectWriter:
         if dry_run:
             return after
         if schemas:
-            self._registry.undefine(before)
-            self._registry.define(after, schemas)
-        if (last := self._deleter.finish_deletion(resource, after)) is not None:
+            self.registry.undefine(before)
+            self.registry.define(after, schemas)
+        if (last := self.deleter.finish_deletion(resource, after)) is not None:
             return resource.from_storage(last)
-        stored = self._store.put(resource.storage_key, resource.to_storage(after))
-        self._deleter.garbage.on_updated(before, stored)
+        stored = self.store.put(resource.storage_key, resource.to_storage(after))
+        self.deleter.garbage.on_updated(before, stored)
         return resource.from_storage(stored)
 
     def _check_schema(self, resource: Resource, obj: Object, before: Object | None) -> None:
@@ -171,9 +154,9 @@ class ObjectWriter:
 def _check_version(resource: Resource, before: Object, meta: Object) -> None:
     version, name = meta.get("resourceVersion", ""), before["metadata"]["name"]
     if version and not version.isdigit():
-        raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise errors.invalid_version(version)
     if version and version != before["metadata"]["resourceVersion"]:
-        raise modified(resource.qualified_name, name)
+        raise errors.modified(resource.qualified_name, name)
     if meta.get("uid") and meta["uid"] != before["metadata"]["uid"]:
         raise conflict(resource.qualified_name, name, _OTHER_UID)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from arranger.embedded import Object
 from arranger.embedded.registry import Resource
 
-Object = dict[str, Any]
 Cell = Callable[[Object, datetime], Any]
 
 
@@ -31,31 +31,26 @@ def columns_of(resource: Resource) -> list[Column]:
     return [*_COLUMNS.get(resource.kind, (_NAME, _AGE))]
 
 
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+#: The units that a duration is written in while it is shorter than so many of one unit.
+_DURATION_UNITS: Final = (
+    *((2, "m", "s"), (10, "m", "ms"), (3, "h", "m"), (8, "h", "hm"), (48, "h", "h")),
+    *((8, "d", "dh"), (2, "y", "d"), (8, "y", "yd")),
+)
+
+
 def human_duration(stamp: str | None, now: datetime) -> str:
     """Time since ``stamp``, as kubectl writes it: ``5s``, ``2m3s``, ``4h``, ``3d``."""
     if not stamp:
         return "<unknown>"
-    then = datetime.fromisoformat(stamp)
-    seconds = max(0, int((now - then).total_seconds()))
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if seconds < 120:
-        return f"{seconds}s"
-    if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    if days < 365 * 8:
-        years, left = divmod(days, 365)
-        return f"{years}y{left}d" if left else f"{years}y"
-    return f"{days // 365}y"
+    seconds = max(0, int((now - datetime.fromisoformat(stamp)).total_seconds()))
+    shorter = (units for n, unit, units in _DURATION_UNITS if seconds < n * _SECONDS[unit])
+    text = ""
+    for unit in next(shorter, "y"):
+        count, seconds = divmod(seconds, _SECONDS[unit])
+        if count or not text:
+            text += f"{count}{unit}"
+    return text
 
 
 # --- cells ------------------------------------------------------------------------------------
@@ -78,26 +73,21 @@ def _lookup(obj: Any, path: list[str]) -> Any:
     return obj
 
 
-def _field(path: str, default: Any = "") -> Cell:
-    parts = path.split(".")
+def _field(*paths: str, default: Any = "") -> Cell:
+    """The first of several fields that is there."""
+    places = [path.split(".") for path in paths]
 
     def cell(obj: Object, _: datetime) -> Any:
-        value = _lookup(obj, parts)
-        return default if value in (None, "") else value
+        values = (_lookup(obj, place) for place in places)
+        return next((value for value in values if value not in (None, "")), default)
 
     return cell
 
 
 def _age_of(*paths: str) -> Cell:
     """Age of the first time that is given."""
-    places = [path.split(".") for path in paths]
-
-    def cell(obj: Object, now: datetime) -> str:
-        return human_duration(
-            next((at for place in places if (at := _lookup(obj, place))), None), now
-        )
-
-    return cell
+    stamp_of = _field(*paths)
+    return lambda obj, now: human_duration(stamp_of(obj, now), now)
 
 
 def _json_path_column(column: Object) -> Column:
@@ -162,27 +152,13 @@ def _address(kind: str) -> Cell:
 # --- events --------------------------------------------------------------------------------------
 
 
-#: Prefix in events.k8s.io/v1 of the fields that only core/v1 Events should have.
-_DEPRECATED_PREFIX: Final = "deprecated"
-
-
 def _involved_object(event: Object, _: datetime) -> str:
     about = event.get("involvedObject") or event.get("regarding") or {}
     return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
 
 
-def _first_of(*paths: str) -> Cell:
-    """The first of several fields that is there."""
-    places = [path.split(".") for path in paths]
-
-    def cell(obj: Object, _: datetime) -> Any:
-        return next((value for place in places if (value := _lookup(obj, place))), "")
-
-    return cell
-
-
 def _source(event: Object, _: datetime) -> str:
-    source = event.get("source") or event.get(f"{_DEPRECATED_PREFIX}Source") or {}
+    source = event.get("source") or event.get("deprecatedSource") or {}
     component = source.get("component") or event.get("reportingComponent")
     parts = (
         component or event.get("reportingController"),
@@ -205,8 +181,19 @@ def _ready_replicas(obj: Object, _: datetime) -> str:
     return f"{ready or 0}/{wanted or 0}"
 
 
+def _wide(name: str, *paths: str, default: Any = "") -> Column:
+    """A column that only ``-o wide`` shows."""
+    return Column(name, _field(*paths, default=default), priority=1)
+
+
+def _count(name: str, path: str) -> Column:
+    return Column(name, _field(path, default=0), "integer")
+
+
 _NAME: Final = Column("Name", _field("metadata.name"))
 _AGE: Final = Column("Age", _age_of("metadata.creationTimestamp"))
+_FIRST_SEEN: Final = ("firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+_LAST_SEEN: Final = ("series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp")
 _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
     "Pod": (
         _NAME,
@@ -214,10 +201,10 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("Status", _pod_status),
         Column("Restarts", _restarts),
         _AGE,
-        Column("IP", _field("status.podIP", "<none>"), priority=1),
-        Column("Node", _field("spec.nodeName", "<none>"), priority=1),
-        Column("Nominated Node", _field("status.nominatedNodeName", "<none>"), priority=1),
-        Column("Readiness Gates", lambda *_: "<none>", priority=1),
+        _wide("IP", "status.podIP", default="<none>"),
+        _wide("Node", "spec.nodeName", default="<none>"),
+        _wide("Nominated Node", "status.nominatedNodeName", default="<none>"),
+        _wide("Readiness Gates", default="<none>"),
     ),
     "Node": (
         _NAME,
@@ -227,70 +214,50 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("Version", _field("status.nodeInfo.kubeletVersion")),
         Column("Internal-IP", _address("InternalIP"), priority=1),
         Column("External-IP", _address("ExternalIP"), priority=1),
-        Column("OS-Image", _field("status.nodeInfo.osImage", "<unknown>"), priority=1),
-        Column("Kernel-Version", _field("status.nodeInfo.kernelVersion", "<unknown>"), priority=1),
-        Column(
-            "Container-Runtime",
-            _field("status.nodeInfo.containerRuntimeVersion", "<unknown>"),
-            priority=1,
-        ),
+        _wide("OS-Image", "status.nodeInfo.osImage", default="<unknown>"),
+        _wide("Kernel-Version", "status.nodeInfo.kernelVersion", default="<unknown>"),
+        _wide("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", default="<unknown>"),
     ),
     "Namespace": (_NAME, Column("Status", _field("status.phase")), _AGE),
     "Event": (
-        Column(
-            "Last Seen",
-            _age_of(
-                "series.lastObservedTime",
-                "lastTimestamp",
-                f"{_DEPRECATED_PREFIX}LastTimestamp",
-                "firstTimestamp",
-                f"{_DEPRECATED_PREFIX}FirstTimestamp",
-                "eventTime",
-            ),
-        ),
+        Column("Last Seen", _age_of(*_LAST_SEEN, *_FIRST_SEEN)),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
         Column("Object", _involved_object),
-        Column(
-            "Subobject", _first_of("involvedObject.fieldPath", "regarding.fieldPath"), priority=1
-        ),
+        _wide("Subobject", "involvedObject.fieldPath", "regarding.fieldPath"),
         Column("Source", _source, priority=1),
-        Column("Message", _first_of("message", "note")),
-        Column(
-            "First Seen",
-            _age_of("firstTimestamp", f"{_DEPRECATED_PREFIX}FirstTimestamp", "eventTime"),
-            priority=1,
-        ),
+        Column("Message", _field("message", "note")),
+        Column("First Seen", _age_of(*_FIRST_SEEN), priority=1),
         Column("Count", _event_count, priority=1),
-        Column("Name", _field("metadata.name"), priority=1),
+        _wide("Name", "metadata.name"),
     ),
     "Lease": (_NAME, Column("Holder", _field("spec.holderIdentity")), _AGE),
     "PodDisruptionBudget": (
         _NAME,
-        Column("Min Available", _field("spec.minAvailable", "N/A")),
-        Column("Max Unavailable", _field("spec.maxUnavailable", "N/A")),
-        Column("Allowed Disruptions", _field("status.disruptionsAllowed", 0), "integer"),
+        Column("Min Available", _field("spec.minAvailable", default="N/A")),
+        Column("Max Unavailable", _field("spec.maxUnavailable", default="N/A")),
+        _count("Allowed Disruptions", "status.disruptionsAllowed"),
         _AGE,
     ),
     "PriorityClass": (
         _NAME,
-        Column("Value", _field("value", 0), "integer"),
-        Column("Global-Default", _field("globalDefault", False), "boolean"),
+        _count("Value", "value"),
+        Column("Global-Default", _field("globalDefault", default=False), "boolean"),
         _AGE,
-        Column("PreemptionPolicy", _field("preemptionPolicy", "PreemptLowerPriority")),
+        Column("PreemptionPolicy", _field("preemptionPolicy", default="PreemptLowerPriority")),
     ),
     "ReplicaSet": (
         _NAME,
-        Column("Desired", _field("spec.replicas", 0), "integer"),
-        Column("Current", _field("status.replicas", 0), "integer"),
-        Column("Ready", _field("status.readyReplicas", 0), "integer"),
+        _count("Desired", "spec.replicas"),
+        _count("Current", "status.replicas"),
+        _count("Ready", "status.readyReplicas"),
         _AGE,
     ),
     "Deployment": (
         _NAME,
         Column("Ready", _ready_replicas),
-        Column("Up-to-date", _field("status.updatedReplicas", 0)),
-        Column("Available", _field("status.availableReplicas", 0)),
+        Column("Up-to-date", _field("status.updatedReplicas", default=0)),
+        Column("Available", _field("status.availableReplicas", default=0)),
         _AGE,
     ),
     "CustomResourceDefinition": (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.kubectl import openapi
 from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import VERBS, Registry, Resource
-
-Object = dict[str, Any]
 
 _AGGREGATED: Final = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
 #: The answer's media type, by which a client that accepts several forms knows this one.
@@ -25,11 +24,8 @@ def respond(registry: Registry, path: str, accept: str) -> tuple[Object | str, s
     if parts in (["api"], ["apis"]) and prefers(accept, *_AGGREGATED):
         groups = [""] if parts == ["api"] else _groups(registry)
         return _aggregated(registry, groups), _AGGREGATED_MEDIA_TYPE
-    plain = (
-        openapi.respond(registry, path)
-        if parts[:1] == ["openapi"]
-        else _unaggregated(registry, parts)
-    )
+    plain: Object | str | None = openapi.respond(registry, path)
+    plain = _unaggregated(registry, parts) if plain is None else plain
     return None if plain is None else (plain, "")
 
 
@@ -74,9 +70,11 @@ def _served(registry: Registry, group: str, version: str) -> list[Resource]:
     return [r for r in registry if (r.group, r.version) == (group, version)]
 
 
-def _verbs(resource: Resource) -> list[str]:
+def _verbs_and_aliases(resource: Resource) -> Object:
     # A namespace takes its contents with it, so the server deletes them one at a time only.
-    return [v for v in VERBS if (resource.kind, v) != ("Namespace", "deletecollection")]
+    verbs = [v for v in VERBS if (resource.kind, v) != ("Namespace", "deletecollection")]
+    aliases = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {"verbs": verbs, **{name: [*listed] for name, listed in aliases.items() if listed}}
 
 
 def _subresources(resource: Resource) -> Iterable[tuple[str, str, list[str]]]:
@@ -115,18 +113,13 @@ def _api_resource_list(registry: Registry, group: str, version: str) -> Object:
 
 
 def _api_resource(resource: Resource) -> Object:
-    described: Object = {
+    return {
         "name": resource.plural,
         "singularName": resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": _verbs(resource),
+        **_verbs_and_aliases(resource),
     }
-    if resource.short_names:
-        described["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        described["categories"] = list(resource.categories)
-    return described
 
 
 # --- all in one answer --------------------------------------------------------------------------
@@ -165,12 +158,8 @@ def _aggregated_resource(resource: Resource) -> Object:
         "responseKind": kind_of(resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.kind.lower(),
-        "verbs": _verbs(resource),
+        **_verbs_and_aliases(resource),
     }
-    if resource.short_names:
-        found["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        found["categories"] = list(resource.categories)
     if below := [
         {"subresource": name, "responseKind": kind_of(kind), "verbs": verbs}
         for name, kind, verbs in _subresources(resource)

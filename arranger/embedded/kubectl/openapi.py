@@ -7,11 +7,10 @@ schemas, so ``kubectl explain`` has nothing to explain.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from arranger.embedded import Object
 from arranger.embedded.registry import Registry, Resource
-
-Object = dict[str, Any]
 
 _ROOT: Final = "/openapi/v3"
 _PARAMETERS: Final = [
@@ -22,13 +21,15 @@ _PARAMETERS: Final = [
 
 def respond(registry: Registry, path: str) -> Object | None:
     """The answer to a path of the OpenAPI documents; None when it is none."""
+    if not path.startswith(_ROOT):
+        return None
     served: dict[str, list[Resource]] = {}
     for resource in registry:
         served.setdefault(_base(resource), []).append(resource)
     if path.rstrip("/") == _ROOT:
         return {"paths": {base: {"serverRelativeURL": f"{_ROOT}/{base}"} for base in served}}
     resources = served.get(path.removeprefix(f"{_ROOT}/"))
-    if resources is None or not path.startswith(_ROOT):
+    if resources is None:
         return None
     return {
         "openapi": "3.0.0",

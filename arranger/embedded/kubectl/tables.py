@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from arranger.embedded import Object
 from arranger.embedded.kubectl.columns import columns_of
 from arranger.embedded.kubectl.content_negotiation import prefers
 from arranger.embedded.registry import Resource
-
-Object = dict[str, Any]
 
 
 def wants_table(accept: str) -> bool:

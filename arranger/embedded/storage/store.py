@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-Object = dict[str, Any]
+from arranger.embedded import Object
+
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
 Listener = Callable[["Change"], None]
 

@@ -38,9 +38,7 @@ class InProcessStream:
     """An open watch, or the answer that refused it."""
 
     def __init__(self, answer: Response, lines: AsyncIterator[bytes] | None = None) -> None:
-        self.status = answer.status
-        self.headers = answer.headers
-        self._body = answer.body
+        self.status, self.headers, self._body = answer.status, answer.headers, answer.body
         self._lines = lines
 
     def lines(self) -> AsyncIterator[bytes]:

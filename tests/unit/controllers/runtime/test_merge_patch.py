@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import merge_patch
 
 Object = dict[str, Any]
 

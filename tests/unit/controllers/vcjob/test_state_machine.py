@@ -351,7 +351,7 @@ def test_phase(case: Case) -> None:
 def test_a_restart_of_the_whole_makes_every_pod_one_of_before() -> None:
     view = job_snapshot(on("PodFailed", "RestartJob"), pods={"w/0": "Failed", "w/1": "Running"})
     memory = next_status(view).controlled_resources
-    assert (memory.restart_version, dict(memory.seen)) == (1, {})
+    assert (memory.restart_version, memory.seen) == (1, frozenset())
 
 
 @pytest.mark.parametrize(
