@@ -1,5 +1,5 @@
 """Writes the pages of ``docs/reference`` from the code: ``python -m docs.generator``.
 
 Each page has a module with a function ``page()`` that returns its text.
-``tests/unit/project/docs`` fails when a page is not what its module returns.
+``tests/project/docs`` fails when a page is not what its module returns.
 """

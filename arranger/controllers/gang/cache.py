@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.gang_membership import gang_membership
-from arranger.api.types.core import Pod
+from arranger.api.types.core import ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import (
     POD_GROUPS,
     AnyPodGroup,
@@ -35,12 +35,9 @@ from arranger.controllers.gang.status import (
     native_status,
     volcano_status,
 )
-from arranger.controllers.runtime.merge_patch import merge_patch
-from arranger.controllers.runtime.staleness import is_stale
+from arranger.controllers.runtime.objects import Object, is_stale, merge_patch
 from arranger.gangs.gang import Gang
 from arranger.gangs.registry import GangRegistry
-
-Object = dict[str, Any]
 
 GANG_GROUP: Final = "arranger.io"
 GANG_VERSION: Final = "v1alpha1"
@@ -61,16 +58,18 @@ class GangObjectKey:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedObject:
+class ObservedObject(Struct):
     """An object as the server last showed it."""
 
-    version: str
-    uid: str
-    resource_version: str
-    labels: Mapping[str, str]
-    spec: Mapping[str, Any]
-    status: Mapping[str, Any]
+    api_version: str
+    metadata: ObjectMeta
+    spec: Object = msgspec.field(default_factory=dict)
+    status: Object = msgspec.field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        """The version of its API group."""
+        return self.api_version.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,6 @@ class GangCache:
         #: Gangs that have lost their last pod, until their PodGroup has been written.
         self._without_pods: set[str] = set()
 
-    # --- pods ------------------------------------------------------------------------------
-
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
         uid = pod.metadata.uid
@@ -150,8 +147,6 @@ class GangCache:
             del self._members[name]
             self._without_pods.add(name)
 
-    # --- objects ---------------------------------------------------------------------------
-
     def on_definition_updated(self, group: str, fields: frozenset[str] | None) -> set[str]:
         """A definition is served, with these fields in its status (None: whatever is written)."""
         if group in self._status_fields and self._status_fields[group] == fields:
@@ -172,44 +167,32 @@ class GangCache:
         Raises:
             msgspec.ValidationError: it is none.
         """
-        meta = body["metadata"]
-        key = GangObjectKey(group, f"{meta['namespace']}/{meta['name']}")
+        observed = msgspec.convert(body, ObservedObject)
+        meta = observed.metadata
+        key = GangObjectKey(group, f"{meta.namespace}/{meta.name}")
         known = self._observed.get(key)
-        observed = ObservedObject(
-            version=body["apiVersion"].rpartition("/")[2],
-            uid=meta["uid"],
-            resource_version=meta["resourceVersion"],
-            labels=dict(meta.get("labels") or {}),
-            spec=dict(body.get("spec") or {}),
-            status=dict(body.get("status") or {}),
-        )
-        if known is not None and is_stale(observed, known):
+        if known is not None and is_stale(meta, known.metadata):
             return set()
-        definition = None
+        changed: set[str] = set()
         if group != GANG_GROUP:
-            definition = msgspec.convert(dict(body), POD_GROUP_KINDS[group], strict=False)
+            definition = msgspec.convert(body, POD_GROUP_KINDS[group], strict=False)
+            changed = self.registry.on_pod_group_updated(definition)
         self._observed[key] = observed
-        if definition is None:
-            if known is not None:
-                return {key.name}
+        if group == GANG_GROUP and known is None:
             # Written before a restart; or a moment ago, and then the registry knows the bundles.
-            return self.registry.restore_recorded_bundles(
-                msgspec.convert(dict(body), GangObject)
-            ) | {key.name}
-        return self.registry.on_pod_group_updated(definition) | {key.name}
+            changed = self.registry.restore_recorded_bundles(msgspec.convert(body, GangObject))
+        return changed | {key.name}
 
     def on_object_deleted(self, key: GangObjectKey, uid: str = "") -> set[str]:
         """A Gang or PodGroup was deleted: the one of this uid, or whichever it is."""
         known = self._observed.get(key)
-        if known is None or uid not in ("", known.uid):
+        if known is None or uid not in ("", known.metadata.uid):
             return set()
         del self._observed[key]
         if key.group == GANG_GROUP:
             self.registry.forget_records(key.name)
             return {key.name}
         return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
-
-    # --- what to write ---------------------------------------------------------------------
 
     def changes(self, name: str, now: str) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.
@@ -295,7 +278,7 @@ class GangCache:
         )
 
     def _is_managed_by_us(self, gang: ObservedObject) -> bool:
-        return gang.labels.get(MANAGED_BY) == self.managed_by
+        return gang.metadata.labels.get(MANAGED_BY) == self.managed_by
 
     @property
     def managed_by(self) -> str:

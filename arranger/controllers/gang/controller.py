@@ -24,12 +24,12 @@ from arranger.controllers.gang.reconciler import GangReconciler
 from arranger.controllers.runtime.controller import (
     DEFINITIONS,
     ControllerOptions,
-    Object,
     Tasks,
     status_fields,
     watch,
 )
 from arranger.controllers.runtime.informers import CacheHandler
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import structlog
@@ -18,13 +17,12 @@ from arranger.controllers.gang.cache import (
     GangObjectKey,
     ObjectChange,
 )
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,8 @@ class GangReconciler:
         if observed is None:
             await self._create(change)
         elif change.delete:
-            await self.writer.delete(_path(change), uid=observed.uid)
-            self.cache.on_object_deleted(change.key, observed.uid)
+            await self.writer.delete(_path(change), uid=observed.metadata.uid)
+            self.cache.on_object_deleted(change.key, observed.metadata.uid)
             return
         elif change.spec:
             await self._patch(change, "", {"spec": change.spec})
@@ -69,14 +67,11 @@ class GangReconciler:
 
     async def _create(self, change: ObjectChange) -> None:
         namespace, _, name = change.key.name.partition("/")
+        labels = {MANAGED_BY: self.cache.managed_by}
         manifest = {
             "apiVersion": f"{GANG_GROUP}/{GANG_VERSION}",
             "kind": "Gang",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {MANAGED_BY: self.cache.managed_by},
-            },
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "spec": {key: value for key, value in change.spec.items() if value is not None},
         }
         collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
@@ -86,7 +81,7 @@ class GangReconciler:
         version = ""
         if change.observed is not None and "conditions" in change.status:
             # A list is replaced whole: nobody else's condition may get lost by that.
-            version = change.observed.resource_version
+            version = change.observed.metadata.resource_version
         path = _path(change) + subresource
         self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
 
@@ -99,7 +94,6 @@ class GangReconciler:
                 self.work_queue.enqueue(self.cache.on_object_deleted(change.key))
 
     def _observe(self, key: GangObjectKey, body: bytes) -> None:
-        """Take in an object as the server has answered it."""
         self.work_queue.enqueue(self.cache.on_object_updated(key.group, msgspec.json.decode(body)))
 
 

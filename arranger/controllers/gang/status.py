@@ -13,9 +13,7 @@ from typing import Any, Final
 
 from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
 from arranger.controllers.gang.members import GangSummary, MemberCounts
-from arranger.controllers.runtime.conditions import with_condition
-
-Object = dict[str, Any]
+from arranger.controllers.runtime.objects import Object, with_condition
 
 PENDING: Final = "Pending"
 PRE_SCHEDULING: Final = "PreScheduling"
@@ -105,8 +103,8 @@ def gang_status(
     reason, message = _reason_and_message(gang, phase)
     satisfied = satisfied or (before.get("resourceSatisfied") is True and not was_reset)
     waits = bool(gang.total.placed) and not satisfied and not gang.complete
-    names = gang.bundles if gang.bundles else {"": MemberCounts()}
-    minimums = {"": gang.minimum} if not gang.minimums else gang.minimums
+    names = gang.bundles or {"": MemberCounts()}
+    minimums = gang.minimums or {"": gang.minimum}
     return {
         "phase": phase,
         "bundles": [
@@ -177,9 +175,8 @@ def native_status(
     gang: GangSummary, *, before: Mapping[str, Any], version: str, now: str
 ) -> Object:
     """``status`` of a PodGroup of scheduling.k8s.io: one condition, which is final once True."""
-    kind = (
-        "PodGroupScheduled" if version in _EARLY_NATIVE_VERSIONS else "PodGroupInitiallyScheduled"
-    )
+    early = version in _EARLY_NATIVE_VERSIONS
+    kind = "PodGroupScheduled" if early else "PodGroupInitiallyScheduled"
     conditions = list(before.get("conditions") or ())
     final = any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
     if not final and gang.complete:

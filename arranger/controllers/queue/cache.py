@@ -21,7 +21,7 @@ from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Node, ObjectMeta, Pod, Struct
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.queue import Queue, QueueSpec, QueueStatus
-from arranger.controllers.runtime.staleness import is_stale
+from arranger.controllers.runtime.objects import is_stale
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
 from arranger.quota.queue_spec import (
     QueueQuota,
@@ -128,8 +128,6 @@ class QueueCache:
         self._workloads: dict[str, dict[str, Counter[str]]] = {}
         self._pod_groups_in_queue: dict[str, set[str]] = {}
 
-    # --- the definition --------------------------------------------------------------------
-
     def on_definition_updated(self, fields: frozenset[str] | None) -> set[str]:
         """Queues are served, with these fields in their status (None: whatever is written)."""
         self.served, self.status_fields = True, fields
@@ -138,8 +136,6 @@ class QueueCache:
     def on_definition_deleted(self) -> None:
         """Queues are served no more."""
         self.served = False
-
-    # --- queues ----------------------------------------------------------------------------
 
     def on_queue_updated(self, queue: ObservedQueue) -> set[str]:
         """A queue was added or edited, or is the answer to a write of ours."""
@@ -158,8 +154,6 @@ class QueueCache:
         self.states.pop(name, None)
         return set(self.states)
 
-    # --- nodes -----------------------------------------------------------------------------
-
     def on_node_updated(self, node: Node) -> set[str]:
         """A node was added or edited."""
         return self._set_node_cards(node.metadata.name, cards_of(node))
@@ -176,8 +170,6 @@ class QueueCache:
         else:
             del self._node_cards[node]
         return self._recount(self._pods_on_node.get(node, ()))
-
-    # --- PodGroups -------------------------------------------------------------------------
 
     def on_pod_group_updated(self, group: VolcanoPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
@@ -201,8 +193,6 @@ class QueueCache:
         if same_queue and before is not None and group is not None:
             return set() if before.status.phase == group.status.phase else names
         return names | self._recount(self._pods_of_pod_group.get(name, ()))
-
-    # --- pods ------------------------------------------------------------------------------
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""
@@ -277,8 +267,6 @@ class QueueCache:
 
     def _with_ancestors(self, queue: str) -> set[str]:
         return {state.name for state in path_self_to_root(self.states, queue)}
-
-    # --- sums ------------------------------------------------------------------------------
 
     def with_descendants(self, name: str) -> Iterator[str]:
         """A queue and its descendants."""

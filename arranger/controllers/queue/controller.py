@@ -15,13 +15,13 @@ from arranger.controllers.queue.reconciler import QueueReconciler
 from arranger.controllers.runtime.controller import (
     DEFINITIONS,
     ControllerOptions,
-    Object,
     Tasks,
     status_fields,
     watch,
 )
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.kube.client.transport import Transport

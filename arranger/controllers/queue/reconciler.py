@@ -20,7 +20,7 @@ from arranger.controllers.queue.cache import (
 )
 from arranger.controllers.queue.status import queue_status
 from arranger.controllers.runtime.events import EventBroadcaster
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import merge_patch
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.kube.client.timestamps import second_time

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from arranger.api.queue_annotations import desired_state
 from arranger.api.resource_requests import format_quantity, format_resource_list
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache, Usage
-from arranger.controllers.runtime.conditions import with_condition
+from arranger.controllers.runtime.objects import Object, with_condition
 from arranger.quota.queue_spec import QueueQuota
-
-Object = dict[str, Any]
 
 OPEN: Final = "Open"
 CLOSING: Final = "Closing"

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import kopf
 
+from arranger.controllers.runtime.objects import Object
 from arranger.kube.client.timestamps import utc_now
 
-Object = dict[str, Any]
 Tasks = list[Coroutine[Any, Any, None]]
 #: A group, a version and the plural name of a resource.
 Resource = tuple[str, str, str]

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from arranger.controllers.runtime.objects import Object
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport
 
-Object = dict[str, Any]
 T = TypeVar("T")
 
 _JSON: Final = "application/json"

@@ -16,7 +16,7 @@ from arranger.api.types.tyjob import (
     TYJobPod,
     parse_tyjob,
 )
-from arranger.controllers.runtime.staleness import is_stale
+from arranger.controllers.runtime.objects import is_stale
 from arranger.controllers.tyjob.observed_state import ObservedState
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
@@ -38,8 +38,6 @@ class TYJobCache:
         self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
         #: Uid of the job → why the server refused what was needed last.
         self._refusals: dict[str, str] = {}
-
-    # --- jobs ------------------------------------------------------------------------------
 
     def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A job was added or edited, or is the answer to a write of ours."""
@@ -80,8 +78,6 @@ class TYJobCache:
 
     def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
         return self._owned.get((uid, plural), {})
-
-    # --- owned objects ---------------------------------------------------------------------
 
     def on_owned_updated(self, plural: str, owned: OwnedObject) -> set[str]:
         """An object was added or edited, or is the answer to a write of ours."""
@@ -129,7 +125,7 @@ def is_owned_by(owned: OwnedObject, job: TYJob) -> bool:
 
 def _owner_uid_and_key(metadata: ObjectMeta) -> tuple[str, str] | None:
     """Uid and key of the TYJob that an object is owned by."""
-    for owner in metadata.owner_references:
-        if owner.controller and owner.kind == "TYJob" and owner.api_version == API_VERSION:
-            return owner.uid, f"{metadata.namespace}/{owner.name}"
-    return None
+    owner = metadata.controller
+    if owner is None or (owner.kind, owner.api_version) != ("TYJob", API_VERSION):
+        return None
+    return owner.uid, f"{metadata.namespace}/{owner.name}"

@@ -14,9 +14,10 @@ from typing import Any
 import kopf
 
 from arranger.api.annotations import TYJOB
-from arranger.controllers.runtime.controller import ControllerOptions, Object, Tasks, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache

@@ -13,28 +13,9 @@ starts with the address of a leader that is gone.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
-from arranger.api.annotations import (
-    BUNDLE_GANG,
-    BUNDLE_MIN,
-    BUNDLE_NAME,
-    GANG_GROUPS,
-    GANG_MATCH,
-    GANG_MIN,
-    GANG_MODE,
-    GANG_WAIT,
-    JOB_PRIORITY,
-    JOB_QUEUE_POLICY,
-    LEADER_UID,
-    PLACEMENT,
-    QUEUE_NAME,
-    RESTARTS,
-    ROLE,
-    TOPOLOGY,
-    TYJOB,
-    WORKER_SET,
-)
+from arranger.api import annotations as keys
 from arranger.api.types.tyjob import (
     API_VERSION,
     GANG,
@@ -44,15 +25,20 @@ from arranger.api.types.tyjob import (
     Replica,
     TYJob,
 )
-
-Object = dict[str, Any]
+from arranger.controllers.runtime.objects import Object, owner_reference
 
 #: PyTorch's own default, as the training operator uses it too.
 MASTER_PORT: Final = 23456
 #: The leader's container port of this name replaces it.
 PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
-_GANG_ANNOTATIONS: Final = (GANG_MODE, GANG_WAIT, GANG_GROUPS, GANG_MATCH, TOPOLOGY)
+_GANG_ANNOTATIONS: Final = (
+    keys.GANG_MODE,
+    keys.GANG_WAIT,
+    keys.GANG_GROUPS,
+    keys.GANG_MATCH,
+    keys.TOPOLOGY,
+)
 
 
 def leader_config_map_name(job: TYJob) -> str:
@@ -68,7 +54,7 @@ def service(job: TYJob) -> Object:
         "metadata": _metadata(job, job.metadata.name),
         "spec": {
             "clusterIP": "None",
-            "selector": {TYJOB: job.metadata.name},
+            "selector": {keys.TYJOB: job.metadata.name},
             # Ranks look each other up while they start.
             "publishNotReadyAddresses": True,
             "ports": [{"name": PORT_NAME, "port": _port(job)}],
@@ -98,13 +84,12 @@ def pod(
         **(template_metadata.get("annotations") or {}),
         **_gang_annotations(job, replica),
         **_scheduling_annotations(job),
-        RESTARTS: str(restarts),
+        keys.RESTARTS: str(restarts),
     }
+    labels = {**(template_metadata.get("labels") or {}), keys.ROLE: replica.role}
     if replica.role == WORKER:
-        annotations[LEADER_UID] = leader
-    labels = {**(template_metadata.get("labels") or {}), ROLE: replica.role}
-    if replica.role == WORKER:
-        labels[WORKER_SET] = replica.set_name
+        annotations[keys.LEADER_UID] = leader
+        labels[keys.WORKER_SET] = replica.set_name
     metadata = _metadata(job, replica.pod)
     metadata["labels"] = labels | metadata["labels"]
     metadata["annotations"] = annotations
@@ -153,18 +138,11 @@ def environment(job: TYJob, replica: Replica, *, leader: str = "") -> list[Objec
 
 
 def _metadata(job: TYJob, name: str) -> Object:
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "TYJob",
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-    }
     return {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": {TYJOB: job.metadata.name},
-        "ownerReferences": [owner],
+        "labels": {keys.TYJOB: job.metadata.name},
+        "ownerReferences": [owner_reference(API_VERSION, "TYJob", job.metadata)],
     }
 
 
@@ -176,32 +154,32 @@ def _gang_annotations(job: TYJob, replica: Replica) -> dict[str, str]:
     """
     if GANG not in job.policies:
         return {}
-    workers = job.valid_spec.min_workers_num
-    given = job.metadata.annotations
-    inherited: dict[str, str] = {key: given[key] for key in _GANG_ANNOTATIONS if key in given}
+    workers, given = job.valid_spec.min_workers_num, job.metadata.annotations
     return {
         # A worker that replaces a lost one counts with those that run.
-        GANG_MATCH: "waiting-and-running",
-        **inherited,
-        BUNDLE_GANG: job.metadata.name,
-        BUNDLE_NAME: replica.role,
-        BUNDLE_MIN: "1" if replica.role == LEADER else str(workers),
-        GANG_MIN: str(1 + workers),
+        keys.GANG_MATCH: "waiting-and-running",
+        **{key: given[key] for key in _GANG_ANNOTATIONS if key in given},
+        keys.BUNDLE_GANG: job.metadata.name,
+        keys.BUNDLE_NAME: replica.role,
+        keys.BUNDLE_MIN: "1" if replica.role == LEADER else str(workers),
+        keys.GANG_MIN: str(1 + workers),
     }
 
 
 def _scheduling_annotations(job: TYJob) -> dict[str, str]:
-    annotations = {QUEUE_NAME: job.valid_spec.queue, JOB_PRIORITY: str(job.valid_spec.priority)}
+    annotations = {
+        keys.QUEUE_NAME: job.valid_spec.queue,
+        keys.JOB_PRIORITY: str(job.valid_spec.priority),
+    }
     if order := job.valid_spec.scheduler_policy.job_queue_policy:
-        annotations[JOB_QUEUE_POLICY] = order
+        annotations[keys.JOB_QUEUE_POLICY] = order
     placement = [policy for policy in job.policies if policy in PLACEMENT_POLICIES]
     if placement:
-        annotations[PLACEMENT] = ",".join(dict.fromkeys(placement))
+        annotations[keys.PLACEMENT] = ",".join(dict.fromkeys(placement))
     return annotations
 
 
 def _add_job_volumes(job: TYJob, spec: Object) -> None:
-    """The job's volumes, where the template has none of that name."""
     own = {volume.get("name") for volume in spec.get("volumes") or []}
     shared = [deepcopy(v) for v in job.valid_spec.volumes if v.get("name") not in own]
     if shared:
@@ -209,7 +187,6 @@ def _add_job_volumes(job: TYJob, spec: Object) -> None:
 
 
 def _port(job: TYJob) -> int:
-    """Where the leader listens for the others."""
     spec = job.replicas[0].template["spec"]
     ports = [port for container in spec["containers"] for port in container.get("ports") or []]
     named = (p["containerPort"] for p in ports if p.get("name") == PORT_NAME)

@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from arranger.api.annotations import LEADER_UID
 from arranger.api.types.tyjob import TYJob, TYJobPod
+from arranger.controllers.runtime.objects import Object
 
-Object = dict[str, Any]
 
-PENDING: Final = "Pending"
-STARTING: Final = "Starting"
-RUNNING: Final = "Running"
-RESCHEDULING: Final = "Rescheduling"
-SUCCEEDED: Final = "Succeeded"
-FAILED: Final = "Failed"
-TERMINAL_STAGES: Final = frozenset({SUCCEEDED, FAILED})
+class Stage(StrEnum):
+    """``status.stage``."""
 
-UNSCHEDULED: Final = "Unscheduled"
-SCHEDULED: Final = "ScheduledSucceed"
-UNSCHEDULABLE: Final = "ScheduledFailed"
-PARTLY_SCHEDULED: Final = "ScheduledPartly"
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESCHEDULING = "Rescheduling"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+TERMINAL_STAGES: Final = frozenset({Stage.SUCCEEDED, Stage.FAILED})
 
 #: Reason and message, both "" for nothing to say.
 ReasonMessage = tuple[str, str]
@@ -74,12 +75,14 @@ class Attempt:
             if (pod := observed.pods.get(replica.pod)) is not None and self.belongs_to_leader(pod)
         }
 
+    @property
+    def _pods(self) -> list[TYJobPod]:
+        return [*([self.leader] if self.leader is not None else []), *self.workers.values()]
+
     def belongs_to_leader(self, pod: TYJobPod) -> bool:
         """Whether a worker was created for this leader."""
         led_by = pod.metadata.annotations.get(LEADER_UID)
         return self.leader is not None and led_by == self.leader.metadata.uid
-
-    # --- failures --------------------------------------------------------------------------
 
     @cached_property
     def restarts(self) -> int:
@@ -125,16 +128,11 @@ class Attempt:
     def _timed_out(self) -> bool:
         return any(pod.timed_out and pod.active for pod in self.observed.pods.values())
 
-    # --- how far it is ---------------------------------------------------------------------
-
     @property
     def active(self) -> list[TYJobPod]:
         """Workers that run or may yet run."""
-        return [
-            p
-            for name, p in self.workers.items()
-            if p.active and not self.exceeded_restart_limit(name)
-        ]
+        within_limit = (n for n in self.workers if not self.exceeded_restart_limit(n))
+        return [self.workers[n] for n in within_limit if self.workers[n].active]
 
     @property
     def is_scheduled(self) -> bool:
@@ -157,31 +155,26 @@ class Attempt:
     def schedule_state(self) -> str:
         """Which of the pods have nodes."""
         if self._timed_out:
-            return UNSCHEDULABLE
+            return "ScheduledFailed"
         nodes = len(self.allocations)
         if nodes == len(self.job.replicas):
-            return SCHEDULED
-        return PARTLY_SCHEDULED if nodes else UNSCHEDULED
+            return "ScheduledSucceed"
+        return "ScheduledPartly" if nodes else "Unscheduled"
 
     @cached_property
     def allocations(self) -> list[Object]:
         """Which node each pod of this attempt has."""
-        leaders = [self.leader] if self.leader is not None else []
         return [
             {"pod": pod.metadata.name, "node": pod.node}
-            for pod in (*leaders, *self.workers.values())
+            for pod in self._pods
             if pod.node and pod.deletion_deadline is None
         ]
-
-    # --- why -------------------------------------------------------------------------------
 
     @property
     def unscheduled_reason(self) -> ReasonMessage:
         """Why the first pod without a node has none, by the condition that the scheduler wrote."""
-        leaders = [self.leader] if self.leader is not None else []
-        for pod in (*leaders, *self.workers.values()):
-            condition = pod.unschedulable_condition
-            if condition is not None:
+        for pod in self._pods:
+            if (condition := pod.unschedulable_condition) is not None:
                 return condition.reason, condition.message
         return "", ""
 
@@ -201,15 +194,13 @@ class Attempt:
     def loss_reason(self) -> ReasonMessage:
         """What a running job has lost; the cause stays as it was found until it runs again."""
         before = self.job.status
-        if before.get("stage") == RESCHEDULING and before.get("reason"):
+        if before.get("stage") == Stage.RESCHEDULING and before.get("reason"):
             message = (self.not_ready_reason if self.is_scheduled else self.unscheduled_reason)[1]
             return str(before["reason"]), message or str(before.get("message") or "")
         if self.leader_pod_any_state is not None and self.leader_pod_any_state.failed:
             return "LeaderFailed", f"{self.leader_replica.pod} has failed and is started again"
         if self.leader is None:
-            return (
-                "LeaderLost",
-                f"{self.leader_replica.pod} was evicted, deleted, or lost with its node",
-            )
+            lost = f"{self.leader_replica.pod} was evicted, deleted, or lost with its node"
+            return "LeaderLost", lost
         left, least = sum(bool(pod.node) for pod in self.active), self._spec.min_workers_num
         return "WorkersLost", f"{left} workers are left and {least} must be"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from arranger.api.effects import ObjectReference
 from arranger.api.types.tyjob import API_VERSION, TYJob
 from arranger.controllers.runtime.events import EventBroadcaster
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
@@ -26,8 +26,6 @@ from arranger.controllers.tyjob.state_machine import (
 )
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 
 class _StaleError(Exception):
@@ -112,8 +110,6 @@ class TYJobReconciler:
         if body["metadata"]["resourceVersion"] != job.metadata.resource_version:
             raise _StaleError
 
-    # --- what belongs to a job -------------------------------------------------------------
-
     async def _write_all(self, job: TYJob, writes: Sequence[Write]) -> bool:
         """Whether anything has been created."""
         pods: list[Create] = []
@@ -182,8 +178,6 @@ class TYJobReconciler:
         options = {"gracePeriodSeconds": 0} if write.force else {}
         path = f"{_collection(job, 'pods')}/{write.name}"
         await self.writer.delete(path, uid=write.uid, **options)
-
-    # --- events ----------------------------------------------------------------------------
 
     def _record_event(self, job: TYJob, note: EventNote) -> None:
         log.info("tyjob.event", job=job.key, reason=note.reason, note=note.message)

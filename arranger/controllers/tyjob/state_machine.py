@@ -12,27 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from arranger.api import event_reasons
 from arranger.api.types.tyjob import Replica, TYJob, TYJobPod, validate_tyjob
-from arranger.controllers.runtime.conditions import with_condition
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import Object, merge_patch, with_condition
 from arranger.controllers.tyjob import manifests
-from arranger.controllers.tyjob.observed_state import (
-    FAILED,
-    PENDING,
-    RESCHEDULING,
-    RUNNING,
-    STARTING,
-    SUCCEEDED,
-    TERMINAL_STAGES,
-    Attempt,
-    ObservedState,
-)
+from arranger.controllers.tyjob.observed_state import TERMINAL_STAGES, Attempt, ObservedState, Stage
 from arranger.kube.client.timestamps import second_time
-
-Object = dict[str, Any]
 
 #: How long a pod may take to go after its grace period. Then its node is taken for dead, because
 #: its kubelet would have confirmed the deletion, and the pod is removed so that the next can come.
@@ -42,8 +29,8 @@ FORCE_DELETE_AFTER: Final = timedelta(seconds=60)
 _REFUSALS: Final = {"Invalid": event_reasons.INVALID_TYJOB, "Refused": event_reasons.REFUSED_TYJOB}
 #: Text of the event of a stage for which the status has no message.
 _STAGE_MESSAGES: Final = {
-    PENDING: "its pods wait for nodes",
-    RUNNING: "its leader runs and enough workers are ready",
+    Stage.PENDING: "its pods wait for nodes",
+    Stage.RUNNING: "its leader runs and enough workers are ready",
 }
 
 
@@ -135,25 +122,22 @@ def next_stage(stage: str, current: Attempt) -> tuple[str, str, str]:
     enough workers are ready; → Rescheduling when fewer are left than must be, until they are back.
     """
     if current.job.valid_spec.terminating:
-        return SUCCEEDED, "Terminated", "spec.terminating was set"
+        return Stage.SUCCEEDED, "Terminated", "spec.terminating was set"
     if current.leader_pod_any_state is not None and current.leader_pod_any_state.succeeded:
-        return SUCCEEDED, "LeaderSucceeded", f"{current.leader_replica.pod} has ended well"
+        return Stage.SUCCEEDED, "LeaderSucceeded", f"{current.leader_replica.pod} has ended well"
     if why := current.failure_reason:
-        return FAILED, *why
-    if stage == RUNNING and current.is_scheduled:
-        return RUNNING, *current.missing_nodes_reason
-    if stage in (STARTING, RESCHEDULING) and current.is_ready:
-        return RUNNING, *current.missing_nodes_reason
-    if stage in (RUNNING, RESCHEDULING):
-        return RESCHEDULING, *current.loss_reason
-    if stage == STARTING or current.is_scheduled:
-        return STARTING, *(
+        return Stage.FAILED, *why
+    if stage == Stage.RUNNING and current.is_scheduled:
+        return Stage.RUNNING, *current.missing_nodes_reason
+    if stage in (Stage.STARTING, Stage.RESCHEDULING) and current.is_ready:
+        return Stage.RUNNING, *current.missing_nodes_reason
+    if stage in (Stage.RUNNING, Stage.RESCHEDULING):
+        return Stage.RESCHEDULING, *current.loss_reason
+    if stage == Stage.STARTING or current.is_scheduled:
+        return Stage.STARTING, *(
             current.not_ready_reason if current.is_scheduled else current.unscheduled_reason
         )
-    return PENDING, *current.unscheduled_reason
-
-
-# --- status -------------------------------------------------------------------------------------
+    return Stage.PENDING, *current.unscheduled_reason
 
 
 def _status(current: Attempt, decided: tuple[str, str, str], now: datetime) -> Object:
@@ -186,7 +170,7 @@ def _status(current: Attempt, decided: tuple[str, str, str], now: datetime) -> O
         "totalWorkers": len(current.job.replicas) - 1,
         "readyWorkers": sum(pod.ready for pod in current.active),
         "allocations": current.allocations or None,
-        "startTime": before.get("startTime") or (stamp if stage == RUNNING else None),
+        "startTime": before.get("startTime") or (stamp if stage == Stage.RUNNING else None),
         "completionTime": stamp if stage in TERMINAL_STAGES else None,
         "reason": reason or None,
         "message": message or None,
@@ -198,7 +182,7 @@ def _invalid_status(job: TYJob, problem: str, now: datetime) -> Object:
     """Of a job that cannot be run as it is; its pods stay as they are until it is corrected."""
     condition = ("Valid", "False", "Invalid", problem)
     return {
-        "stage": job.status.get("stage") or PENDING,
+        "stage": job.status.get("stage") or Stage.PENDING,
         "reason": "Invalid",
         "message": problem,
         "conditions": with_condition(
@@ -208,7 +192,6 @@ def _invalid_status(job: TYJob, problem: str, now: datetime) -> Object:
 
 
 def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
-    """What of a change of the status is worth an event."""
     before = job.status
     for condition in patch.get("conditions", ()):
         refused = condition["type"] == "Valid" and condition["status"] == "False"
@@ -225,18 +208,14 @@ def _event_notes(job: TYJob, patch: Object) -> Iterable[EventNote]:
             yield EventNote(event_reasons.WORKER_FAILED, failed, warning=True, pod=name)
     if stage := patch.get("stage"):
         text = str(patch.get("message") or _STAGE_MESSAGES.get(stage, stage))
-        yield EventNote(stage, text, warning=stage in (RESCHEDULING, FAILED))
+        yield EventNote(stage, text, warning=stage in (Stage.RESCHEDULING, Stage.FAILED))
 
 
 def _ordinal(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-# --- pods and what belongs to them --------------------------------------------------------------
-
-
 def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
-    """Creates what the job lacks, and deletes the pods that are too many."""
     job, pods = current.job, current.observed.pods
     leader, leader_replica = current.leader, current.leader_replica
 
@@ -268,7 +247,6 @@ def _missing_objects(current: Attempt, scheduler: str) -> list[Write]:
 
 
 def _sync_leader_address(current: Attempt, leader: TYJobPod) -> list[Write]:
-    """Let the workers have the leader's address."""
     current_data, desired = current.observed.addresses, {leader.metadata.uid: leader.status.pod_ip}
     if not leader.status.pod_ip or current_data == desired:
         return []
@@ -287,7 +265,6 @@ def _clean_up(job: TYJob, observed: ObservedState) -> list[Write]:
 
 
 def _delete(pods: Iterable[TYJobPod]) -> list[Write]:
-    """Delete those that nobody has deleted yet."""
     going = (pod.metadata for pod in pods if pod.deletion_deadline is None)
     return [DeleteReplicaPod(metadata.name, metadata.uid) for metadata in going]
 

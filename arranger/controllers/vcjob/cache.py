@@ -15,11 +15,9 @@ import msgspec
 
 from arranger.api.types.core import ObjectMeta, OwnerReference
 from arranger.api.types.volcano_job import JOB_GROUP, JobPod, VolcanoJob, task_index
-from arranger.controllers.runtime.staleness import is_stale
+from arranger.controllers.runtime.objects import Object, is_stale
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -53,8 +51,6 @@ class JobCache:
         #: ``namespace/name`` → uid of the job that has the name now.
         self._uids: dict[str, str] = {}
 
-    # --- jobs ------------------------------------------------------------------------------
-
     def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A Job was added or edited, or is the answer to a write of ours.
 
@@ -82,8 +78,6 @@ class JobCache:
             self._records[uid].job = None
             self._drop_if_empty(uid)
         return set()
-
-    # --- pods ------------------------------------------------------------------------------
 
     def on_pod_updated(self, pod: JobPod) -> set[str]:
         """A pod was added or edited."""
@@ -118,8 +112,6 @@ class JobCache:
         """The server has answered that this pod of the job does not exist."""
         self._records[self._uids[name]].confirmed_empty.add(index)
 
-    # --- PodGroups -------------------------------------------------------------------------
-
     def on_pod_group_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup of ``scheduling.volcano.sh`` was added or edited.
 
@@ -127,23 +119,20 @@ class JobCache:
             msgspec.ValidationError: it is none.
         """
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
-        owner = _owning_job(meta.owner_references)
+        owner = _owning_job(meta)
         if owner is None:
             return set()
         record = self._record(owner.uid, f"{meta.namespace}/{owner.name}")
         status = body.get("status") or {}
         waiting = [c for c in status.get("conditions") or () if c.get("type") == "Unschedulable"]
         seen = ObservedPodGroup(
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
+            meta,
             spec=dict(body.get("spec") or {}),
-            annotations=meta.annotations,
             phase=status.get("phase") or "",
             message=waiting[-1].get("message", "") if waiting else "",
         )
         known = record.pod_groups.get(meta.name)
-        if known is not None and is_stale(seen, known):
+        if known is not None and is_stale(meta, known.metadata):
             return set()
         record.pod_groups[meta.name] = seen
         return self._affected(record)
@@ -151,16 +140,14 @@ class JobCache:
     def on_pod_group_deleted(self, body: Mapping[str, Any]) -> set[str]:
         """A PodGroup was deleted."""
         meta = msgspec.convert(dict(body["metadata"]), ObjectMeta, strict=False)
-        owner = _owning_job(meta.owner_references)
+        owner = _owning_job(meta)
         record = self._records.get(owner.uid) if owner else None
         known = record.pod_groups.get(meta.name) if record else None
-        if owner is None or record is None or known is None or known.uid != meta.uid:
+        if owner is None or record is None or known is None or known.metadata.uid != meta.uid:
             return set()
         del record.pod_groups[meta.name]
         self._drop_if_empty(owner.uid)
         return self._affected(record)
-
-    # --- asking ----------------------------------------------------------------------------
 
     def record_created(self, name: str, what: str, digest: str) -> None:
         """An object that a job needs exists, from the manifest of this digest."""
@@ -202,17 +189,15 @@ class JobCache:
 def _owner_and_index(pod: JobPod) -> tuple[str, TaskIndex, str] | None:
     """(uid of its job, its index, ``namespace/name`` of the job); None for others' pods."""
     meta = pod.metadata
-    owner = _owning_job(meta.owner_references)
+    owner = _owning_job(meta)
     index = task_index(meta.labels, meta.annotations)
     if owner is None or index is None:
         return None
     return owner.uid, index, f"{meta.namespace}/{owner.name}"
 
 
-def _owning_job(owners: Iterable[OwnerReference]) -> OwnerReference | None:
-    """The Job that an object is controlled by."""
-    for owner in owners:
-        group = owner.api_version.partition("/")[0]
-        if owner.controller and owner.kind == "Job" and group == JOB_GROUP:
-            return owner
-    return None
+def _owning_job(meta: ObjectMeta) -> OwnerReference | None:
+    owner = meta.controller
+    if owner is None or (owner.kind, owner.api_version.partition("/")[0]) != ("Job", JOB_GROUP):
+        return None
+    return owner

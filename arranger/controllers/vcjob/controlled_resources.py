@@ -9,14 +9,14 @@ in ``status.controlledResources``, a map of texts that Volcano's own definition 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 #: (task, index) of a pod.
 TaskIndex = tuple[str, int]
-#: Task → indices.
-IndexSets = Mapping[str, frozenset[int]]
 
 _RESTART_VERSION: Final = "pods-since"
 _SEEN: Final = "pods-seen"
@@ -43,12 +43,10 @@ class ControlledResources:
     restart_version: int = 0
     task_versions: Mapping[str, int] = field(default_factory=dict)
     pod_versions: Mapping[TaskIndex, int] = field(default_factory=dict)
-    seen: IndexSets = field(default_factory=dict)
-    succeeded: IndexSets = field(default_factory=dict)
+    seen: frozenset[TaskIndex] = frozenset()
+    succeeded: frozenset[TaskIndex] = frozenset()
     created: Mapping[str, str] = field(default_factory=dict)
     last_action: str = ""
-
-    # --- versions --------------------------------------------------------------------------
 
     def version_of(self, index: TaskIndex) -> int:
         """The version that the pod of an index must have at least."""
@@ -60,9 +58,7 @@ class ControlledResources:
 
     def with_job_restart(self, version: int) -> ControlledResources:
         """Of a job whose pods are all to be replaced, from this version on."""
-        return replace(
-            self, restart_version=version, task_versions={}, pod_versions={}, seen={}, succeeded={}
-        )
+        return ControlledResources(version, created=self.created, last_action=self.last_action)
 
     def with_task_restart(self, version: int, task: str) -> ControlledResources:
         """Of a job whose pods of one task are to be replaced."""
@@ -70,8 +66,8 @@ class ControlledResources:
             self,
             task_versions={**self.task_versions, task: version},
             pod_versions={index: n for index, n in self.pod_versions.items() if index[0] != task},
-            seen={name: found for name, found in self.seen.items() if name != task},
-            succeeded={name: found for name, found in self.succeeded.items() if name != task},
+            seen=frozenset(index for index in self.seen if index[0] != task),
+            succeeded=frozenset(index for index in self.succeeded if index[0] != task),
         )
 
     def with_pod_restart(self, version: int, index: TaskIndex) -> ControlledResources:
@@ -79,56 +75,41 @@ class ControlledResources:
         return replace(
             self,
             pod_versions={**self.pod_versions, index: version},
-            seen=_remove(self.seen, [index]),
-            succeeded=_remove(self.succeeded, [index]),
+            seen=self.seen - {index},
+            succeeded=self.succeeded - {index},
         )
-
-    # --- pods ------------------------------------------------------------------------------
-
-    def has_seen(self, index: TaskIndex) -> bool:
-        """Whether the pod has existed."""
-        return index[1] in self.seen.get(index[0], ())
-
-    def has_succeeded(self, index: TaskIndex) -> bool:
-        """Whether the pod has succeeded."""
-        return index[1] in self.succeeded.get(index[0], ())
 
     def with_observed(
         self, seen: Iterable[TaskIndex], succeeded: Iterable[TaskIndex]
     ) -> ControlledResources:
         """With pods that exist, and pods that have succeeded, added."""
-        succeeded = list(succeeded)
-        return replace(
-            self,
-            seen=_add(_add(self.seen, seen), succeeded),
-            succeeded=_add(self.succeeded, succeeded),
-        )
+        ended = frozenset(succeeded)
+        return replace(self, seen=self.seen.union(seen, ended), succeeded=self.succeeded | ended)
 
     def without_lost(self, indices: Iterable[TaskIndex]) -> ControlledResources:
         """Without pods that were lost, so that they are created again."""
-        return replace(self, seen=_remove(self.seen, indices))
+        return replace(self, seen=self.seen.difference(indices))
 
     def limited_to(self, replicas: Mapping[str, int]) -> ControlledResources:
         """Limited to the pods that the job still has; ``replicas`` by task."""
+
+        def has(index: TaskIndex) -> bool:
+            return index[1] < replicas.get(index[0], 0)
+
         return replace(
             self,
             task_versions={name: n for name, n in self.task_versions.items() if name in replicas},
-            pod_versions={
-                p: n for p, n in self.pod_versions.items() if p[1] < replicas.get(p[0], 0)
-            },
-            seen=_truncate(self.seen, replicas),
-            succeeded=_truncate(self.succeeded, replicas),
+            pod_versions={index: n for index, n in self.pod_versions.items() if has(index)},
+            seen=frozenset(filter(has, self.seen)),
+            succeeded=frozenset(filter(has, self.succeeded)),
         )
-
-    # --- as it is written ------------------------------------------------------------------
 
     @classmethod
     def parse(cls, written: Mapping[str, str]) -> ControlledResources:
         """From ``status.controlledResources``; entries that are not ours are passed over."""
         tasks: dict[str, int] = {}
         pods: dict[TaskIndex, int] = {}
-        seen: dict[str, frozenset[int]] = {}
-        succeeded: dict[str, frozenset[int]] = {}
+        indices: dict[str, set[TaskIndex]] = {_SEEN: set(), _SUCCEEDED: set()}
         created: dict[str, str] = {}
         for key, text in written.items():
             kind, _, rest = key.partition("/")
@@ -137,14 +118,13 @@ class ControlledResources:
                 pods[task, int(index)] = _parse_int(text)
             elif kind == _RESTART_VERSION and task and not index:
                 tasks[task] = _parse_int(text)
-            elif kind == _SEEN:
-                seen[task] = _parse_ranges(text)
-            elif kind == _SUCCEEDED:
-                succeeded[task] = _parse_ranges(text)
+            elif kind in indices:
+                indices[kind] |= {(task, n) for n in _parse_ranges(text)}
             elif kind == _CREATED:
                 created[rest] = text
         version = _parse_int(written.get(_RESTART_VERSION, ""))
         action = written.get(_LAST_ACTION, "")
+        seen, succeeded = frozenset(indices[_SEEN]), frozenset(indices[_SUCCEEDED])
         return cls(version, tasks, pods, seen, succeeded, created, action)
 
     def to_dict(self) -> dict[str, str]:
@@ -155,7 +135,8 @@ class ControlledResources:
             f"{_RESTART_VERSION}/{task}/{i}": str(n) for (task, i), n in self.pod_versions.items()
         }
         for kind, found in ((_SEEN, self.seen), (_SUCCEEDED, self.succeeded)):
-            written |= {f"{kind}/{task}": _format_ranges(n) for task, n in found.items() if n}
+            for task, own in groupby(sorted(found), key=itemgetter(0)):
+                written[f"{kind}/{task}"] = _format_ranges(index for _, index in own)
         written |= {f"{_CREATED}/{name}": digest for name, digest in self.created.items()}
         return written | ({_LAST_ACTION: self.last_action} if self.last_action else {})
 
@@ -164,43 +145,18 @@ def _parse_int(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _parse_ranges(text: str) -> frozenset[int]:
+def _parse_ranges(text: str) -> Iterator[int]:
     """``0-3,7`` as numbers."""
-    found: set[int] = set()
     for first, last in _RANGE.findall(text):
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        yield from range(int(first), int(last or first) + 1)
 
 
 def _format_ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ``0-3,7``."""
+    """Rising numbers as ``0-3,7``."""
     runs: list[list[int]] = []
-    for number in sorted(numbers):
+    for number in numbers:
         if runs and runs[-1][1] == number - 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def _add(indices: IndexSets, more: Iterable[TaskIndex]) -> IndexSets:
-    found = {task: set(numbers) for task, numbers in indices.items()}
-    for task, index in more:
-        found.setdefault(task, set()).add(index)
-    return {task: frozenset(numbers) for task, numbers in found.items()}
-
-
-def _remove(indices: IndexSets, fewer: Iterable[TaskIndex]) -> IndexSets:
-    gone = set(fewer)
-    return {
-        task: frozenset(i for i in numbers if (task, i) not in gone)
-        for task, numbers in indices.items()
-    }
-
-
-def _truncate(indices: IndexSets, replicas: Mapping[str, int]) -> IndexSets:
-    return {
-        task: frozenset(i for i in numbers if i < replicas[task])
-        for task, numbers in indices.items()
-        if task in replicas
-    }

@@ -14,9 +14,10 @@ from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
-from arranger.controllers.runtime.controller import ControllerOptions, Object, Tasks, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.vcjob.cache import JobCache

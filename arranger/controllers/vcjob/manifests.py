@@ -10,34 +10,20 @@ import hashlib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from arranger.api.annotations import (
-    INHERITED_ANNOTATIONS,
-    JOB_ACTION,
-    JOB_NAME,
-    JOB_NAMESPACE,
-    JOB_QUEUE_NAME,
-    JOB_RETRIES,
-    JOB_VERSION_KEY,
-    QUEUE_NAME,
-    TASK_INDEX,
-    TASK_SPEC,
-    TEMPLATE_UID,
-    VOLCANO_GROUP,
-)
+from arranger.api import annotations as keys
 from arranger.api.quantity import QuantityError
 from arranger.api.resource_requests import Amounts, pod_requests
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobVolume, Task, VolcanoJob
+from arranger.controllers.runtime.objects import Object, owner_reference
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.policies import pod_name
 from arranger.controllers.vcjob.snapshot import JobSnapshot
-
-Object = dict[str, Any]
 
 _HOSTS_FOLDER: Final = "/etc/volcano"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -73,9 +59,6 @@ class OwnedManifest:
         return hashlib.sha256(encoded).hexdigest()[:12]
 
 
-# --- pods ----------------------------------------------------------------------------------------
-
-
 def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object:
     """The pod of an index, in the current version; ``scheduler`` places it if nobody is named."""
     job, spec = snapshot.job, snapshot.spec
@@ -85,22 +68,24 @@ def pod_of(snapshot: JobSnapshot, index: TaskIndex, *, scheduler: str) -> Object
     pod_spec = _without_nulls(template["spec"])
     name = pod_name(job.metadata.name, index)
     labels = {
-        JOB_NAME: job.metadata.name,
-        JOB_NAMESPACE: job.metadata.namespace,
-        JOB_QUEUE_NAME: spec.queue,
-        TASK_SPEC: task.name,
-        TASK_INDEX: str(index[1]),
+        keys.JOB_NAME: job.metadata.name,
+        keys.JOB_NAMESPACE: job.metadata.namespace,
+        keys.JOB_QUEUE_NAME: spec.queue,
+        keys.TASK_SPEC: task.name,
+        keys.TASK_INDEX: str(index[1]),
     }
     annotations = {
         **labels,
-        JOB_VERSION_KEY: str(max(snapshot.controlled_resources.version_of(index), 0)),
-        JOB_RETRIES: str(job.status.retry_count),
-        TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
-        VOLCANO_GROUP: snapshot.pod_group_name,
+        keys.JOB_VERSION_KEY: str(max(snapshot.controlled_resources.version_of(index), 0)),
+        keys.JOB_RETRIES: str(job.status.retry_count),
+        keys.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+        keys.VOLCANO_GROUP: snapshot.pod_group_name,
     }
-    del annotations[JOB_NAMESPACE]
-    inherited = {k: v for k, v in job.metadata.annotations.items() if k in INHERITED_ANNOTATIONS}
-    inherited[QUEUE_NAME] = spec.queue
+    del annotations[keys.JOB_NAMESPACE]
+    inherited = {
+        k: v for k, v in job.metadata.annotations.items() if k in keys.INHERITED_ANNOTATIONS
+    }
+    inherited[keys.QUEUE_NAME] = spec.queue
     pod_spec.setdefault("schedulerName", spec.scheduler_name or scheduler)
     if spec.priority_class_name:
         pod_spec.setdefault("priorityClassName", spec.priority_class_name)
@@ -130,7 +115,6 @@ def _without_nulls(part: Object) -> Object:
 
 
 def _inject_env(containers: list[Object], variable: Object) -> None:
-    """Add an environment variable, unless the template has it."""
     for container in containers:
         known = container.setdefault("env", [])
         if not any(other.get("name") == variable["name"] for other in known):
@@ -162,9 +146,6 @@ def _mount(
         container.setdefault("volumeMounts", []).append({"name": name, "mountPath": path})
 
 
-# --- the PodGroup --------------------------------------------------------------------------------
-
-
 def pod_group_of(snapshot: JobSnapshot) -> Object:
     """The PodGroup, which makes a gang of the pods.
 
@@ -188,7 +169,7 @@ def pod_group_of(snapshot: JobSnapshot) -> Object:
     group = _object(job, "PodGroup", snapshot.pod_group_name, VolcanoPodGroup.api_version)
     annotations = job.metadata.annotations.items()
     group["metadata"]["annotations"] = {
-        k: v for k, v in annotations if k not in (_LAST_APPLIED, JOB_ACTION)
+        k: v for k, v in annotations if k not in (_LAST_APPLIED, keys.JOB_ACTION)
     }
     return group | {"spec": _without_nulls(wanted)}
 
@@ -221,9 +202,6 @@ def _as_pod(task: Task) -> Pod:
     return msgspec.convert({"metadata": {}, "spec": spec}, Pod, strict=False)
 
 
-# --- the rest ------------------------------------------------------------------------------------
-
-
 def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
     """Objects that must exist before the first pod is created."""
     manifests = []
@@ -242,7 +220,7 @@ def objects_of(job: VolcanoJob) -> list[OwnedManifest]:
 def _service(job: VolcanoJob) -> Object:
     """Headless: it only gives the pods names."""
     flags = dict(_flag(flag) for flag in job.spec.plugins["svc"])
-    selector = {JOB_NAME: job.metadata.name, JOB_NAMESPACE: job.metadata.namespace}
+    selector = {keys.JOB_NAME: job.metadata.name, keys.JOB_NAMESPACE: job.metadata.namespace}
     return _object(job, "Service", job.metadata.name) | {
         "spec": {
             "clusterIP": "None",
@@ -269,18 +247,11 @@ def _hosts(job: VolcanoJob) -> dict[str, str]:
 
 
 def _object(job: VolcanoJob, kind: str, name: str, api_version: str = "v1") -> Object:
-    owner = {
-        "apiVersion": JOB_API,
-        "kind": "Job",
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = owner_reference(JOB_API, "Job", job.metadata) | {"blockOwnerDeletion": True}
     meta = {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": {JOB_NAME: job.metadata.name},
+        "labels": {keys.JOB_NAME: job.metadata.name},
         "ownerReferences": [owner],
     }
     return {"apiVersion": api_version, "kind": kind, "metadata": meta}

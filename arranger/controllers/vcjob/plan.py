@@ -6,14 +6,14 @@ two writes loses no decision: whoever comes next draws the same conclusions from
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from arranger.api import event_reasons
 from arranger.api.types.volcano_job import JobPhase, JobPod
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import Object, merge_patch
 from arranger.controllers.vcjob.controlled_resources import TaskIndex
 from arranger.controllers.vcjob.manifests import OwnedManifest, objects_of, pod_group_of
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
@@ -24,8 +24,6 @@ from arranger.controllers.vcjob.state_machine import (
     invalid_action,
     next_status,
 )
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def _plan_working(snapshot: JobSnapshot, requeue_at: datetime | None) -> JobPlan
         if index not in snapshot.pods
         and index[0] in open_tasks
         # One that was seen before is lost, or the watch lags: the status will say which.
-        and not known.has_seen(index)
+        and index not in known.seen
     )
     return replace(planned, create_pods=create, pod_group=_pod_group_change(snapshot))
 
@@ -106,17 +104,17 @@ def _pod_group_change(snapshot: JobSnapshot) -> Object | None:
     wanted = pod_group_of(snapshot)
     observed = snapshot.pod_group
     if observed is None:
-        have = {task: len(indices) for task, indices in snapshot.controlled_resources.seen.items()}
+        have = Counter(task for task, _ in snapshot.controlled_resources.seen)
         minima = wanted["spec"].get("minTaskMember", {})
-        enough = all(have.get(task, 0) >= least for task, least in minima.items())
-        ready = enough and sum(have.values()) >= wanted["spec"]["minMember"]
+        enough = all(have[task] >= least for task, least in minima.items())
+        ready = enough and have.total() >= wanted["spec"]["minMember"]
         return wanted if ready and snapshot.spec.replicas else None
     change: Object = {}
     fields = {*wanted["spec"], "minTaskMember", "priorityClassName", "minResources"}
     spec = {name: wanted["spec"].get(name) for name in fields}
     if differing := merge_patch(observed.spec, spec):
         change["spec"] = differing
-    if differing := merge_patch(observed.annotations, wanted["metadata"]["annotations"]):
+    if differing := merge_patch(observed.metadata.annotations, wanted["metadata"]["annotations"]):
         change["metadata"] = {"annotations": differing}
     return change or None
 

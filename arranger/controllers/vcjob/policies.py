@@ -7,7 +7,7 @@ belong to an earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -152,7 +152,6 @@ def _task_causes(snapshot: JobSnapshot, task: Task) -> Iterator[Cause]:
 
 
 def _is_evicted(pod: JobPod) -> bool:
-    """Whether somebody else deletes the pod, or it failed by a disruption."""
     if pod.status.phase == "Succeeded":
         return False
     return pod.deleting or (pod.status.phase == "Failed" and pod.disrupted)
@@ -161,10 +160,7 @@ def _is_evicted(pod: JobPod) -> bool:
 def _policy(snapshot: JobSnapshot, cause: Cause) -> LifecyclePolicy | None:
     """The first policy that matches, the task's before the job's."""
     task = snapshot.spec.task(cause.task)
-    policies: Iterable[LifecyclePolicy] = (
-        *(task.policies if task else ()),
-        *snapshot.spec.policies,
-    )
+    policies = (*(task.policies if task else ()), *snapshot.spec.policies)
     return next((policy for policy in policies if _matches(policy, cause)), None)
 
 

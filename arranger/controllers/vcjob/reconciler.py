@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
@@ -15,6 +15,7 @@ from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JobPod, VolcanoJob
 from arranger.controllers.runtime.events import EventBroadcaster
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.vcjob.cache import JobCache
@@ -26,8 +27,6 @@ from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.state_machine import REFUSED
 
 log = structlog.get_logger(__name__)
-
-Object = dict[str, Any]
 
 #: Seconds until the next pass, when it is known already that there is more to do.
 _AT_ONCE: Final = 0.0
@@ -78,11 +77,10 @@ class JobReconciler:
         job, went_well = snapshot.job, True
         uid = job.metadata.uid
         self._refusals.pop(uid, None)
-        for pod in planned.delete_pods:
-            path = f"{_pods_path(job)}/{pod.metadata.name}"
-            went_well &= await self._delete(path, pod.metadata.uid)
-        for group in planned.delete_pod_groups:
-            went_well &= await self._delete(f"{_pod_groups_path(job)}/{group.name}", group.uid)
+        going = [(_pods_path(job), pod.metadata) for pod in planned.delete_pods]
+        going += [(_pod_groups_path(job), group.metadata) for group in planned.delete_pod_groups]
+        for path, meta in going:
+            went_well &= await self._delete(f"{path}/{meta.name}", meta.uid)
         for manifest in planned.create_objects:
             went_well &= await self._create_object(snapshot, manifest)
         went_well &= await slow_start(
@@ -105,8 +103,6 @@ class JobReconciler:
         self.cache.record_refusal(snapshot.job, "")
         cleared = snapshot.refusal != "" and snapshot.job.status.state.reason == REFUSED
         return _AT_ONCE if cleared else result
-
-    # --- the status ------------------------------------------------------------------------
 
     async def _write_status(self, snapshot: JobSnapshot, planned: JobPlan) -> Result | float:
         job, path = snapshot.job, f"{_job_path(snapshot.job)}/status"
@@ -138,8 +134,6 @@ class JobReconciler:
         except StatusError as error:
             if error.not_found:
                 self.cache.on_job_deleted(job.key)
-
-    # --- pods ------------------------------------------------------------------------------
 
     async def _confirm(self, snapshot: JobSnapshot, indices: Iterable[TaskIndex]) -> None:
         """Ask for pods that should be there: is our snapshot behind, or are they gone?"""
@@ -174,16 +168,15 @@ class JobReconciler:
         self.record_pod(pod)
         self.cache.on_pod_updated(pod)
 
-    # --- other objects ---------------------------------------------------------------------
-
     async def _write_pod_group(self, snapshot: JobSnapshot, group: Object) -> bool:
         job, observed, path = snapshot.job, snapshot.pod_group, _pod_groups_path(snapshot.job)
         try:
             if observed is None:
                 body = await self.writer.create_or_get(path, group)
             else:
-                change = {**group, "metadata": {**group.get("metadata", {}), "uid": observed.uid}}
-                path = f"{path}/{observed.name}"
+                meta = observed.metadata
+                change = {**group, "metadata": {**group.get("metadata", {}), "uid": meta.uid}}
+                path = f"{path}/{meta.name}"
                 body = await self.writer.patch(path, change)
         except StatusError as error:
             if error.not_found and observed is None:
@@ -223,8 +216,6 @@ class JobReconciler:
         except StatusError:
             return False
         return True
-
-    # --- refusals --------------------------------------------------------------------------
 
     def _refuse(self, job: VolcanoJob, what: str, error: StatusError) -> bool:
         """Record that the server refuses to create something; False."""

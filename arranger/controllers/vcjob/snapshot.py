@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from arranger.api.annotations import JOB_VERSION_KEY
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.volcano_job import JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
 
@@ -18,11 +19,8 @@ from arranger.controllers.vcjob.controlled_resources import ControlledResources,
 class ObservedPodGroup:
     """A PodGroup of the job."""
 
-    name: str
-    uid: str
-    resource_version: str = ""
+    metadata: ObjectMeta
     spec: Mapping[str, Any] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
     #: Why its members wait; "" while unknown.
     message: str = ""
@@ -80,8 +78,6 @@ class JobSnapshot:
         """The PodGroup of the current pods."""
         return self.pod_groups.get(self.pod_group_name)
 
-    # --- its pods --------------------------------------------------------------------------
-
     def indices(self) -> Iterable[TaskIndex]:
         """Of all pods that are wanted, in the order of the tasks."""
         return ((task.name, i) for task in self.spec.tasks for i in range(task.replicas))
@@ -120,7 +116,7 @@ class JobSnapshot:
         return [
             index
             for index in self.indices()
-            if known.has_seen(index) and not known.has_succeeded(index) and index not in self.pods
+            if index in known.seen and index not in known.succeeded and index not in self.pods
         ]
 
     def lost(self) -> list[TaskIndex]:
@@ -131,7 +127,7 @@ class JobSnapshot:
         """The phase of the pod of an index; Succeeded stays when the pod has been removed."""
         pod = self.pods.get(index)
         if pod is None:
-            return "Succeeded" if self.controlled_resources.has_succeeded(index) else ""
+            return "Succeeded" if index in self.controlled_resources.succeeded else ""
         if pod.deleting and not pod.terminal:
             return "Terminating"
         return pod.status.phase or "Pending"
@@ -164,16 +160,12 @@ class JobSnapshot:
         return any(met) if task.depends_on.iteration == "any" else all(met)
 
     def _has_min_ready(self, task: Task) -> bool:
-        indices = [(task.name, index) for index in range(task.replicas)]
-        ready = sum(
-            (index in self.current and self.current[index].ready)
-            or self.controlled_resources.has_succeeded(index)
-            for index in indices
-        )
-        return ready >= task.minimum
+        ended = self.controlled_resources.succeeded
+        ready = ended | {index for index, pod in self.current.items() if pod.ready}
+        return sum((task.name, i) in ready for i in range(task.replicas)) >= task.minimum
 
     def _is_counted(self, index: TaskIndex) -> bool:
-        return index in self.current or self.controlled_resources.has_succeeded(index)
+        return index in self.current or index in self.controlled_resources.succeeded
 
     def _outdated(self, index: TaskIndex, pod: JobPod) -> bool:
         return pod_version(pod) < self.controlled_resources.version_of(index)

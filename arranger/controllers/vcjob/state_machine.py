@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from arranger.api.annotations import JOB_ACTION
 from arranger.api.types.volcano_job import JobAction, JobPhase
+from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.policies import Decision, decide
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
 from arranger.kube.client.timestamps import second_time
-
-Object = dict[str, Any]
 
 #: Phases in which pods are created.
 WORKING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
@@ -41,26 +40,15 @@ _ACTION_PHASES: Final[Mapping[JobAction, JobPhase]] = {
     JobAction.TERMINATE_JOB: JobPhase.TERMINATING,
     JobAction.COMPLETE_JOB: JobPhase.COMPLETING,
 }
-#: Actions on a part of a job. An owner cannot request them, for the annotation names no part.
-_PARTIAL_ACTIONS: Final = (
+#: Actions that an owner may request by annotation: those on the whole job, for it names no part.
+_REQUESTABLE_ACTIONS: Final = frozenset(map(str, JobAction)) - {
     JobAction.RESTART_TASK,
     JobAction.RESTART_POD,
     JobAction.RESTART_PARTITION,
-)
-#: Actions that an owner may request by annotation.
-_REQUESTABLE_ACTIONS: Final = frozenset(
-    action.value for action in JobAction if action not in _PARTIAL_ACTIONS
-)
+}
 #: Transitions that ``status.conditions`` remembers.
 _HISTORY: Final = 20
-_COUNT_FIELDS: Final = {
-    "pending": "Pending",
-    "running": "Running",
-    "succeeded": "Succeeded",
-    "failed": "Failed",
-    "terminating": "Terminating",
-    "unknown": "Unknown",
-}
+_COUNTED_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +222,9 @@ def _apply(snapshot: JobSnapshot, state: NextStatus, decision: Decision) -> Next
 
 
 def _expiry(snapshot: JobSnapshot) -> datetime | None:
-    """When a finished job is to be deleted."""
     ended = snapshot.job.status.state.last_transition_time
     ttl = snapshot.spec.ttl_seconds_after_finished
     return None if ttl is None or ended is None else ended + timedelta(seconds=ttl)
-
-
-# --- as it is written ----------------------------------------------------------------------------
 
 
 def build_status(snapshot: JobSnapshot, state: NextStatus) -> Object:
@@ -252,8 +236,8 @@ def build_status(snapshot: JobSnapshot, state: NextStatus) -> Object:
         since = now
         conditions.append({"status": str(state.phase), "lastTransitionTime": now})
     total = {
-        name: sum(counts[phase] for counts in snapshot.phase_counts.values())
-        for name, phase in _COUNT_FIELDS.items()
+        phase.lower(): sum(counts[phase] for counts in snapshot.phase_counts.values())
+        for phase in _COUNTED_PHASES
     }
     return {
         "state": {

@@ -142,7 +142,6 @@ def _plugins(job: VolcanoJob) -> Iterator[str]:
 
 
 def _dependency_cycle(spec: JobSpec) -> Iterator[str]:
-    """Whether tasks wait for each other for ever."""
     waiting = {t.name: set(t.depends_on.name) if t.depends_on else set() for t in spec.tasks}
     while free := [name for name, others in waiting.items() if not others & waiting.keys()]:
         for name in free:

@@ -10,8 +10,8 @@ import pytest_asyncio
 from tests.api_conformance.client import TABLE, Api, Object
 from tests.api_conformance.objects import CRDS
 from tests.controlplane.harness import until
-from tests.unit.project.crds.refusals import REFUSED, UNRULY, UNSEEN, Refusal
-from tests.unit.project.crds.samples import SAMPLES, Sample, definitions, expected_spec
+from tests.project.crds.refusals import REFUSED, UNRULY, UNSEEN, Refusal
+from tests.project.crds.samples import SAMPLES, Sample, definitions, expected_spec
 
 DEFINITIONS = definitions()
 

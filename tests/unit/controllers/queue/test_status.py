@@ -13,7 +13,6 @@ import pytest
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import ObservedQueue, QueueCache
 from arranger.controllers.queue.status import queue_status
-from arranger.controllers.runtime.merge_patch import merge_patch
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod
 from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 
@@ -379,23 +378,3 @@ def test_a_condition_keeps_its_time_and_others_theirs() -> None:
     assert first["conditions"][0] == theirs
     worse = status(a_book(a_queue("training", first, parent="x")), now=LATER)
     assert worse["conditions"][1]["lastTransitionTime"] == LATER
-
-
-# --- patches -------------------------------------------------------------------------------------
-
-PATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "equal": ({"a": {"b": 1}}, {"a": {"b": 1}}, {}),
-    "fields that are not named stay": ({"a": 1, "b": 2}, {"a": 3}, {"a": 3}),
-    "entries that are not named go": ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}, {"a": {"b": None}}),
-    "a map that was not there": ({}, {"a": {"b": 1}}, {"a": {"b": 1}}),
-    "a map that must not be there": ({"a": {"b": 1}}, {"a": None}, {"a": None}),
-    "what must not be there and is not": ({}, {"a": None}, {}),
-    "an empty map that was not there": ({}, {"a": {}}, {"a": {}}),
-    "inside a map": ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}, {"a": {"b": {"c": 2}}}),
-}
-
-
-@pytest.mark.parametrize("case", PATCHES.values(), ids=PATCHES.keys())
-def test_patches(case: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
-    there, wanted, expected = case
-    assert merge_patch(there, wanted) == expected

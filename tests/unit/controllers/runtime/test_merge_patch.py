@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from arranger.controllers.runtime.merge_patch import merge_patch
+from arranger.controllers.runtime.objects import merge_patch
 
 Object = dict[str, Any]
 
@@ -23,3 +23,21 @@ Object = dict[str, Any]
 )
 def test_only_what_differs_is_in_the_patch(current: Object, desired: Object, patch: Object) -> None:
     assert merge_patch(current, desired) == patch
+
+
+PATCHES: dict[str, tuple[Object, Object, Object]] = {
+    "equal": ({"a": {"b": 1}}, {"a": {"b": 1}}, {}),
+    "fields that are not named stay": ({"a": 1, "b": 2}, {"a": 3}, {"a": 3}),
+    "entries that are not named go": ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}, {"a": {"b": None}}),
+    "a map that was not there": ({}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+    "a map that must not be there": ({"a": {"b": 1}}, {"a": None}, {"a": None}),
+    "what must not be there and is not": ({}, {"a": None}, {}),
+    "an empty map that was not there": ({}, {"a": {}}, {"a": {}}),
+    "inside a map": ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}, {"a": {"b": {"c": 2}}}),
+}
+
+
+@pytest.mark.parametrize("case", PATCHES.values(), ids=PATCHES.keys())
+def test_patches(case: tuple[Object, Object, Object]) -> None:
+    there, wanted, expected = case
+    assert merge_patch(there, wanted) == expected

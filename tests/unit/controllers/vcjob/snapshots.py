@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from arranger.api.types.core import ObjectMeta
 from arranger.api.types.volcano_job import JobPod, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
 from arranger.controllers.vcjob.snapshot import JobSnapshot, ObservedPodGroup
@@ -154,13 +155,13 @@ def job_snapshot(
     }
     body = job_body(*policies, status=status if phase else {}, **job)
     name = f"j-{memory.restart_version}"
+    group_meta = ObjectMeta(name=name, uid="uid-g")
+    seen_group = ObservedPodGroup(group_meta, phase=group, message=message)
     return JobSnapshot(
         job=msgspec.convert(body, VolcanoJob),
         pods=found,
         confirmed_empty=frozenset(gone),
-        pod_groups={name: ObservedPodGroup(name, "uid-g", phase=group, message=message)}
-        if group
-        else {},
+        pod_groups={name: seen_group} if group else {},
         raw_status=body["status"],
         refusal=refusal,
         now=now,

@@ -305,7 +305,7 @@ def test_what_still_lives_is_deleted_at_an_end_and_what_has_ended_stays(phase: s
     pods = {"w/0": "Failed", "w/1": "Running"}
     planned = plan(_settled(job_snapshot(phase=phase, pods=pods, group="Running")))
     assert [pod.metadata.name for pod in planned.delete_pods] == ["j-w-1"]
-    assert [group.name for group in planned.delete_pod_groups] == ["j-0"]
+    assert [group.metadata.name for group in planned.delete_pod_groups] == ["j-0"]
     assert not planned.create_pods
 
 

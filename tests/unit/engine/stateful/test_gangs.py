@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sized
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,17 +22,22 @@ from arranger.api.effects import (
     ObjectKey,
     Refused,
 )
-from arranger.api.gang_membership import MatchPolicy, gang_membership
 from arranger.api.types.pod_groups import (
     AnyPodGroup,
     GangObject,
 )
 from arranger.engine.engine import Engine
 from arranger.engine.gang.policy import GangPolicy
-from arranger.gangs.group import GangGroup
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
 from tests.unit.engine.harness import CONFLICT, small_profile
+from tests.unit.engine.stateful.gang_checks import (
+    check_capacity,
+    check_gangs,
+    check_nothing_is_left,
+    could_be_placed,
+    is_bound,
+)
 from tests.unit.engine.stateful.gang_model import (
     BOTH,
     DEFINED,
@@ -52,14 +57,6 @@ from tests.unit.engine.stateful.gang_model import (
     gang_object,
     with_gang_settings,
 )
-
-
-@dataclass
-class Before:
-    """What the engine had decided when it began to run."""
-
-    assumed: set[str] = field(default_factory=set)
-    placed: set[str] = field(default_factory=set)
 
 
 class Life(RuleBasedStateMachine):
@@ -259,17 +256,19 @@ class Life(RuleBasedStateMachine):
                 self.run_engine()
                 self.catch_up()
         self.engine.check_consistent()
+        there = {p.uid for p in self.pods.values() if not (p.deleting or p.phase == "Failed")}
+        succeeded = set(self.succeeded.values())
         forgotten = {
             name: self.engine.registry.gang_of(served.uid)
             for name, served in self.pods.items()
-            if not (served.node or served.deleting) and self.could_be_placed(served)
+            if not (served.node or served.deleting)
+            and could_be_placed(self.engine, served, there | succeeded)
         }
         assert not forgotten, "forgotten"
         for name in list(self.pods):
             self.delete(name)
         for (_, kind), group in self.groups.items():
             self.engine.handlers.on_pod_group_deleted(group.build(kind), self.now)
-        registry = self.engine.registry
         for name in list(self.engine._gang_scheduler._attempt_status._observed):
             self.engine.handlers.on_gang_deleted(gang_object(name, {}), self.now)
         self.catch_up()
@@ -279,21 +278,7 @@ class Life(RuleBasedStateMachine):
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
         assert self.engine.next_timer() is None
-        work = self.engine._gangs
-        maps: list[Sized] = [
-            *(
-                work._entities,
-                work._holds,
-                self.engine._gang_scheduler._attempt_status,
-            ),
-            *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),
-            *(
-                registry.previously_satisfied,
-                registry._recorded_minimums,
-            ),
-            *(self.engine.pods(), self.engine.queue, self.engine.cluster),
-        ]
-        assert not any(map(len, maps)), "left over"
+        check_nothing_is_left(self.engine)
 
     # --- inside ------------------------------------------------------------------------------
 
@@ -364,7 +349,8 @@ class Life(RuleBasedStateMachine):
 
     def run_engine(self) -> None:
         cluster = self.engine.cluster
-        before = Before(set(cluster.assumed), {uid for uid in cluster._node_of if self.bound(uid)})
+        assumed = set(cluster.assumed)
+        bound = {uid for uid in cluster._node_of if is_bound(self.engine, uid)}
         effects: list[Effect] = []
         while not effects or self.engine.ready:
             effects += self.engine.run(self.now)
@@ -372,8 +358,9 @@ class Life(RuleBasedStateMachine):
                 break
         for effect in effects:
             self.perform(effect)
-        self.check_capacity(cluster.assumed - before.assumed)
-        self.check_gangs(before)
+        calm = not self.moody.moods.get("pre_bind")
+        check_capacity(self.engine, cluster.assumed - assumed, self.nodes)
+        check_gangs(self.engine, bound, set(self.succeeded.values()), calm=calm)
 
     def perform(self, effect: Effect) -> None:
         if isinstance(effect, Bind):
@@ -390,64 +377,6 @@ class Life(RuleBasedStateMachine):
             for key in effect.annotations.keys() - said.keys():
                 manifest["metadata"]["annotations"].pop(key, None)
             served.pod = PodBuilder(manifest)
-
-    def bound(self, uid: str) -> bool:
-        """Whether a pod keeps its node whatever becomes of its gang."""
-        member = self.engine._context.pods.get(uid)
-        return member is None or not self.engine._gangs.is_held(member)
-
-    def check_capacity(self, placed: set[str]) -> None:
-        """No node has been given more than it has, whatever others have done to it before."""
-        cluster = self.engine.cluster
-        for node in {cluster._node_of[uid] for uid in placed} & self.nodes.keys():
-            pods = [pod for uid, pod in cluster._pods.items() if cluster._node_of[uid] == node]
-            used = sum(pod.requests.get("cpu", 0) for pod in pods)
-            assert used <= 1000 * self.nodes[node], f"{node} has been given too much"
-
-    def check_gangs(self, before: Before) -> None:
-        """A gang begins to be bound as a whole; and a Strict one holds nothing in vain."""
-        registry, cluster = self.engine.registry, self.engine.cluster
-        calm = not self.moody.moods.get("pre_bind")
-        for gang in registry.gangs.values():
-            group = registry.group_of(gang)
-            uids = {uid for one in group.gangs for uid in one.memberships}
-            leaving = {
-                uid for one in group.gangs for uid in one.memberships if one.is_terminating(uid)
-            }
-            bound = {uid for uid in uids - leaving if uid in cluster and self.bound(uid)}
-            new = bound - before.placed
-            if new and new == bound and calm and not any(g.satisfied for g in group.gangs):
-                assert self.is_enough(group, bound), f"{group.name}: bound in part"
-            hold = self.engine._gangs._holds.get(group.name)
-            if group.is_strict and hold is not None and hold.members:
-                held = bound | hold.members.keys()
-                assert self.is_enough(group, held), f"{group.name}: held in vain"
-
-    def is_enough(self, group: GangGroup, uids: set[str]) -> bool:
-        """Whether these pods, and those that have succeeded, are the minimum of every gang."""
-        uids = uids | set(self.succeeded.values())
-        for gang in group.gangs:
-            roles = [gang.memberships[uid].bundle for uid in uids if uid in gang.memberships]
-            minima = dict(gang.settings.bundle_minimums)
-            if len(roles) < gang.minimum or any(roles.count(b) < n for b, n in minima.items()):
-                return False
-        return not group.missing_partners
-
-    def could_be_placed(self, served: ServerPod) -> bool:
-        """Whether all that a pod has to wait for is there."""
-        claim = gang_membership(served.build())
-        if claim is None:
-            return True
-        registry = self.engine.registry
-        group = registry.group_of(registry.gangs[claim.gang])
-        if group.schedules_individually:
-            return True
-        if any(
-            g.satisfied and g.settings.match_policy is MatchPolicy.ONLY_WAITING for g in group.gangs
-        ):
-            return False  # how many of them have to be new is not known here
-        there = {p.uid for p in self.pods.values() if not (p.deleting or p.phase == "Failed")}
-        return all(gang.is_defined for gang in group.gangs) and self.is_enough(group, there)
 
 
 TestLifeOfGangs = Life.TestCase

@@ -23,7 +23,7 @@ from arranger.kube.client.transport import (
 from arranger.kube.extenders.http import HttpExtenderTransport
 from arranger.kube.watch.raw_objects import RawObject, RawObjectDecoder, RawObjectStore
 from tests.builders import a_pod
-from tests.unit.kube.extenders.test_client import (
+from tests.unit.kube.extenders.harness import (
     NODES,
     POD,
     Cluster,

@@ -28,7 +28,7 @@ from tests.unit.kube.scripted_transport import (
     failure,
     ok,
 )
-from tests.unit.kube.writes.test_dispatcher import BIND, CONDITION, CREATED, EVENT, pod, writing
+from tests.unit.kube.writes.harness import BIND, CONDITION, CREATED, EVENT, pod, writing
 
 pytestmark = pytest.mark.looptime(noop_cycles=0)
 

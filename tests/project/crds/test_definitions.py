@@ -10,8 +10,8 @@ import pytest
 
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
-from tests.unit.project.crds.refusals import REFUSED, UNRULY, Refusal
-from tests.unit.project.crds.samples import SAMPLES, Object, Sample, definitions, expected_spec
+from tests.project.crds.refusals import REFUSED, UNRULY, Refusal
+from tests.project.crds.samples import SAMPLES, Object, Sample, definitions, expected_spec
 
 DEFINITIONS = definitions()
 #: Rules are not all asked about what the schema refuses already, which is told beside it.

@@ -1,89 +1,19 @@
-"""Pods and nodes for tests, saying only what matters.
-
-Every method returns a new builder, so that a half-built pod can be shared by many cases::
-
-    web = a_pod("web").labelled(app="web").needs(cpu="500m")
-    web.on("n1").build()       # arranger.api.types.core.Pod
-    web.info()                 # arranger.cluster.pod_info.PodInfo
-    web.manifest()             # a dict as the API serves it
-"""
+"""Pods of a test."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Self
 
 import msgspec
 
-from arranger.api.types.core import Node, Pod
-from arranger.api.types.pod_groups import AnyPodGroup, SigsPodGroup
-from arranger.api.types.queue import Queue
-from arranger.cluster.cluster import Cluster
-from arranger.cluster.object_store import STORED_KINDS, StoredObject
+from arranger.api.types.core import Pod
 from arranger.cluster.pod_info import PodInfo
-
-Manifest = dict[str, Any]
-Quantity = str | int
+from tests.builders.base import Manifest, ManifestBuilder, Quantity, quantity_texts
 
 
-class _Builder:
-    """A manifest under construction."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
-
-    def manifest(self) -> Manifest:
-        """A copy of the object as the API would serve it."""
-        return deepcopy(self._manifest)
-
-    def labelled(self, more: Mapping[str, str] | None = None, /, **labels: str) -> Self:
-        return self._merge("metadata", labels={**(more or {}), **labels})
-
-    def annotated(self, more: Mapping[str, str] | None = None, /, **annotations: str) -> Self:
-        return self._merge("metadata", annotations={**(more or {}), **annotations})
-
-    def created(self, at: str) -> Self:
-        """``at`` as in ``2026-01-01T00:00:00Z``."""
-        return self._set("metadata", creationTimestamp=at)
-
-    def deleting(self, since: str = "2026-01-01T00:00:00Z") -> Self:
-        return self._set("metadata", deletionTimestamp=since)
-
-    def with_uid(self, uid: str) -> Self:
-        return self._set("metadata", uid=uid)
-
-    def at_version(self, resource_version: str) -> Self:
-        return self._set("metadata", resourceVersion=resource_version)
-
-    def with_spec(self, **fields: Any) -> Self:
-        """Set spec fields by their API names, for what no method covers."""
-        return self._set("spec", **fields)
-
-    def with_status(self, **fields: Any) -> Self:
-        """Set status fields by their API names, for what no method covers."""
-        return self._set("status", **fields)
-
-    def _set(self, section: str, **fields: Any) -> Self:
-        copy = deepcopy(self._manifest)
-        copy.setdefault(section, {}).update(deepcopy(fields))
-        return type(self)(copy)
-
-    def _merge(self, section: str, **fields: Mapping[str, Any]) -> Self:
-        copy = deepcopy(self._manifest)
-        for name, more in fields.items():
-            copy.setdefault(section, {}).setdefault(name, {}).update(more)
-        return type(self)(copy)
-
-    def _append(self, section: str, **fields: Any) -> Self:
-        copy = deepcopy(self._manifest)
-        for name, item in fields.items():
-            copy.setdefault(section, {}).setdefault(name, []).append(deepcopy(item))
-        return type(self)(copy)
-
-
-class PodBuilder(_Builder):
+class PodBuilder(ManifestBuilder):
     """See :func:`a_pod`."""
 
     def build(self) -> Pod:
@@ -162,7 +92,7 @@ class PodBuilder(_Builder):
         """Requests of the first container, added to those it has."""
         copy = deepcopy(self._manifest)
         resources = copy["spec"]["containers"][0].setdefault("resources", {})
-        resources.setdefault("requests", {}).update(_texts({**(more or {}), **requests}))
+        resources.setdefault("requests", {}).update(quantity_texts({**(more or {}), **requests}))
         return type(self)(copy)
 
     def container(self, image: str = "img", **requests: Quantity) -> Self:
@@ -180,13 +110,15 @@ class PodBuilder(_Builder):
         return self._append("spec", initContainers={**made, "restartPolicy": "Always"})
 
     def with_overhead(self, **amounts: Quantity) -> Self:
-        return self._set("spec", overhead=_texts(amounts))
+        return self._set("spec", overhead=quantity_texts(amounts))
 
     def pod_level(
         self, more: Mapping[str, Quantity] | None = None, /, **requests: Quantity
     ) -> Self:
         """Requests of the pod as a whole."""
-        return self._set("spec", resources={"requests": _texts({**(more or {}), **requests})})
+        return self._set(
+            "spec", resources={"requests": quantity_texts({**(more or {}), **requests})}
+        )
 
     def running(self, *images: str) -> Self:
         """One container per image, in place of those it has."""
@@ -289,58 +221,7 @@ class PodBuilder(_Builder):
     def _container(self, field: str, image: str, requests: Mapping[str, Quantity]) -> Manifest:
         number = len(self._manifest["spec"].get(field, []))
         name = f"{'i' if field == 'initContainers' else 'c'}{number}"
-        return {"name": name, "image": image, "resources": {"requests": _texts(requests)}}
-
-
-class NodeBuilder(_Builder):
-    """See :func:`a_node`."""
-
-    def build(self) -> Node:
-        return msgspec.convert(self._manifest, Node)
-
-    def offers(self, more: Mapping[str, Quantity] | None = None, /, **amounts: Quantity) -> Self:
-        """Allocatable resources, added to or replacing what it has."""
-        offered = _texts({**(more or {}), **amounts})
-        return self._merge("status", allocatable=offered, capacity=offered)
-
-    def in_zone(self, zone: str, region: str = "r1") -> Self:
-        return self.labelled(
-            {"topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": region}
-        )
-
-    def tainted(self, key: str, value: str = "", *, effect: str = "NoSchedule") -> Self:
-        return self._append("spec", taints={"key": key, "value": value, "effect": effect})
-
-    def cordoned(self) -> Self:
-        """As ``kubectl cordon`` and the node controller leave it."""
-        cordon = self.tainted("node.kubernetes.io/unschedulable")
-        return cordon._set("spec", unschedulable=True)
-
-    def holding(self, image: str, size: int) -> Self:
-        """An image is present on the node, of ``size`` bytes."""
-        return self._append("status", images={"names": [image], "sizeBytes": size})
-
-    def declaring(self, *features: str) -> Self:
-        """The kubelet has these features."""
-        return self._set("status", declaredFeatures=list(features))
-
-
-class PodGroupBuilder(_Builder):
-    """See :func:`a_pod_group`."""
-
-    def build(self, kind: type[AnyPodGroup] = SigsPodGroup) -> AnyPodGroup:
-        return msgspec.convert(self._manifest, kind)
-
-
-class StoredBuilder(_Builder):
-    """An object that plugins look up; see :mod:`tests.storage` for those of storage."""
-
-    def build(self) -> StoredObject:
-        return msgspec.convert(self._manifest, STORED_KINDS[self._manifest["kind"]])
-
-
-#: What a cluster of a test is made of.
-Member = NodeBuilder | PodBuilder | StoredBuilder
+        return {"name": name, "image": image, "resources": {"requests": quantity_texts(requests)}}
 
 
 def a_pod(name: str = "p") -> PodBuilder:
@@ -357,73 +238,6 @@ def a_pod(name: str = "p") -> PodBuilder:
             "status": {"phase": "Pending"},
         }
     )
-
-
-def a_node(name: str = "n") -> NodeBuilder:
-    """A node of 4 CPU, 32Gi and 110 pods that carries its hostname label."""
-    empty = NodeBuilder(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": name,
-                "uid": f"uid-{name}",
-                "labels": {"kubernetes.io/hostname": name},
-            },
-            "spec": {},
-            "status": {},
-        }
-    )
-    return empty.offers(cpu=4, memory="32Gi", pods=110)
-
-
-def a_pod_group(name: str = "g", *, least: int | None = None, **spec: Any) -> PodGroupBuilder:
-    """The PodGroup ``default/<name>`` of ``scheduling.sigs.k8s.io``."""
-    members = {} if least is None else {"minMember": least}
-    return PodGroupBuilder(
-        {
-            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-            "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid-group-{name}"},
-            "spec": {**members, **spec},
-        }
-    )
-
-
-def a_queue(
-    name: str = "q", *, cards: Mapping[str, int] | None = None, state: str = "Open", **spec: Any
-) -> Queue:
-    """A Queue with a quota of cards, if given; ``spec`` by its API names."""
-    notes = {} if cards is None else {"volcano.sh/card.quota": json.dumps(cards)}
-    manifest = {
-        "metadata": {"name": name, "uid": f"uid-queue-{name}", "annotations": notes},
-        "spec": spec,
-        "status": {"state": state},
-    }
-    return msgspec.convert(manifest, Queue)
-
-
-def expr(key: str, operator: str, *values: str) -> Manifest:
-    """One expression of a node selector term or a label selector."""
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
-def a_cluster(*members: Member) -> Cluster:
-    """A cluster of nodes, of pods that are :meth:`~PodBuilder.on` them, and of other objects."""
-    cluster = Cluster()
-    for member in members:
-        if isinstance(member, NodeBuilder):
-            cluster.set_node(member.build())
-        elif isinstance(member, PodBuilder):
-            cluster.observe_pod(member.info())
-        else:
-            cluster.objects.set(member.build())
-    return cluster
-
-
-def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
-    names = {"ephemeral_storage": "ephemeral-storage"}
-    return {names.get(name, name): str(amount) for name, amount in amounts.items()}
 
 
 def _term(expressions: tuple[Manifest, ...], fields: list[Manifest] | None) -> Manifest:

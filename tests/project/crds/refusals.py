@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tests.unit.project.crds.samples import SAMPLES, Object, changed
+from tests.project.crds.samples import SAMPLES, Object, changed
 
 
 @dataclass(frozen=True, slots=True)

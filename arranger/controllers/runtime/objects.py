@@ -1,0 +1,67 @@
+"""Objects as their JSON: conditions, merge patches (RFC 7386), and which state is the later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from arranger.api.types.core import ObjectMeta
+from arranger.kube.watch.reflector import is_newer
+
+#: An object of the API or a part of one, as its JSON is.
+Object = dict[str, Any]
+
+
+def owner_reference(api_version: str, kind: str, owner: ObjectMeta) -> Object:
+    """An entry of ``metadata.ownerReferences`` for what the owner controls."""
+    names = {"name": owner.name, "uid": owner.uid}
+    return {"apiVersion": api_version, "kind": kind, **names, "controller": True}
+
+
+def with_condition(
+    conditions: list[Object], condition: tuple[str, str, str, str], now: str
+) -> list[Object]:
+    """The conditions with this one set, as apimachinery's ``meta.SetStatusCondition`` does it.
+
+    Args:
+        condition: type, status, reason and message.
+        now: RFC 3339; becomes ``lastTransitionTime`` where the status changes.
+    """
+    kind, status, reason, message = condition
+    earlier = next((c for c in conditions if c.get("type") == kind), {})
+    same = earlier.get("status") == status
+    fresh = {
+        **earlier,
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": earlier["lastTransitionTime"] if same else now,
+    }
+    return [fresh if c is earlier else c for c in conditions] if earlier else [*conditions, fresh]
+
+
+def merge_patch(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Object:
+    """The patch that gives the fields of ``desired`` their values; empty where they have them.
+
+    Fields that ``desired`` does not name stay as they are, and those that are None there are
+    removed. A map is made exactly as desired, entry by entry; a list is replaced as a whole.
+    """
+    patch: Object = {}
+    for name, value in desired.items():
+        known = current.get(name)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            if inner := merge_patch(known, {**dict.fromkeys(known), **value}):
+                patch[name] = inner
+        elif value != known:
+            patch[name] = value
+    return patch
+
+
+def is_stale(observed: ObjectMeta, known: ObjectMeta) -> bool:
+    """Whether a state is the one that is known already, or an earlier one of the same object.
+
+    Watches and the answers to our own writes tell of the same objects in any order.
+    """
+    newer = is_newer(observed.resource_version, known.resource_version)
+    return observed.uid == known.uid and not newer
