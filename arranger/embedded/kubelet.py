@@ -140,9 +140,8 @@ class HollowKubelets:
             return
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
-        await self._transport.send(
-            Request("PATCH", f"{path}/status", body=body, content_type=MERGE_PATCH)
-        )
+        patch = Request("PATCH", f"{path}/status", body=body, content_type=MERGE_PATCH)
+        await self._transport.send(patch)
 
     async def _is_configured(self, pod: Object) -> bool:
         """Whether the keys of ConfigMaps that its environment must have are there."""
@@ -155,12 +154,9 @@ class HollowKubelets:
 
     def _start_status(self, pod: Object) -> Object:
         reason = (pod["metadata"].get("annotations") or {}).get(WAITING_REASON)
-        if reason is None:
-            return self._running_status(pod)
-        waiting = _container_statuses(pod, {"waiting": {"reason": reason}})
-        return {"phase": "Pending", "containerStatuses": waiting}
-
-    def _running_status(self, pod: Object) -> Object:
+        if reason is not None:
+            waiting = _container_statuses(pod, {"waiting": {"reason": reason}})
+            return {"phase": "Pending", "containerStatuses": waiting}
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         ready = [
             {"type": kind, "status": "True", "lastTransitionTime": stamp}

@@ -81,19 +81,21 @@ def _prune_value(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
     if kind in _SCALARS:
         return _check_scalar(value, kind, path)
     if kind.startswith("list["):
-        items = _check_type(value, list, kind, path)
+        if not isinstance(value, list):
+            raise _wrong_type(value, kind, path)
         inner = kind[5:-1]
-        return [_prune_value(v, inner, f"{path}[{n}]", unknown) for n, v in enumerate(items)]
-    entries = _check_type(value, dict, kind, path)
+        return [_prune_value(v, inner, f"{path}[{n}]", unknown) for n, v in enumerate(value)]
+    if not isinstance(value, dict):
+        raise _wrong_type(value, kind, path)
     if kind.startswith("dict("):
         inner = kind[5:-1].split(", ", 1)[1]
         return {
             name: _prune_value(child, inner, f"{path}.{name}", unknown)
-            for name, child in entries.items()
+            for name, child in value.items()
             if child is not None
         }
     fields, fitted = _fields(kind), {}
-    for name, child in entries.items():
+    for name, child in value.items():
         place = f"{path}.{name}" if path else name
         if name not in fields:
             unknown.append(place)
@@ -114,12 +116,6 @@ def _check_scalar(value: Any, kind: str, path: str) -> Any:
             datetime.fromisoformat(value)
         except ValueError as error:
             raise WrongTypeError(f'parsing time "{value}" of {path}: {error}') from error
-    return value
-
-
-def _check_type(value: Any, wanted: type, kind: str, path: str) -> Any:
-    if not isinstance(value, wanted):
-        raise _wrong_type(value, kind, path)
     return value
 
 

@@ -10,7 +10,7 @@ from arranger.embedded.errors import ApiError, bad_request, conflict, not_found
 from arranger.embedded.handlers.garbage_collection import FOREGROUND, ORPHAN, GarbageCollector
 from arranger.embedded.registry import Resource
 from arranger.embedded.storage.selectors import label_selector_of
-from arranger.embedded.storage.store import Key, Store
+from arranger.embedded.storage.store import Store
 
 
 def _check_preconditions(resource: Resource, obj: Object, options: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ class Deleter:
     def remove(self, resource: Resource, obj: Object) -> Object:
         """Take an object out of the store, and with it what only it owned."""
         meta = obj["metadata"]
-        key: Key = (meta.get("namespace", ""), meta["name"])
+        key = (meta.get("namespace", ""), meta["name"])
         last = self._store.remove(resource.storage_key, key)
         self._on_removed(resource, last)
         self.garbage.on_deleted(last)

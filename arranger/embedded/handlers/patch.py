@@ -39,7 +39,7 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
     Raises:
         ApiError: 400 malformed, 415 a type that the kind does not take, 422 not applicable.
     """
-    built_in = _is_built_in(group)
+    built_in = group in _BUILT_IN or (group.endswith(".k8s.io") and group.count(".") <= 2)
     match content_type:
         case "application/json-patch+json":
             return _json_patch(current, patch)
@@ -50,10 +50,6 @@ def apply_patch(current: Object, patch: object, content_type: str, *, group: str
             return merged
         case _:
             raise unsupported_media_type(content_type)
-
-
-def _is_built_in(group: str) -> bool:
-    return group in _BUILT_IN or (group.endswith(".k8s.io") and group.count(".") <= 2)
 
 
 def _check_object(patch: object) -> Object:

@@ -18,6 +18,7 @@ import msgspec
 from arranger.embedded import Object
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 Listener = Callable[["Change"], None]
 
 #: Writes that are kept, so that watches can resume.
@@ -31,7 +32,7 @@ class Change:
     """One write: what the object was and what it is. ``after`` of a delete is its last state."""
 
     version: int
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    type: ChangeType
     resource: str
     before: Object | None
     after: Object
@@ -183,11 +184,7 @@ class Store:
     # --- inside ----------------------------------------------------------------------------
 
     def _record(
-        self,
-        kind: Literal["ADDED", "MODIFIED", "DELETED"],
-        resource: str,
-        before: Object | None,
-        after: Object,
+        self, kind: ChangeType, resource: str, before: Object | None, after: Object
     ) -> None:
         change = Change(self.version, kind, resource, before, after)
         self._log.append(change)
