@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -40,15 +44,32 @@ def page() -> str:
 
 
 def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
-    for field in model.model_fields.values():
+    meanings = _docstrings_of(model)
+    for name, field in model.model_fields.items():
         entry = _entry_of(field.annotation)
         many = entry is not None and get_origin(field.annotation) is list
         path = f"{prefix}{field.alias}" + "[]" * many
-        if field.description:
-            text = " ".join(field.description.split()).replace("``", "`")
+        if name in meanings:
+            text = " ".join(meanings[name].split()).replace("``", "`")
             yield [code(path), kind(field.annotation), default(field), text + _limits(field)]
         if entry is not None:
             yield from _rows(entry, f"{path}.")
+
+
+def _docstrings_of(model: type[BaseModel]) -> dict[str, str]:
+    """Field → the string below it; pydantic would read them at every start of the process."""
+    found: dict[str, str] = {}
+    for section in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(section))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, below in itertools.pairwise(body.body):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = text
+    return found
 
 
 def _entry_of(annotation: object) -> type[BaseModel] | None:

@@ -7,12 +7,11 @@ from pydantic.alias_generators import to_camel
 
 
 class ConfigSection(BaseModel):
-    """Part of the file: names in camelCase, unknown ones refused, docstrings describe fields."""
+    """Part of the file: names in camelCase, unknown ones refused."""
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
     )
