@@ -5,10 +5,10 @@ The rules are client-go's (``tools/events``): the first occurrence is created, t
 :data:`~arranger.kube.event_series.REFRESH_TIME` and when the series has been quiet. Two rules are
 ours.
 
-*Another note is another Event.* Everything but the series of an Event is immutable, so a reason that
-goes on with another note goes on in a new Event, where client-go keeps the first note for ever. A
-note that comes back is counted in the Event that it has. Both cost a write, so the more often a note
-changes, the longer it stands before the next: see
+*Another note is another Event.* Everything but the series of an Event is immutable, so a reason
+that goes on with another note goes on in a new Event, where client-go keeps the first note for
+ever. A note that comes back is counted in the Event that it has. Both cost a write, so the more
+often a note changes, the longer it stands before the next: see
 :class:`~arranger.kube.event_series.NoteRateLimit`. Of the notes in between only the last is
 written, when the limit allows it.
 

@@ -105,7 +105,10 @@ def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
 ALTERNATING = {
     "two in turn": (1, lambda n: ["no room"] if n % 2 else ["no members"]),
     "two at each attempt": (300, lambda n: ["quota of A", "quota of B"]),
-    "five at each attempt, in another order": (300, lambda n: [f"of {'abcde'[(i * n) % 5]}" for i in range(1, 6)]),
+    "five at each attempt, in another order": (
+        300,
+        lambda n: [f"of {'abcde'[(i * n) % 5]}" for i in range(1, 6)],
+    ),
     "numbers in turn": (10, lambda n: [f"0/{n % 3} nodes are available"]),
     "twenty at random": (300, lambda n: [f"blocked by {'x' * (n * n % 20)}"]),
     "one alone": (300, lambda n: ["no room"]),
