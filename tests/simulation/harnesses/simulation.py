@@ -269,7 +269,6 @@ class SimulationHarness:
             limit = self.writes_per_pod * hours
             assert all(n <= limit for n in of_pod.values()), of_pod.most_common(3)
 
-
     def _check_events(self) -> None:
         """No note comes again in another Event of one process, while its series may go on."""
         restarted = {name for name, times in self._starts.items() if times > 1}
