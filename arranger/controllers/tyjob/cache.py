@@ -118,9 +118,10 @@ class TYJobCache:
         return {key}
 
     def _note_end(self, uid: str, key: str, owned: OwnedObject) -> None:
-        if isinstance(owned, TYJobPod) and owned.role == LEADER and key in self._jobs:
-            if owned.succeeded or owned.failed:
-                self._ended_leaders[uid] = owned
+        if not isinstance(owned, TYJobPod) or owned.role != LEADER or key not in self._jobs:
+            return
+        if owned.succeeded or owned.failed:
+            self._ended_leaders[uid] = owned
 
 
 def decode_owned(plural: str, body: bytes) -> OwnedObject:

@@ -1,7 +1,8 @@
 """What the status of a TYJob must say, as a plain function of the job and its pods.
 
-Written from ``docs/guide/tyjob.md``, and reads nothing of the controller's code or memory. What only
-the past can tell (which stage came before, how often pods have failed) is taken from the status.
+Written from ``docs/guide/tyjob.md``, and reads nothing of the controller's code or memory. What
+only the past can tell (which stage came before, how often pods have failed) is taken from the
+status.
 """
 
 from __future__ import annotations
@@ -156,10 +157,10 @@ class _View:
         """What the condition says of a pod that waits is what one of the pods says."""
         scheduled = self.conditions["Scheduled"]
         said = [c["message"] for pod in self.pods if (c := _unschedulable(pod))]
-        if scheduled["status"] == "False" and scheduled.get("message") and not self.has_minimum:
-            if scheduled["message"] not in said:
-                return [f"no pod says {scheduled['message']!r}"]
-        return []
+        message = scheduled.get("message")
+        if scheduled["status"] == "True" or not message or self.has_minimum or message in said:
+            return []
+        return [f"no pod says {message!r}"]
 
 
 def _time_faults(job: Object, status: Object, now: datetime) -> list[str]:

@@ -137,6 +137,10 @@ class TYJobHarness(GangHarness):
         """Merge a change into a TYJob's spec."""
         self.request("PATCH", f"{JOBS}/{name}", {"spec": spec}, MERGE)
 
+    def annotate(self, name: str = "job", **notes: str | None) -> None:
+        """Merge a change into a TYJob's annotations."""
+        self.request("PATCH", f"{JOBS}/{name}", {"metadata": {"annotations": notes}}, MERGE)
+
     def job(self, name: str = "job") -> Object:
         """A TYJob as the server has it."""
         jobs = self.cluster.objects("tyjobs", "arranger.io")
@@ -199,11 +203,15 @@ class TYJobHarness(GangHarness):
     def check(self) -> None:
         """The invariants of gangs; and stages change along the edges, restarts only grow."""
         super().check()
+        self.check_jobs()
+        self._check_addresses()
+
+    def check_jobs(self) -> None:
+        """Stages changed along the edges, and restarts only grew."""
         for name in {job["metadata"]["name"] for job in self._jobs_ever()}:
             strange = set(pairwise(self.stages(name))) - EDGES
             assert not strange, f"{name}: {strange}"
         self._check_counts()
-        self._check_addresses()
 
     def _jobs_ever(self) -> list[Object]:
         return [c.after for c in self.history if c.resource.endswith("/tyjobs")]
