@@ -117,7 +117,7 @@ def tyjob(requests: dict[str, Any], notes: dict[str, str]) -> list[PodBuilder]:
     container["resources"]["requests"] = {name: str(n) for name, n in requests.items()}
     template["metadata"]["annotations"] = notes
     job = parse_tyjob(a_tyjob(workers=1, leader=template, worker=template, queue="q"))
-    made = [manifests.pod(job, r, scheduler="arranger", leader="uid-l") for r in job.replicas]
+    made = [manifests.pod(job, r, scheduler="arranger", port=1, leader="u") for r in job.replicas]
     for pod in made:
         pod["metadata"]["uid"] = f"uid-{pod['metadata']['name']}"
     return [PodBuilder(pod) for pod in made]
