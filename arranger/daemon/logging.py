@@ -36,6 +36,8 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    # What it reports here it raises as well, and that is told once and with what to do.
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -11,6 +11,7 @@ from typing import Any, Final
 import kopf
 
 from arranger.controllers.runtime.objects import Object
+from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.timestamps import utc_now
 
 Tasks = list[Coroutine[Any, Any, None]]
@@ -32,6 +33,7 @@ class ControllerOptions:
             reconciled; so it is written twice in a second at most, whatever happens to it.
         rng: spreads time-outs and back-off.
         now: the calendar clock.
+        problems: hears what can be read and what cannot.
     """
 
     schedulers: Sequence[str] = ("arranger",)
@@ -39,10 +41,19 @@ class ControllerOptions:
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
+    problems: ProblemReporter = IGNORE_PROBLEMS
+
+
+class WatchRegistry(kopf.OperatorRegistry):
+    """A registry that can tell which resources kopf is to watch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resources: list[Resource] = []
 
 
 def watch(
-    registry: kopf.OperatorRegistry,
+    registry: WatchRegistry,
     resource: Resource,
     handle: Callable[[Object, bool], None],
     *,
@@ -57,6 +68,8 @@ def watch(
     Args:
         id: names the handler in kopf's log; no two handlers of a resource may share it.
     """
+
+    registry.resources.append(resource)
 
     @kopf.on.event(*resource, registry=registry, id=id)
     async def on_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
