@@ -101,7 +101,9 @@ def _trace(problems: ProblemReporter) -> aiohttp.TraceConfig:
     async def on_exception(
         _: aiohttp.ClientSession, __: SimpleNamespace, end: aiohttp.TraceRequestExceptionParams
     ) -> None:
-        if isinstance(end.exception, (aiohttp.ClientError, OSError)):
+        # kopf closes the session when the server has rejected its credentials.
+        ours = "is closed" in str(end.exception)
+        if isinstance(end.exception, (aiohttp.ClientError, OSError)) and not ours:
             name = _source(end.url.path)
             problems.failed(name, transport_error(end.exception).problem)
 

@@ -55,13 +55,23 @@ class _Source:
     state: Problem | _Calm
     since: float
     told: Problem | _Calm = _Calm.WORKING
-    told_at: float = 0.0
+    #: When each problem was told, since all was well.
+    told_at: dict[object, float] = field(default_factory=dict)
 
-    def due(self) -> float:
+    def due(self, grace: float) -> float:
         """When there is something to say."""
-        if not _same(self.state, self.told):
-            return self.since + GRACE
-        return self.told_at + REPEAT if isinstance(self.state, Problem) else float("inf")
+        settled = self.since + grace
+        if isinstance(self.state, Problem):
+            return max(settled, self.told_at.get(_key(self.state), -REPEAT) + REPEAT)
+        return float("inf") if self.state is self.told else settled
+
+    def tell(self, now: float) -> None:
+        """What is known has been said."""
+        self.told = self.state
+        if isinstance(self.state, Problem):
+            self.told_at[_key(self.state)] = now
+        else:
+            self.told_at.clear()
 
 
 @dataclass(eq=False)
@@ -71,11 +81,13 @@ class ProblemLog:
     Args:
         rights: where the rights are that our account needs.
         definitions: the resources that we have definitions of, in ``crds/<name>.yaml``.
+        grace: seconds that something has to last before it is told.
     """
 
     rights: str
     definitions: Collection[str] = ()
     _: KW_ONLY
+    grace: float = GRACE
     _sources: dict[str, _Source] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
@@ -94,7 +106,7 @@ class ProblemLog:
 
     def readiness_error(self) -> str | None:
         """What has been failing for some time, if anything has."""
-        limit = _now() - GRACE
+        limit = _now() - self.grace
         found = [
             str(source.state)
             for source in self._sources.values()
@@ -107,13 +119,13 @@ class ProblemLog:
         if source is None:
             source = self._sources[name] = _Source(state, _now())
         else:
-            if not _same(source.state, state):
+            if _key(source.state) != _key(state):
                 source.since = _now()
             source.state = state
         self._arm()
 
     def _arm(self) -> None:
-        due = min(source.due() for source in self._sources.values())
+        due = min(source.due(self.grace) for source in self._sources.values())
         if self._timer is not None:
             if self._timer.when() <= due:
                 return
@@ -131,11 +143,12 @@ class ProblemLog:
         restored: list[str] = []
         problems: dict[tuple[ProblemKind, str], list[str]] = {}
         for name, source in sorted(self._sources.items()):
-            # A timer may come early by the resolution of the clock.
-            if source.due() > now + 1e-6:
+            # What has begun later has the same cause, and one line has room for it.
+            slack = 0.0 if _key(source.state) is ProblemKind.FAILING else self.grace
+            if source.due(self.grace) > now + slack:
                 continue
             state, before = source.state, source.told
-            source.told, source.told_at = state, now
+            source.tell(now)
             if isinstance(state, Problem):
                 problems.setdefault((state.kind, state.what), []).append(state.detail)
             elif state is _Calm.ABSENT:
@@ -164,22 +177,22 @@ class ProblemLog:
         ours = [name for name in absent if definitions[name] in self.definitions]
         if ours:
             needed = dict.fromkeys(definitions[name] for name in ours)
-            files = " ".join(f"-f crds/{definition}.yaml" for definition in needed)
+            files = ",".join(needed) if len(needed) == 1 else f"{{{','.join(needed)}}}"
             log.info(
                 "resources.absent",
                 resources=", ".join(ours),
-                remedy=f"fine unless you want them; then `kubectl apply --server-side {files}`",
+                remedy="fine unless you want them; then"
+                f" `kubectl apply --server-side -f crds/{files}.yaml`",
             )
         others = [name for name in absent if name not in ours]
         if others:
             log.debug("resources.absent", resources=", ".join(others))
 
 
-def _same(one: Problem | _Calm, other: Problem | _Calm) -> bool:
-    if isinstance(one, Problem) and isinstance(other, Problem):
-        # The words of what fails differ from one try to the next.
-        return one.kind is other.kind and (one.kind is ProblemKind.FAILING or one == other)
-    return one is other
+def _key(state: Problem | _Calm) -> object:
+    """What makes a state another one: the words of what fails differ from try to try."""
+    failing = isinstance(state, Problem) and state.kind is ProblemKind.FAILING
+    return ProblemKind.FAILING if failing else state
 
 
 def _enumerate(details: list[str]) -> str:
