@@ -45,14 +45,17 @@ def controllers(
             "the rights of manifests/60-controllers-rbac.yaml", bundled_definitions()
         )
         schedulers, readiness = [p.scheduler_name for p in config.profiles], Readiness()
-        each = ControllerOptions(schedulers, namespaces, problems=problems)
+        timeout = config.tyjobs.scheduling_timeout_seconds
+        settings = ControllerOptions(
+            schedulers, namespaces, scheduling_timeout=timeout, problems=problems
+        )
         checks = {"informer-sync": readiness.readiness_error, "api": problems.readiness_error}
         async with AsyncExitStack() as stack:
             if liveness is not None:
                 host, port = options.address(liveness)
                 server = health_server(host=host, port=port, checks=checks)
                 await stack.enter_async_context(server)
-            await run_controllers(access, each, readiness=readiness)
+            await run_controllers(access, settings, readiness=readiness)
 
     try:
         config = load_config(config_file)

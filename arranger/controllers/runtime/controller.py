@@ -33,6 +33,8 @@ class ControllerOptions:
             reconciled; so it is written twice in a second at most, whatever happens to it.
         rng: spreads time-outs and back-off.
         now: the calendar clock.
+        scheduling_timeout: seconds that a TYJob may wait for nodes where it does not say; None for
+            as long as it takes.
         problems: hears what can be read and what cannot.
     """
 
@@ -41,6 +43,7 @@ class ControllerOptions:
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
+<<<<<<< HEAD
     problems: ProblemReporter = IGNORE_PROBLEMS
 
 
@@ -50,6 +53,9 @@ class WatchRegistry(kopf.OperatorRegistry):
     def __init__(self) -> None:
         super().__init__()
         self.resources: list[Resource] = []
+=======
+    scheduling_timeout: float | None = None
+>>>>>>> main
 
 
 def watch(
