@@ -43,7 +43,7 @@ class ControllerOptions:
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
-<<<<<<< HEAD
+    scheduling_timeout: float | None = None
     problems: ProblemReporter = IGNORE_PROBLEMS
 
 
@@ -53,9 +53,6 @@ class WatchRegistry(kopf.OperatorRegistry):
     def __init__(self) -> None:
         super().__init__()
         self.resources: list[Resource] = []
-=======
-    scheduling_timeout: float | None = None
->>>>>>> main
 
 
 def watch(
