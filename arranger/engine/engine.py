@@ -207,7 +207,7 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        self.handlers.start()
+        self.handlers.start(now)
         self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
@@ -233,6 +233,8 @@ class Engine:
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
+        if not self.handlers.started:
+            return True
         return any(part.ready for part in parts) or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:
