@@ -113,9 +113,11 @@ class Engine:
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
-        admission = Admission(ledger, quotas.over_commit, quotas.card_request_timeout)
+        admission = Admission(
+            ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
+        )
         quota = QuotaGate(context, admission)
-        gate = GangGate(holds, quota)
+        gate = GangGate(holds)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             gate,
@@ -168,6 +170,7 @@ class Engine:
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
+            quota,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)

@@ -181,9 +181,11 @@ class EventHandlers:
         """A Queue appeared or was edited."""
         if self._initial.keep(queue):
             return
-        before = self._ledger.queues.get(queue.name)
+        before, was_active = self._ledger.queues.get(queue.name), self._ledger.active
         if not self._ledger.set_queue(queue):
             return
+        if not was_active:
+            self._queue.requeue_all(now)
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
@@ -199,6 +201,8 @@ class EventHandlers:
         if self._initial.drop(type(queue), key_of(queue)):
             return
         self._ledger.remove_queue(queue.name)
+        if not self._ledger.active:
+            self._queue.requeue_all(now)
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     # --- events: gangs ---------------------------------------------------------------------
@@ -209,9 +213,14 @@ class EventHandlers:
             return
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
-        if self._registry.changes_owner_fields(group):
-            self._ledger.mark_stale()  # its queue or service type may be another
+        edited = self._registry.changes_owner_fields(group)
         changed = self._registry.on_pod_group_updated(group)
+        if edited and gang is not None and gang.pod_group is group:
+            # Its queue, its service type or its cards may be others.
+            self._ledger.mark_stale()
+            changed = changed | {gang.name}
+            if self._quota.withdraw(group.key):
+                self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
         if gang is not None and gang.problems and gang.problems != before:
@@ -224,6 +233,8 @@ class EventHandlers:
         self._release_admission(group.key, now)
         self._ledger.mark_stale()
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
+        if group.key in self._registry.gangs:
+            changed = changed | {group.key}  # its pods may be of another queue now
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
 

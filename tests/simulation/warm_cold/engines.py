@@ -66,19 +66,24 @@ def tell(engine: Engine, manifests: Iterable[Manifest], now: float = 0.0) -> Non
 
 
 def decide(engine: Engine, now: float) -> list[str]:
-    """Run until nothing is ready; every write succeeds. Returns what was asked for, in order."""
-    asked: list[str] = []
+    """Run until nothing is ready; every write succeeds.
+
+    Returns the decisions in their order, then what is told about them, in any order.
+    """
+    decided: list[str] = []
+    told: list[str] = []
     ready = True
     while ready:
         effects = engine.run(now)
         engine.check_consistent()
-        asked += [text for each in effects if (text := _describe(each))]
+        decided += [_describe(each) for each in effects if isinstance(each, Bind | DeletePod)]
+        told += [_describe(each) for each in effects if not isinstance(each, Bind | DeletePod)]
         for effect in effects:
             if engine.awaits(effect):
                 engine.on_outcome(effect, Applied(), now)
         engine.check_consistent()
         ready = engine.ready
-    return asked
+    return [*decided, *sorted(told)]
 
 
 def _describe(effect: Effect) -> str:
