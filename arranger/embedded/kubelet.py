@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -50,18 +51,18 @@ class HollowKubelets:
     ) -> None:
         self._transport = transport
         self._now = now
-        self._due: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
+        self._due: asyncio.Queue[tuple[str, str, Object, bool]] = asyncio.Queue()
         #: uid → actions scheduled for it, so that a restarted watch schedules nothing twice.
         self._scheduled: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
-        #: Those of them that look again whether a pod can be configured.
-        self._retries: set[asyncio.TimerHandle] = set()
+        #: How many actions are scheduled or under way that are no retries.
+        self._busy = 0
         self._addresses = itertools.count(1)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is due, now or later, but to look again for what others must bring."""
-        return self._timers <= self._retries and self._due.empty()
+        return not self._busy
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -111,23 +112,22 @@ class HollowKubelets:
 
         def due() -> None:
             self._timers.discard(timer)
-            self._retries.discard(timer)
-            self._due.put_nowait((action, uid, pod))
+            self._due.put_nowait((action, uid, pod, retry))
 
         timer = loop.call_later(wait, due)
         self._timers.add(timer)
-        if retry:
-            self._retries.add(timer)
+        self._busy += not retry
 
     async def _write(self) -> None:
         while True:
-            action, uid, pod = await self._due.get()
+            action, uid, pod, retry = await self._due.get()
             try:
                 await self._execute(action, uid, pod)
             except TransportError as error:
                 log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=str(error))
                 # Seen again with the next change of the pod, or when the watch starts over.
                 self._scheduled.get(uid, set()).discard(action)
+            self._busy -= not retry
 
     async def _execute(self, action: str, uid: str, pod: Object) -> None:
         meta = pod["metadata"]
@@ -213,4 +213,9 @@ def _needed_keys(pod: Object) -> set[tuple[str, str]]:
 
 def _finished_status(pod: Object) -> Object:
     code = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
-    return {"phase": "Succeeded" if code == "0" else "Failed"}
+    number = int(code) if re.fullmatch("[0-9]{1,3}", code) else 1
+    state = {"exitCode": number, "reason": "Error" if number else "Completed"}
+    return {
+        "phase": "Failed" if number else "Succeeded",
+        "containerStatuses": _container_statuses(pod, {"terminated": state}),
+    }

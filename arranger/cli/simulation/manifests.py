@@ -178,7 +178,9 @@ def _documents(path: Path) -> Iterator[object]:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path}: not text in UTF-8") from error
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ManifestError(f"{path}, document {n + 1}: nested too deeply") from error
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
         raise ManifestError(f"{path}, document {n + 1}: {why}") from error
 

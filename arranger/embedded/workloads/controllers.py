@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -63,7 +62,8 @@ class HollowControllers:
         self._tallies: dict[str, JobTally] = {}
         self._restarts: dict[str, Restarts] = {}
         self._wake = asyncio.Event()
-        self._event_numbers = itertools.count(1)
+        #: (uid, why) of the pods that could not be made; told once.
+        self._told: set[tuple[str, str]] = set()
 
     @property
     def idle(self) -> bool:
@@ -175,7 +175,10 @@ class HollowControllers:
         try:
             self._cluster.create(obj)
         except ApiError as error:
-            if obj["kind"] != "PersistentVolumeClaim" or error.reason != "AlreadyExists":
+            told = workload["metadata"]["uid"], error.message
+            left_over = obj["kind"] == "PersistentVolumeClaim" and error.reason == "AlreadyExists"
+            if told not in self._told and not left_over:
+                self._told.add(told)
                 self._tell_failed_create(workload, error)
 
     def _tell_failed_create(self, workload: Object, error: ApiError) -> None:
@@ -187,7 +190,7 @@ class HollowControllers:
                 "apiVersion": "events.k8s.io/v1",
                 "kind": "Event",
                 "metadata": {
-                    "name": f"{meta['name']}.{next(self._event_numbers)}",
+                    "name": f"{meta['name']}.{len(self._told)}",
                     "namespace": meta["namespace"],
                 },
                 "eventTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),

@@ -59,8 +59,10 @@ def _problems(kind: str, group: str, spec: object) -> list[tuple[str, str]]:
 
 
 def _selector_problems(spec: Object, template: Object) -> list[tuple[str, str]]:
+    if spec.get("selector") is None:
+        return [("spec.selector", "Required value")]
     try:
-        selector = Selector(msgspec.convert(spec.get("selector"), LabelSelector))
+        selector = Selector(msgspec.convert(spec["selector"], LabelSelector))
         labels = msgspec.convert(
             (template.get("metadata") or {}).get("labels") or {}, dict[str, str]
         )
