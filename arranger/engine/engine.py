@@ -171,7 +171,7 @@ class Engine:
             holds,
             gangs,
             binding_cycle,
-            GangPreemptionExecutor(context, nominator, planner, preemption),
+            GangPreemptionExecutor(context, nominator, planner, preemption, policy),
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),

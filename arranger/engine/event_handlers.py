@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
@@ -12,7 +13,7 @@ from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -22,13 +23,18 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
-from arranger.engine.initial_objects import InitialObjects, WatchedObject, key_of
+from arranger.engine.initial_objects import InitialObjects, key_of
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
-from arranger.engine.queue.cluster_events import node_change, placed_pod_change, waiting_pod_change
+from arranger.engine.queue.cluster_events import (
+    node_change,
+    object_change,
+    placed_pod_change,
+    waiting_pod_change,
+)
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
@@ -82,40 +88,35 @@ class EventHandlers:
             return
         pending: list[QueuedPod] = []
         self._unqueued = pending
+        handlers = self._initial_handlers()
         for obj in initial:
-            self._take_in(obj, now)
+            handlers.get(type(obj), self.on_object_updated)(obj, now)
         self._registry.initial_sync_done()
         self._unqueued = None
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
         for entity in entities.values():
             self._requeuer.enqueue(entity, now)
 
-    def _take_in(self, obj: WatchedObject, now: float) -> None:
-        match obj:
-            case Node():
-                self.on_node_updated(obj, now)
-            case Pod():
-                self.on_pod_updated(obj, now)
-            case PodDisruptionBudget():
-                self.on_disruption_budget_updated(obj, now)
-            case Queue():
-                self.on_queue_updated(obj, now)
-            case GangObject():
-                self._restore_gang(obj)
-                self.on_gang_updated(obj, now)
-            case PodGroup() | NativePodGroup():
-                if isinstance(obj, PodGroup) and obj.status.phase in _MINIMUM_REACHED:
-                    self._registry.mark_previously_satisfied(obj.key)
-                self.on_pod_group_updated(obj, now)
-            case _:
-                self.on_object_updated(obj, now)
+    def _initial_handlers(self) -> dict[type[Any], Callable[[Any, float], None]]:
+        return {
+            Node: self.on_node_updated,
+            PodDisruptionBudget: self.on_disruption_budget_updated,
+            Queue: self.on_queue_updated,
+            GangObject: self._restore_gang,
+            **dict.fromkeys(get_args(AnyPodGroup), self._restore_pod_group),
+            Pod: self.on_pod_updated,
+        }
 
-    def _restore_gang(self, gang: GangObject) -> None:
+    def _restore_pod_group(self, group: AnyPodGroup, now: float) -> None:
+        if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
+            self._registry.mark_previously_satisfied(group.key)
+        self.on_pod_group_updated(group, now)
+
+    def _restore_gang(self, gang: GangObject, now: float) -> None:
         if gang.status.resource_satisfied:
             self._registry.mark_previously_satisfied(gang.key)
         self._registry.restore_recorded_bundles(gang)
-
-    # --- events: nodes ---------------------------------------------------------------------
+        self.on_gang_updated(gang, now)
 
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""
@@ -144,24 +145,20 @@ class EventHandlers:
             self._ledger.mark_stale()
             self._queue.wake(ClusterEvent(ActionType.NODE_REMOVED, node_before=before), now)
 
-    # --- events: what plugins look up ------------------------------------------------------
-
     def on_object_updated(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up appeared or was edited."""
         if self._initial.keep(stored):
             return
         before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
-            self._queue.wake(_object_event(before, stored), now)
+            self._queue.wake(object_change(before, stored), now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
         if self._initial.drop(type(stored), key_of(stored)):
             return
         self._context.cluster.objects.remove(stored)
-        self._queue.wake(_object_event(stored, None), now)
-
-    # --- events: budgets -------------------------------------------------------------------
+        self._queue.wake(object_change(stored, None), now)
 
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
@@ -174,8 +171,6 @@ class EventHandlers:
         if self._initial.drop(type(budget), key_of(budget)):
             return
         self._context.cluster.remove_budget(budget)
-
-    # --- events: queues --------------------------------------------------------------------
 
     def on_queue_updated(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""
@@ -204,8 +199,6 @@ class EventHandlers:
         if not self._ledger.active:
             self._queue.requeue_all(now)
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
-
-    # --- events: gangs ---------------------------------------------------------------------
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
@@ -255,7 +248,7 @@ class EventHandlers:
         if names and self._unqueued is None:
             self._gang_scheduler.on_gangs_changed(names, now)
 
-    # --- events: pods ----------------------------------------------------------------------
+    # --- pods ------------------------------------------------------------------------------
 
     def on_pod_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""
@@ -321,6 +314,8 @@ class EventHandlers:
         if before is not None and _quota_fields(before.pod) != _quota_fields(info.pod):
             self._ledger.mark_stale()
         cluster.observe_pod(info)
+        if self._unqueued is not None and pod_events.is_being_evicted(info.pod):
+            self._preemption.restore_eviction(info.uid)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
@@ -403,8 +398,3 @@ def _quota_fields(pod: Pod) -> tuple[str | None, ...]:
     notes, labels = pod.metadata.annotations, pod.metadata.labels
     said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
     return queue_of(pod), *said
-
-
-def _object_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
-    resource = type(after or before).__name__
-    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

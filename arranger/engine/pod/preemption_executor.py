@@ -144,6 +144,11 @@ class PreemptionExecutor:
         queue = ledger.queue_name(preemptor.pod)
         return queue if queue != ledger.queue_name(victim) else ""
 
+    def restore_eviction(self, uid: str) -> None:
+        """A pod that is seen at the start is being evicted, by an earlier run of ours."""
+        self._nominator.terminating_victims.add(uid)
+        self._nominator.inherited_victims.add(uid)
+
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
         """The outcome of a delete for ``subject``: if the victim stays, its nomination is void."""
         assert isinstance(effect, DeletePod), f"{effect} is no eviction"
@@ -157,6 +162,7 @@ class PreemptionExecutor:
     def forget_pod(self, uid: str) -> None:
         """A pod is gone or bound: it is no terminating victim, and not nominated."""
         self._nominator.terminating_victims.discard(uid)
+        self._nominator.inherited_victims.discard(uid)
         self._nominator.clear(uid)
 
     def on_victim_left(self, node: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from arranger.api.types.core import Node
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
@@ -30,6 +31,12 @@ def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
     if not kind:
         return None
     return ClusterEvent(kind, node=after, node_before=before)
+
+
+def object_change(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
+    """The event of an object that plugins look up, None where there is none."""
+    resource = type(after or before).__name__
+    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)
 
 
 def placed_pod_change(before: PodInfo | None, after: PodInfo) -> ClusterEvent | None:

@@ -25,6 +25,7 @@ class Nominator:
 
     Attributes:
         terminating_victims: uids of pods that are being evicted, until they are gone.
+        inherited_victims: those of them that an earlier run of ours evicted, for whom is not known.
     """
 
     _cluster: Cluster
@@ -34,6 +35,7 @@ class Nominator:
     #: Priority → the pods of it, by uid.
     _of_priority: dict[int, dict[str, QueuedPod]] = field(default_factory=dict, init=False)
     terminating_victims: set[str] = field(default_factory=set, init=False)
+    inherited_victims: set[str] = field(default_factory=set, init=False)
 
     def __len__(self) -> int:
         return len(self._nodes)
