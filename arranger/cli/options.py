@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -53,7 +54,11 @@ FILE = InputPath(dir_okay=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 log_level = click.option(
-    "--log-level", default="INFO", show_default=True, help="The least that is logged."
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="The least that is logged.",
 )
 
 
@@ -85,3 +90,18 @@ def output(form: str) -> Decorator:
         default=form,
         help="Form of the output.",
     )
+
+
+def address(url: str) -> tuple[str, int]:
+    """Host and port of a URL to serve at.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "http" and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{url!r} is not like http://0.0.0.0:8080")
