@@ -1,4 +1,4 @@
-"""Types what the documentation says: kubectl as it is published, and ``arranger`` of this checkout."""
+"""Types what the documentation says: kubectl as it is published, ``arranger`` of this checkout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def kubectl_path() -> str:
 def commands(page: str, heading: str) -> Iterator[str]:
     """The commands of the fenced blocks of a page's section, without their comments."""
     text = (REPO / page).read_text()
-    match = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    match = re.search(
+        rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
     assert match, f"{page} has no section {heading!r}"
     for block in re.findall(r"^```\n(.*?)^```", match[1], re.DOTALL | re.MULTILINE):
         for line in block.splitlines():

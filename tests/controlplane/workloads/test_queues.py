@@ -7,7 +7,6 @@ rights of ``manifests/``, one node of eight cards with a hollow kubelet.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
