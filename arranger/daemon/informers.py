@@ -22,6 +22,7 @@ from arranger.daemon.informer_handlers import (
 )
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import MetricsRecorder
+from arranger.kube.client.problems import ProblemReporter, resource_name
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer
@@ -106,11 +107,25 @@ class Informers:
         """Whether the whole state has been read."""
         return all(informer.synced for informer in self._informers.values())
 
+    @property
+    def unread(self) -> list[str]:
+        """The resources that have not been read yet."""
+        return [
+            resource_name(path)
+            for kind, path in COLLECTION_PATHS.items()
+            if not self._informers[kind].synced
+        ]
+
     def reflectors(
-        self, transport: Transport, *, rng: random.Random, metrics: MetricsRecorder
+        self,
+        transport: Transport,
+        *,
+        rng: random.Random,
+        metrics: MetricsRecorder,
+        problems: ProblemReporter,
     ) -> list[Reflector[Any]]:
         """A reflector for each kind."""
-        make = partial(Reflector[Any], transport, rng=rng, metrics=metrics)
+        make = partial(Reflector[Any], transport, rng=rng, metrics=metrics, problems=problems)
         return [
             make(path, Decoder(kind), self._informers[kind])
             for kind, path in COLLECTION_PATHS.items()

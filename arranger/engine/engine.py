@@ -114,9 +114,11 @@ class Engine:
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
-        admission = Admission(ledger, quotas.over_commit, quotas.card_request_timeout)
+        admission = Admission(
+            ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
+        )
         quota = QuotaGate(context, admission)
-        gate = GangGate(holds, quota)
+        gate = GangGate(holds)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             gate,
@@ -171,6 +173,7 @@ class Engine:
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
+            quota,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -211,7 +214,7 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        self.handlers.start()
+        self.handlers.start(now)
         self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
@@ -237,6 +240,8 @@ class Engine:
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
+        if not self.handlers.started:
+            return True
         return any(part.ready for part in parts) or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:

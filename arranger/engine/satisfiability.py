@@ -82,7 +82,8 @@ class Satisfiability:
             return ""  # an autoscaler may bring the first node
         if entity.group is None:
             pod = entity.representative.pod
-            return why_too_large(self._cluster.table, pod) or self._beyond_queue(_Demand([pod], 1, f"pod {pod.key}"))
+            alone = _Demand([pod], 1, f"pod {pod.key}")
+            return self._too_large(alone) or self._beyond_queue(alone)
         demands = list(_demands(entity, held))
         topology = entity.group.topology
         required = topology if topology is not None and topology.required else None
@@ -143,7 +144,7 @@ class Satisfiability:
         ledger, pod = self._ledger, demand.pods[0]
         if not ledger.active:
             return ""
-        asked, queue = demand.smallest_sums(), ledger.queuef"pod {pod.key}"
+        asked, queue = demand.smallest_sums(), ledger.queue_name(pod)
         cards = sum(amount for name, amount in asked.items() if is_card_resource(name))
         exempt = ("cpu", "memory") if ledger.exempt_card_pods and cards else ()
         one = demand.least == 1

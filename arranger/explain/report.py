@@ -34,8 +34,8 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         for reason, count in reason_counts(snapshot, verdict):
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
-        if not fits and (hint := never_fits(snapshot, pod) or nearest_fit(snapshot, pod, verdict)):
-            parts.append(Padding(Text(hint), (0, 0, 0, 2)))
+        hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
+        parts += [Padding(Text(hint), (0, 0, 0, 2)) for hint in hints if hint]
     if not parts:
         parts.append(Text(f"{snapshot.origin}: no pod is pending"))
     return Group(*parts)

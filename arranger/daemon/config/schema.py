@@ -17,6 +17,7 @@ from arranger.daemon.config.section import ConfigSection
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
+from arranger.kube.client.kubeconfig_check import file_error
 from arranger.quota.preemption_policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
@@ -255,7 +256,7 @@ def load_config(path: Path | None) -> Config:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {file_error(error)}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
     try:
