@@ -103,7 +103,9 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._leading = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._informers = Informers(self.engine, _loop_time, self._wake.set)
+        self._informers = Informers(
+            self.engine, _loop_time, self._wake.set, config.queues.owner_resources
+        )
         self._election = self._make_election(identity)
         self._dispatcher = ApiDispatcher(
             write_transport or transport,

@@ -30,6 +30,7 @@ from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
+from arranger.engine.owner_handlers import OwnerHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -53,6 +54,7 @@ from arranger.gangs.registry import GangRegistry
 from arranger.quota.admission import Admission
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
 
@@ -62,6 +64,7 @@ class Engine:
 
     Attributes:
         handlers: takes in the events of the watches.
+        owner_handlers: takes in those of the owners of pods.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
@@ -89,10 +92,12 @@ class Engine:
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
         registry = self.registry = GangRegistry()
+        owners = PodOwners()
         table = NodeTable()
         ledger = self.ledger = QuotaLedger(
             table,
             pod_groups=registry,
+            owners=owners,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
@@ -206,6 +211,8 @@ class Engine:
             self._gang_scheduler,
             attempt_status,
         )
+
+        self.owner_handlers = OwnerHandlers(context, owners, ledger, queue, release)
 
     # --- deciding --------------------------------------------------------------------------
 

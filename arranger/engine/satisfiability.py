@@ -15,7 +15,6 @@ import numpy as np
 
 from arranger.api.annotations import JOB_PRIORITY
 from arranger.api.gang_membership import Topology
-from arranger.api.queue_annotations import requested_cards
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, IntArray
 from arranger.cluster.node_sizes import amounts_text, why_too_large
@@ -156,7 +155,7 @@ class Satisfiability:
                     amounts, may = amounts_text({name: amount}), amounts_text({name: limit})
                     return f"{asks} {amounts}, and queue {state.name} may use {may}"
             if cards and state.card_quota is not None:
-                names = requested_cards(pod.pod) or tuple(state.card_quota)
+                names = ledger.cards_wanted_by(pod) or tuple(state.card_quota)
                 quota = sum(state.card_quota.get(name, 0) for name in names)
                 if cards > quota:
                     return f"{asks} {cards} cards, and queue {state.name} may use {quota}"

@@ -132,6 +132,17 @@ class QueueConfig(ConfigSection):
         "Job": "training",
     }
     """Service type of pods that do not tell theirs, by the kind of their owner."""
+    owner_resources: list[Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+/[a-z]+$")]] = [
+        "apps/v1/deployments",
+        "apps/v1/daemonsets",
+        "batch/v1/jobs",
+        "batch.volcano.sh/v1alpha1/jobs",
+        "arranger.io/v1alpha1/tyjobs",
+    ]
+    """Resources (group/version/resource) whose annotations count for the pods that they own,
+    beside those of ReplicaSets, StatefulSets and ReplicationControllers; the scheduler needs the
+    right to list and watch them, and reads their metadata only.
+    """
     respect_priority: bool = True
     """Whether a victim in another queue must be of lower priority than the pod it gives way to,
     unless neither has any.

@@ -103,6 +103,8 @@ class Reflector(Generic[T]):
         sink: hears of every change, in order, and of no state twice.
         rng: spreads time-outs and back-off.
         query: selectors to add to every request.
+        metadata_only: ask for nothing but the objects' metadata; a server that does not know how to
+            sends all.
         metrics: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
             ``watch_restarts`` {resource, why}.
         problems: hears whether the resource can be read.
@@ -115,6 +117,7 @@ class Reflector(Generic[T]):
     _: KW_ONLY
     rng: random.Random
     query: Mapping[str, str] = field(default_factory=dict)
+    metadata_only: bool = False
     metrics: MetricsRecorder = NULL_METRICS
     problems: ProblemReporter = IGNORE_PROBLEMS
 
@@ -168,7 +171,8 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query = {**self.query, "limit": str(PAGE_SIZE)}
         while True:
-            request = Request("GET", self.path, query=query, timeout=60.0)
+            accept = self._accept("PartialObjectMetadataList")
+            request = Request("GET", self.path, query=query, accept=accept, timeout=60.0)
             answer = await self.transport.send(request)
             if answer.status == 410 and "continue" in query:
                 # The continue token has expired: fetch all in one piece.
@@ -204,7 +208,7 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0
-        request = Request("GET", self.path, query)
+        request = Request("GET", self.path, query, accept=self._accept("PartialObjectMetadata"))
         opened = self.transport.stream(request, inactivity=INACTIVITY_TIMEOUT)
         async with opened as stream:
             if stream.status != 200:
@@ -273,6 +277,11 @@ class Reflector(Generic[T]):
         except TimeoutError:
             raise _WatchListUnsupportedError("the initial events do not end") from None
         raise TransportError("the watch ended within the initial events")
+
+    def _accept(self, kind: str) -> str:
+        """What to ask for, the metadata-only form of which is called ``kind``."""
+        plain = "application/json"
+        return f"{plain};as={kind};g=meta.k8s.io;v=v1,{plain}" if self.metadata_only else plain
 
     def _handle_line(self, line: bytes) -> None:
         event = self.decoder.decode_event(line)
