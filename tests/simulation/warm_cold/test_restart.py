@@ -126,7 +126,7 @@ def _gang_objects(engine: Engine) -> Iterator[GangObject]:
         )
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("WARM_COLD_WORLDS", "100"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("WARM_COLD_WORLDS", "40"))))
 async def test_after_a_restart_the_next_decisions_are_the_same(seed: int) -> None:
     warm, present, now = await Lives(seed).live()
     if any(pod.phase is not Phase.QUEUED for pod in warm.pods()):
