@@ -19,7 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
-from arranger.engine.gang.attempt_status import GangAttemptStatus
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.phases import Phase
@@ -59,7 +59,7 @@ class EventHandlers:
     _binding_cycle: BindingCycle
     _preemption: PreemptionExecutor
     _gang_scheduler: GangScheduler
-    _attempt_status: GangAttemptStatus
+    _gang_objects: GangObjects
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
     _running: bool = field(default=False, init=False)
@@ -68,7 +68,7 @@ class EventHandlers:
         """The engine begins to run: all that there was at the start is known."""
         if not self._running:
             self._running = True
-            self._registry.initial_sync_done()
+            self._gang_objects.start()
 
     # --- events: nodes ---------------------------------------------------------------------
 
@@ -144,12 +144,9 @@ class EventHandlers:
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
-        if (
-            not self._running
-            and isinstance(group, PodGroup)
-            and group.status.phase in _MINIMUM_REACHED
-        ):
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
+        if isinstance(group, PodGroup):
+            reached = group.status.phase in _MINIMUM_REACHED
+            self._gang_objects.on_pod_group_phase(group.key, minimum_reached=reached)
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
         if self._registry.changes_owner_fields(group):
@@ -162,6 +159,7 @@ class EventHandlers:
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
+        self._gang_objects.on_pod_group_phase(group.key, minimum_reached=False)
         self._release_admission(group.key, now)
         self._ledger.mark_stale()
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
@@ -170,17 +168,14 @@ class EventHandlers:
 
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
         """A Gang object appeared or was edited; at the start it restores the gang's state."""
-        self._attempt_status.on_updated(gang, now)
-        if self._running:
-            return
-        if gang.status.resource_satisfied:
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.key), now)
-        self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
+        self._gang_objects.on_updated(gang)
+        if not self._running:
+            self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
         self._registry.forget_records(gang.key)
-        self._attempt_status.on_deleted(gang.key)
+        self._gang_objects.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names:
@@ -218,6 +213,8 @@ class EventHandlers:
             gang = self._registry.gang_of(uid)
             self._remove_pod(uid, now)
             self._on_gangs_changed(self._registry.on_pod_deleted(uid), now)
+            if gang is not None:
+                self._gang_objects.on_member_lost(gang)
             if gang is not None and gang.name not in self._registry.gangs:
                 self._release_admission(gang.name, now)
 

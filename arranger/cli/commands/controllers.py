@@ -11,7 +11,7 @@ from arranger.cli import options
 
 @click.command()
 @options.cluster
-@options.config("The scheduler's configuration: whose pods are ours.")
+@options.config("The scheduler's configuration: whose pods are ours, and what holds for gangs.")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
 @click.option("--liveness", help="Where to answer probes, http://0.0.0.0:8080/healthz for example.")
 @options.log_level
@@ -38,7 +38,9 @@ def controllers(
     async def run() -> None:
         access = await load_api_server_config(kubeconfig, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
-        await run_controllers(access, ControllerOptions(schedulers, namespaces), liveness=liveness)
+        wait_time = config.gangs.wait_time_seconds
+        controller_options = ControllerOptions(schedulers, namespaces, gang_wait_time=wait_time)
+        await run_controllers(access, controller_options, liveness=liveness)
 
     try:
         config = load_config(config_file)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.quota_gate import QuotaGate
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
+
+_OUTDATED: Final = "its Gang object is being corrected, which says that it had its minimum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +21,15 @@ class GangGate:
 
     _holds: GangHolds
     _quota: QuotaGate
+    _gang_objects: GangObjects
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
         """Why the entity's gang group is not tried yet; None if it is."""
         group = entity.gang_group
         if reason := messages.blocking_reason(group):
             return gang_rejection(reason)
+        if self._gang_objects.blocks(group):
+            return gang_rejection(f"{group.display_name} waits: {_OUTDATED}")
         if self._holds.lacks_members(entity):
             return gang_rejection(f"{group.display_name} waits for members")
         if reason := self._quota.admit(group):
