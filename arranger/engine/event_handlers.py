@@ -203,7 +203,7 @@ class EventHandlers:
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)
         elif pod.spec.scheduler_name in self._profiles:
-            self._on_pending_pod(info, now)
+            self._on_pending_pod(info, now, is_new=earlier != meta.uid)
         self._on_gangs_changed(changed, now)
 
     def on_pod_deleted(self, key: str, now: float) -> None:
@@ -253,13 +253,10 @@ class EventHandlers:
         if event is not None:
             self._queue.wake(event, now)
 
-    def _on_pending_pod(self, info: PodInfo, now: float) -> None:
+    def _on_pending_pod(self, info: PodInfo, now: float, *, is_new: bool) -> None:
         member = self._context.pods.get(info.uid)
         if info.pod.metadata.deletion_timestamp is not None:
-            if member is not None and member.phase in (Phase.QUEUED, Phase.WAITING):
-                self._remove_pod(info.uid, now)
-            elif member is not None:
-                member.pending_update = info
+            self._on_deleting_pod(info, member, now, is_new=is_new)
             return
         if member is None:
             if info.uid in self._context.cluster:
@@ -289,6 +286,20 @@ class EventHandlers:
             published = invalid_values(earlier.pod, member.profile.by_name)
             self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
+
+    def _on_deleting_pod(
+        self, info: PodInfo, member: QueuedPod | None, now: float, *, is_new: bool
+    ) -> None:
+        """A pod without a node is being deleted: it is not tried any more, and told so once."""
+        waits = member is not None and member.phase is Phase.QUEUED
+        if waits or (is_new and info.uid not in self._context.cluster):
+            self._context.outbox.append(pod_events.skipped_deleting(info.pod))
+        if member is None:
+            return
+        if member.phase in (Phase.QUEUED, Phase.WAITING):
+            self._remove_pod(info.uid, now)
+        else:
+            member.pending_update = info
 
     def _remove_pod(self, uid: str, now: float) -> None:
         cluster = self._context.cluster

@@ -38,9 +38,13 @@ def controllers(
     async def run() -> None:
         access = await load_api_server_config(kubeconfig, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
-        wait_time = config.gangs.wait_time_seconds
-        controller_options = ControllerOptions(schedulers, namespaces, gang_wait_time=wait_time)
-        await run_controllers(access, controller_options, liveness=liveness)
+        settings = ControllerOptions(
+            schedulers,
+            namespaces,
+            gang_wait_time=config.gangs.wait_time_seconds,
+            scheduling_timeout=config.tyjobs.scheduling_timeout_seconds,
+        )
+        await run_controllers(access, settings, liveness=liveness)
 
     try:
         config = load_config(config_file)
