@@ -55,7 +55,7 @@ MISSING_DELAY: Final = 2.0
 #: Seconds after which a Gang without pods is deleted that the controllers have not deleted.
 ORPHAN_DELAY: Final = 30.0
 #: Seconds between two writes about one gang that is only tried again and again.
-MIN_WRITE_INTERVAL: Final = 60.0
+MIN_WRITE_INTERVAL: Final = 300.0
 #: Seconds between any two writes while pods wait, and while none do.
 _PACE: Final = (0.1, 0.02)
 #: Seconds until a write is tried again that was refused.
@@ -355,7 +355,7 @@ class GangObjects:
     def _waiting_since(self, gang: Gang) -> int | None:
         """When the wait time of the gang's group began, in seconds since 1970."""
         hold = self._holds.get(self._registry.group_of(gang).name)
-        return None if hold is None else int(self._context.clock.to_unix_time(hold.since))
+        return None if hold is None else hold.unix_since
 
     def _unrecorded_bundles(self, gang: Gang, observed: _Observed) -> Mapping[str, int]:
         """The bundles of a gang if its object does not know them."""

@@ -169,7 +169,7 @@ class GangManager:
     def begin_hold(self, entity: QueuedEntity, now: float) -> GangHold:
         """The wait time of a group runs, from now on or since earlier."""
         self._gang_objects.mark(entity.gang_group.gang_names)
-        return self._holds.get_or_create(entity, now)
+        return self._holds.get_or_create(entity, now, self._context.unix_now)
 
     def requeue_lost(self, hold: GangHold, now: float) -> bool:
         """Queue held members again whose node is gone; returns whether there were any."""
