@@ -14,6 +14,7 @@ members lost by a gang that was complete. See ``docs/design/gang-scheduling.md``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -102,7 +103,8 @@ class GangObjects:
     _observed: dict[str, _Observed] = field(default_factory=dict, init=False)
     #: Gang → the status that is on its way to its object, empty for a create or delete.
     _in_flight: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
-    #: Gangs without an object, or objects without a gang → since when that is known.
+    #: Gangs without an object, or objects without a gang → since when that is known; infinity for
+    #: an object that we have created and not seen yet.
     _unpaired: dict[str, float] = field(default_factory=dict, init=False)
     _due: DeadlineSet = field(default_factory=DeadlineSet, init=False)
     #: Gangs whose time has come, first come first served; the urgent ones before.
@@ -130,6 +132,7 @@ class GangObjects:
         appeared = observed is None or observed.uid != saved.metadata.uid
         if observed is None or appeared:
             observed = self._observed[name] = _Observed(saved.metadata.uid)
+            self._unpaired.pop(name, None)
         observed.managed = saved.metadata.labels.get(MANAGED_BY) == self._schedulers[0]
         observed.minimums = saved.recorded_minimums
         # It may be older than our last write.
@@ -150,12 +153,9 @@ class GangObjects:
             self._changed.add(name)
             self.mark((name,))
 
-    def on_pod_group_phase(self, name: str, *, minimum_reached: bool) -> None:
+    def on_minimum_reached(self, name: str) -> None:
         """What the phase of a PodGroup says at the start; a Gang object knows better."""
-        if not self._running and minimum_reached:
-            self._phase_reached.add(name)
-        else:
-            self._phase_reached.discard(name)
+        self._phase_reached.add(name)
 
     def on_member_lost(self, gang: Gang) -> None:
         """A pod of the gang is gone, which may have told alone that the minimum was reached."""
@@ -254,7 +254,7 @@ class GangObjects:
             else:
                 observed.unknown, observed.retry_at = True, now + _RETRY_DELAY
         elif isinstance(effect, CreateObject) and not isinstance(outcome, Applied):
-            self._create_after = now + _RETRY_DELAY
+            self._create_after = self._unpaired[subject] = now + _RETRY_DELAY
         self._changed.add(subject)
         if isinstance(outcome, Applied):
             self.mark((subject,))
@@ -313,11 +313,13 @@ class GangObjects:
             self._unpaired.pop(gang.name, None)
             return False
         since = self._unpaired.setdefault(gang.name, now)
+        if since == math.inf:
+            return False  # it has been created, and the watch will show it
         due = max(self._create_after, since if urgent else since + MISSING_DELAY)
         if now < due:
             self._due.schedule(gang.name, due)
             return False
-        self._unpaired[gang.name] = now + ORPHAN_DELAY  # should the answer be all that comes
+        self._unpaired[gang.name] = math.inf
         sources = (dialect_of(pod, gang.memberships[pod.metadata.uid]) for pod in pods)
         spec = gang_object_spec(gang.settings, sources=sources, wait_time=self._policy.wait_time)
         manifest = gang_manifest(gang.name, spec, managed_by=self._schedulers[0])
