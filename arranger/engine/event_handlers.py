@@ -6,10 +6,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.annotations import SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import invalid_values, is_preemptable, queue_of
+from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
@@ -27,7 +26,12 @@ from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
-from arranger.engine.queue.cluster_events import node_change, placed_pod_change, waiting_pod_change
+from arranger.engine.queue.cluster_events import (
+    node_change,
+    placed_pod_change,
+    quota_fields,
+    waiting_pod_change,
+)
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
@@ -38,6 +42,8 @@ from arranger.quota.ledger import QuotaLedger
 
 log = logging.getLogger(__name__)
 
+#: A queue, or who is in it, has changed: other limits hold, and others may be evicted.
+_QUOTA_RULES = ActionType.OTHER | ActionType.EVICTION_RULES
 #: Phases of a PodGroup that has had its minimum bound before.
 _MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
 
@@ -128,7 +134,7 @@ class EventHandlers:
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
         """A gang that was admitted is gone: others may have the cards that were kept for it."""
@@ -138,7 +144,7 @@ class EventHandlers:
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
         """A Queue was deleted."""
         self._ledger.remove_queue(queue.name)
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Queue"), now)
 
     # --- events: gangs ---------------------------------------------------------------------
 
@@ -152,11 +158,14 @@ class EventHandlers:
             self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
+        edited = self._registry.is_edited(group)
         if self._registry.changes_owner_fields(group):
             self._ledger.mark_stale()  # its queue or service type may be another
         changed = self._registry.on_pod_group_updated(group)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
+        if edited:
+            self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
 
@@ -245,9 +254,12 @@ class EventHandlers:
             binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
             if not binding or member.node != info.pod.spec.node_name:
                 self._stop_tracking(member, now)  # else the Binding's outcome ends the story
-        if before is not None and _quota_fields(before.pod) != _quota_fields(info.pod):
+        new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
+        if new_rules:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
+        if new_rules:
+            self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Pod"), now)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
@@ -320,12 +332,6 @@ class EventHandlers:
         self._binding_cycle.cancel(member)
         self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
-
-
-def _quota_fields(pod: Pod) -> tuple[str, str, bool]:
-    """What a pod says that its queue's ledger notes: its queue and service, and if it may go."""
-    notes = pod.metadata.annotations
-    return queue_of(pod), notes.get(SERVICE_TYPE, ""), is_preemptable(pod)
 
 
 def _object_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:

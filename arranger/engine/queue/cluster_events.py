@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from arranger.api.types.core import Node
+from arranger.api.annotations import SERVICE_TYPE
+from arranger.api.queue_annotations import is_preemptable, queue_of
+from arranger.api.types.core import Node, Pod
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
@@ -57,6 +59,16 @@ def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
         and before.pod.metadata.annotations == after.pod.metadata.annotations
         and before.pod.status.resource_claim_statuses == after.pod.status.resource_claim_statuses
     )
-    if same:
+    kind = _NO_ACTION if same else ActionType.OWN_UPDATE
+    if quota_fields(before.pod) != quota_fields(after.pod):
+        kind |= ActionType.OWN_UPDATE | ActionType.EVICTION_RULES
+    if not kind:
         return None
-    return ClusterEvent(ActionType.OWN_UPDATE, pod=after.pod, pod_before=before.pod)
+    return ClusterEvent(kind, pod=after.pod, pod_before=before.pod)
+
+
+def quota_fields(pod: Pod) -> tuple[object, ...]:
+    """What a pod says of its queue and service, and whether it may be evicted."""
+    meta = pod.metadata
+    owners = [owner.kind for owner in meta.owner_references]
+    return queue_of(pod), meta.annotations.get(SERVICE_TYPE, ""), is_preemptable(pod), owners
