@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from arranger.api import annotations as keys
 from tests.builders import PodBuilder, a_node, a_pod
-from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, training
+from tests.queueing import CARD, GPU, a_queue_manifest, gpu_node, inference, training
 from tests.simulation.edits.edit import (
     NODES,
     Edits,
@@ -15,12 +16,16 @@ from tests.simulation.edits.edit import (
     Refused,
     Step,
     TakesEffect,
+    annotate,
     create,
     evicted,
     nodes_of,
     patch,
+    placed,
+    steps,
 )
 from tests.simulation.edits.fields import Field
+from tests.simulation.edits.gangs import DONE, group_path
 from tests.simulation.edits.pods import UNGATED
 from tests.simulation.harnesses.preemption import BUDGETS, pod
 from tests.simulation.harnesses.simulation import Object
@@ -152,32 +157,178 @@ def _nothing(sim: Any) -> None:
     """The PriorityClasses that every simulation of queues has."""
 
 
-def _deployed(first: Step) -> Step:
-    """A pod of a ReplicaSet of the Deployment ``d``, beside what there is."""
+_APPS: Final = "/apis/apps/v1/namespaces/default/deployments/d"
 
-    def owned(kind: str, name: str, owner: Object | None) -> Object:
-        meta: Object = {"name": name, "namespace": "default"}
-        if owner is not None:
-            meta["ownerReferences"] = [
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "Deployment",
-                    "name": "d",
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                }
-            ]
-        spec = {"selector": {"matchLabels": {"app": "d"}}}
-        return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}
+
+def _owned(manifest: Object, kind: str, owner: Object | None) -> Object:
+    """An object of the Deployment ``d``, or of its ReplicaSet."""
+    if owner is not None:
+        found = {"apiVersion": "apps/v1", "kind": kind, "controller": True}
+        meta = {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        manifest["metadata"]["ownerReferences"] = [{**found, **meta}]
+    return manifest
+
+
+def deployed(made: PodBuilder, notes: Mapping[str, str]) -> Step:
+    """A pod of a Deployment with annotations; its own say nothing of its service."""
 
     def step(sim: Any) -> None:
-        first(sim)
-        deployment = sim.cluster.create(owned("Deployment", "d", None))
-        made = sim.cluster.create(owned("ReplicaSet", "d-1", deployment))
-        sim.deployed = made["metadata"]["uid"]
+        head = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {}}
+        meta = {"name": "d", "namespace": "default", "annotations": dict(notes)}
+        deployment = sim.cluster.create({**head, "metadata": meta})
+        head = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {}}
+        inner: Object = {**head, "metadata": {"name": "d-1", "namespace": "default"}}
+        replicas = sim.cluster.create(_owned(inner, "Deployment", deployment))
+        manifest = made.annotated({keys.SERVICE_TYPE: ""}).manifest()
+        del manifest["metadata"]["uid"]
+        sim.cluster.create(_owned(manifest, "ReplicaSet", replicas))
 
     return step
 
+
+_CARDS: Final = steps(
+    lambda sim: sim.queues(), create(gpu_node("n0").offers(memory="512Gi", pods=110))
+)
+_WAITING_INFERENCE: Final = deployed(inference("i", 8), {keys.SERVICE_TYPE: "training"})
+_RUNNING_TRAINING: Final = deployed(training("t", 8).on("n0"), {keys.SERVICE_TYPE: "inference"})
+_KEPT_TRAINING: Final = deployed(
+    training("t", 8).on("n0"), {keys.SERVICE_TYPE: "training", keys.PREEMPTABLE: "false"}
+)
+DEPLOYMENT_SERVICE: Final = Edits(
+    TakesEffect(
+        given=steps(_CARDS, create(training("t", 8).on("n0")), _WAITING_INFERENCE),
+        edit=annotate(_APPS, **{keys.SERVICE_TYPE: "inference"}),
+        look=evicted,
+        without=set(),
+        seen={"t"},
+        waits_for="annotations of owners",
+    ),
+    TakesEffect(
+        given=steps(_CARDS, _RUNNING_TRAINING),
+        edit=annotate(_APPS, **{keys.SERVICE_TYPE: "training"}),
+        later=create(inference("i", 8)),
+        look=evicted,
+        without=set(),
+        seen={"t"},
+        waits_for="annotations of owners",
+    ),
+)
+DEPLOYMENT_PREEMPTABLE: Final = Edits(
+    NoMeaning("it says who may be evicted, and a pod without a node is not"),
+    TakesEffect(
+        given=steps(_CARDS, _KEPT_TRAINING),
+        edit=annotate(_APPS, **{keys.PREEMPTABLE: "true"}),
+        later=create(inference("i", 8)),
+        look=evicted,
+        without=set(),
+        seen={"t"},
+        waits_for="annotations of owners",
+    ),
+)
+
+# --- the PodGroup of Kubernetes ------------------------------------------------------------------
+
+_NATIVE: Final = "scheduling.k8s.io/v1beta1"
+
+
+def _served() -> Object:
+    """The kind as the API server serves it; the embedded one needs a definition."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1beta1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": anything},
+    }
+    approved = {"api-approved.kubernetes.io": "https://example.com"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduling.k8s.io", "annotations": approved},
+        "spec": {
+            "group": "scheduling.k8s.io",
+            "scope": "Namespaced",
+            "names": {"kind": "PodGroup", "plural": "podgroups"},
+            "versions": [version],
+        },
+    }
+
+
+def native(count: int, cpus: int, *more: Any, least: int = 2, **spec: Any) -> Step:
+    """The gang ``g`` of a PodGroup of Kubernetes', and a node."""
+    group = {
+        "apiVersion": _NATIVE,
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}, **spec},
+    }
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    pods = (pod(f"g-{n}").with_spec(**member) for n in range(count))
+    return create(_served(), a_node("n1").in_zone("z1").offers(cpu=cpus), group, *pods, *more)
+
+
+def _edit(**fields: Any) -> Step:
+    return patch(group_path(_NATIVE), {"spec": fields})
+
+
+def _victims(sim: Any) -> object:
+    return len(evicted(sim))
+
+
+def _high(value: int = 50) -> Step:
+    return create(pod("high", value))
+
+
+_FULL: Final = pod("old", 5, 2).on("n1")
+_LEAST: Final = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+NATIVE: Final[dict[str, Edits]] = {
+    "schedulingPolicy": Edits(
+        TakesEffect(
+            native(2, 2, least=3), _edit(**_LEAST), placed("g-0", "g-1"), set(), {"g-0", "g-1"}
+        ),
+        TakesEffect(native(3, 3, least=3), _edit(**_LEAST), _victims, 3, 1, later=_high()),
+    ),
+    "schedulingConstraints": Edits(
+        TakesEffect(
+            native(
+                2,
+                1,
+                a_node("n2").in_zone("z2").offers(cpu=1),
+                schedulingConstraints={"topology": [{"key": "topology.kubernetes.io/zone"}]},
+            ),
+            _edit(schedulingConstraints=None),
+            placed("g-0", "g-1"),
+            set(),
+            {"g-0", "g-1"},
+        ),
+        DONE,
+    ),
+    "disruptionMode": Edits(
+        NoMeaning("it says how the gang is evicted, and one that waits is not"),
+        TakesEffect(
+            native(3, 3, least=1, disruptionMode={"all": {}}),
+            _edit(disruptionMode=None),
+            _victims,
+            3,
+            1,
+            later=_high(),
+        ),
+    ),
+    "priority": Edits(
+        TakesEffect(native(2, 2, _FULL, priority=1), _edit(priority=9), evicted, set(), {"old"}),
+        TakesEffect(native(2, 2, priority=1), _edit(priority=90), _victims, 2, 0, later=_high()),
+    ),
+    "preemptionPolicy": Edits(
+        TakesEffect(
+            native(2, 2, _FULL, priority=9, preemptionPolicy="Never"),
+            _edit(preemptionPolicy="PreemptLowerPriority"),
+            evicted,
+            set(),
+            {"old"},
+        ),
+        STAYS,
+    ),
+}
 
 ROWS: Final[dict[Field, Edits]] = {
     ("node", "metadata.labels"): Edits(LABELS, CARD_LABELS),
@@ -206,4 +357,7 @@ ROWS: Final[dict[Field, Edits]] = {
     ("PriorityClass", "globalDefault"): Edits.both(
         NoMeaning("admission writes the priority into a pod when it is made")
     ),
+    ("Deployment", keys.SERVICE_TYPE): DEPLOYMENT_SERVICE,
+    ("Deployment", keys.PREEMPTABLE): DEPLOYMENT_PREEMPTABLE,
+    **{("PodGroup of scheduling.k8s.io", f"spec.{key}"): edits for key, edits in NATIVE.items()},
 }

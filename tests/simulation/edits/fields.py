@@ -14,6 +14,7 @@ import yaml
 
 from arranger.api import annotations
 from arranger.api.types import core, disruption_budgets, pod_groups
+from arranger.controllers.tyjob import manifests
 from docs.generator.constants import constants
 from tests.paths import REPO
 
@@ -52,6 +53,8 @@ OTHERS: Final[tuple[Field, ...]] = (
     ("PriorityClass", "globalDefault"),
     ("Deployment", annotations.SERVICE_TYPE),
     ("Deployment", annotations.PREEMPTABLE),
+    *(("Volcano Job", key) for key in annotations.INHERITED_ANNOTATIONS),
+    *(("TYJob", key) for key in manifests._GANG_ANNOTATIONS),
 )
 _UNUSED: Final = re.compile(r"^Not supported|Accepted and not used")
 #: The words of the comments in ``annotations.py`` → what the tables call the kind.

@@ -325,7 +325,10 @@ ROWS: Final[dict[Field, Edits]] = {
     ("pod", keys.PREEMPTABLE): PREEMPTABLE,
     ("TYJob's pod", keys.JOB_PRIORITY): Edits(JOB_PRIORITY, PLACED),
     ("TYJob's pod", keys.JOB_QUEUE_POLICY): MADE_BY_JOB,
-    **{("TYJob's pod", key): MADE_BY_JOB for key in (keys.TYJOB, keys.WORKER_SET, keys.RESTARTS)},
+    **{
+        ("TYJob's pod", key): MADE_BY_JOB
+        for key in (keys.TYJOB, keys.WORKER_SET, keys.RESTARTS, keys.SPEC_HASH)
+    },
     ("TYJob's worker", keys.LEADER_UID): MADE_BY_JOB,
     **{
         ("Volcano Job's pod", key): MADE_BY_JOB

@@ -201,14 +201,17 @@ def _requests(cards: int) -> dict[str, str]:
 
 
 CARD_REQUEST: Final = Edits(
-    opens(
-        create(
-            a_queue_manifest("q", cards={CARD: 4}),
-            gpu_node("n1"),
-            _group(queue="q", notes=_requests(12)),
-            _of_group("p").needs({"nvidia.com/gpu": 2}),
+    replace(
+        opens(
+            create(
+                a_queue_manifest("q", cards={CARD: 4}),
+                gpu_node("n1"),
+                _group(queue="q", notes=_requests(12)),
+                _of_group("p").needs({"nvidia.com/gpu": 2}),
+            ),
+            annotate(group_path(_VOLCANO), **_requests(2)),
         ),
-        annotate(group_path(_VOLCANO), **_requests(2)),
+        waits_for="a start that asks the gate",
     ),
     NoMeaning("its pods are there and are charged what they have"),
 )
