@@ -121,9 +121,7 @@ def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
     return replace(resources, created={**resources.created, **snapshot.created})
 
 
-def _with_template(
-    snapshot: JobSnapshot, state: NextStatus
-) -> tuple[NextStatus, Decision | None]:
+def _with_template(snapshot: JobSnapshot, state: NextStatus) -> tuple[NextStatus, Decision | None]:
     """With what pods are made from now on; pods from before an edit are made anew.
 
     Those that have a node keep it; when they are replaced, it is by the job as it then is.
