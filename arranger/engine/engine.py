@@ -30,6 +30,7 @@ from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
+from arranger.engine.owner_handlers import OwnerHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -52,6 +53,7 @@ from arranger.gangs.registry import GangRegistry
 from arranger.quota.admission import Admission
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
 
@@ -61,6 +63,7 @@ class Engine:
 
     Attributes:
         handlers: takes in the events of the watches.
+        owner_handlers: takes in those of the owners of pods.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
@@ -88,10 +91,12 @@ class Engine:
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
         registry = self.registry = GangRegistry()
+        owners = PodOwners()
         table = NodeTable()
         ledger = self.ledger = QuotaLedger(
             table,
             pod_groups=registry,
+            owners=owners,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
@@ -113,9 +118,11 @@ class Engine:
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
-        admission = Admission(ledger, quotas.over_commit, quotas.card_request_timeout)
+        admission = Admission(
+            ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
+        )
         quota = QuotaGate(context, admission)
-        gate = GangGate(holds, quota)
+        gate = GangGate(holds)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             gate,
@@ -168,6 +175,7 @@ class Engine:
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
+            quota,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -200,6 +208,8 @@ class Engine:
             attempt_status,
         )
 
+        self.owner_handlers = OwnerHandlers(context, owners, ledger, queue, release)
+
     # --- deciding --------------------------------------------------------------------------
 
     def run(self, now: float, *, limit: int = 256) -> list[Effect]:
@@ -207,7 +217,7 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        self.handlers.start()
+        self.handlers.start(now)
         self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
@@ -233,6 +243,8 @@ class Engine:
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
+        if not self.handlers.started:
+            return True
         return any(part.ready for part in parts) or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:

@@ -11,7 +11,7 @@ from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -21,6 +21,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.initial_objects import InitialObjects, WatchedObject, key_of
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -28,7 +29,9 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.queue.cluster_events import (
     node_change,
+    object_change,
     placed_pod_change,
+    quota_change,
     quota_fields,
     waiting_pod_change,
 )
@@ -42,15 +45,17 @@ from arranger.quota.ledger import QuotaLedger
 
 log = logging.getLogger(__name__)
 
-#: A queue, or who is in it, has changed: other limits hold, and others may be evicted.
-_QUOTA_RULES = ActionType.OTHER | ActionType.EVICTION_RULES
 #: Phases of a PodGroup that has had its minimum bound before.
 _MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
 
 
 @dataclass(slots=True, eq=False)
 class EventHandlers:
-    """Changes the engine's state by the events of the watches."""
+    """Changes the engine's state by the events of the watches.
+
+    Until :meth:`start` the events are only taken in; see
+    :mod:`~arranger.engine.initial_objects`.
+    """
 
     _context: EngineContext
     #: By scheduler name.
@@ -68,18 +73,60 @@ class EventHandlers:
     _attempt_status: GangAttemptStatus
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
-    _running: bool = field(default=False, init=False)
+    _initial: InitialObjects = field(default_factory=InitialObjects, init=False)
+    #: While the initial objects are taken in: the pods that are to be queued once all are known.
+    _unqueued: list[QueuedPod] | None = field(default=None, init=False)
 
-    def start(self) -> None:
-        """The engine begins to run: all that there was at the start is known."""
-        if not self._running:
-            self._running = True
-            self._registry.initial_sync_done()
+    @property
+    def started(self) -> bool:
+        """Whether events change the engine's state; until then they are only taken in."""
+        return self._initial.taken
+
+    def start(self, now: float) -> None:
+        """All kinds have been read: take in what there is, as a whole. Later calls do nothing."""
+        if (initial := self._initial.take()) is None:
+            return
+        pending: list[QueuedPod] = []
+        self._unqueued = pending
+        for obj in initial:
+            self._take_in(obj, now)
+        self._registry.initial_sync_done()
+        self._unqueued = None
+        entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
+        for entity in entities.values():
+            self._requeuer.enqueue(entity, now)
+
+    def _take_in(self, obj: WatchedObject, now: float) -> None:
+        match obj:
+            case Node():
+                self.on_node_updated(obj, now)
+            case Pod():
+                self.on_pod_updated(obj, now)
+            case PodDisruptionBudget():
+                self.on_disruption_budget_updated(obj, now)
+            case Queue():
+                self.on_queue_updated(obj, now)
+            case GangObject():
+                self._restore_gang(obj)
+                self.on_gang_updated(obj, now)
+            case PodGroup() | NativePodGroup():
+                if isinstance(obj, PodGroup) and obj.status.phase in _MINIMUM_REACHED:
+                    self._registry.mark_previously_satisfied(obj.key)
+                self.on_pod_group_updated(obj, now)
+            case _:
+                self.on_object_updated(obj, now)
+
+    def _restore_gang(self, gang: GangObject) -> None:
+        if gang.status.resource_satisfied:
+            self._registry.mark_previously_satisfied(gang.key)
+        self._registry.restore_recorded_bundles(gang)
 
     # --- events: nodes ---------------------------------------------------------------------
 
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""
+        if self._initial.keep(node):
+            return
         try:
             before = self._context.cluster.set_node(node)
         except QuantityError as error:
@@ -93,6 +140,8 @@ class EventHandlers:
 
     def on_node_deleted(self, name: str, now: float) -> None:
         """A node was deleted."""
+        if self._initial.drop(Node, f"/{name}"):
+            return
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
         self._gang_scheduler.bind_ready(now)
@@ -105,36 +154,48 @@ class EventHandlers:
 
     def on_object_updated(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up appeared or was edited."""
+        if self._initial.keep(stored):
+            return
         before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
-            self._queue.wake(_object_event(before, stored), now)
+            self._queue.wake(object_change(before, stored), now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
+        if self._initial.drop(type(stored), key_of(stored)):
+            return
         self._context.cluster.objects.remove(stored)
-        self._queue.wake(_object_event(stored, None), now)
+        self._queue.wake(object_change(stored, None), now)
 
     # --- events: budgets -------------------------------------------------------------------
 
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
+        if self._initial.keep(budget):
+            return
         self._context.cluster.set_budget(budget)
 
     def on_disruption_budget_deleted(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget was deleted."""
+        if self._initial.drop(type(budget), key_of(budget)):
+            return
         self._context.cluster.remove_budget(budget)
 
     # --- events: queues --------------------------------------------------------------------
 
     def on_queue_updated(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""
-        before = self._ledger.queues.get(queue.name)
+        if self._initial.keep(queue):
+            return
+        before, was_active = self._ledger.queues.get(queue.name), self._ledger.active
         if not self._ledger.set_queue(queue):
             return
+        if not was_active:
+            self._queue.requeue_all(now)
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
-        self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Queue"), now)
+        self._queue.wake(quota_change("Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
         """A gang that was admitted is gone: others may have the cards that were kept for it."""
@@ -143,62 +204,72 @@ class EventHandlers:
 
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
         """A Queue was deleted."""
+        if self._initial.drop(type(queue), key_of(queue)):
+            return
         self._ledger.remove_queue(queue.name)
-        self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Queue"), now)
+        if not self._ledger.active:
+            self._queue.requeue_all(now)
+        self._queue.wake(quota_change("Queue"), now)
 
     # --- events: gangs ---------------------------------------------------------------------
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
-        if (
-            not self._running
-            and isinstance(group, PodGroup)
-            and group.status.phase in _MINIMUM_REACHED
-        ):
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
+        if self._initial.keep(group):
+            return
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
-        edited = self._registry.is_edited(group)
-        if self._registry.changes_owner_fields(group):
-            self._ledger.mark_stale()  # its queue or service type may be another
+        edited = self._registry.changes_owner_fields(group)
+        was_known = self._registry.knows(group)
         changed = self._registry.on_pod_group_updated(group)
+        if edited and gang is not None and gang.pod_group is group:
+            # Its queue, its service type or its cards may be others.
+            self._ledger.mark_stale()
+            changed = changed | {gang.name}
+            if self._quota.withdraw(group.key):
+                self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
-        if edited:
-            self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="PodGroup"), now)
+        if edited and was_known:
+            self._queue.wake(quota_change("PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
+        if self._initial.drop(type(group), key_of(group)):
+            return
         self._release_admission(group.key, now)
         self._ledger.mark_stale()
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
+        if group.key in self._registry.gangs:
+            changed = changed | {group.key}  # its pods may be of another queue now
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
 
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
-        """A Gang object appeared or was edited; at the start it restores the gang's state."""
-        self._attempt_status.on_updated(gang, now)
-        if self._running:
+        """A Gang object appeared or was edited."""
+        if self._initial.keep(gang):
             return
-        if gang.status.resource_satisfied:
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.key), now)
-        self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
+        self._attempt_status.on_updated(gang, now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
+        if self._initial.drop(type(gang), key_of(gang)):
+            return
         self._registry.forget_records(gang.key)
         self._attempt_status.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
-        if names:
+        if names and self._unqueued is None:
             self._gang_scheduler.on_gangs_changed(names, now)
 
     # --- events: pods ----------------------------------------------------------------------
 
     def on_pod_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""
+        if self._initial.keep(pod):
+            return
         meta = pod.metadata
         earlier = self._uid_of.get(pod.key)
         if earlier is not None and earlier != meta.uid:
@@ -222,6 +293,8 @@ class EventHandlers:
 
     def on_pod_deleted(self, key: str, now: float) -> None:
         """A pod (``namespace/name``) was deleted."""
+        if self._initial.drop(Pod, key):
+            return
         uid = self._uid_of.pop(key, None)
         if uid is not None:
             gang = self._registry.gang_of(uid)
@@ -259,7 +332,7 @@ class EventHandlers:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
         if new_rules:
-            self._queue.wake(ClusterEvent(_QUOTA_RULES, resource="Pod"), now)
+            self._queue.wake(quota_change("Pod"), now)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
@@ -282,7 +355,10 @@ class EventHandlers:
             if node := info.pod.status.nominated_node_name:
                 # Nominated by an earlier run of ours: its victims may be gone already.
                 self._nominator.nominate(member, node)
-            self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
+            if self._unqueued is not None:
+                self._unqueued.append(member)
+            else:
+                self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
         if member.phase is not Phase.QUEUED:
             member.pending_update = info
@@ -332,8 +408,3 @@ class EventHandlers:
         self._binding_cycle.cancel(member)
         self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
-
-
-def _object_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
-    resource = type(after or before).__name__
-    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

@@ -47,6 +47,8 @@ class EntityScheduler:
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
         """Try an entity that the queue has given, or ask extenders about it first."""
+        if entity.group is not None and not self._gangs.is_admitted(entity, now):
+            return
         entity.attempts += 1
         entity.last_attempt = now
         if entity.plugin_error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from arranger.api.gang_membership import GangMembership
@@ -61,6 +61,11 @@ class GangRegistry:
         """The PodGroup that defines a pod's gang."""
         gang = self._gang_by_uid.get(uid)
         return None if gang is None else gang.pod_group
+
+    def members_of(self, name: str) -> Iterable[str]:
+        """The uids of a gang's pods; none, if there is no such gang."""
+        gang = self.gangs.get(name)
+        return () if gang is None else gang.memberships
 
     def group_of(self, gang: Gang) -> GangGroup:
         """The group a gang is placed with."""
@@ -152,14 +157,13 @@ class GangRegistry:
         before = self._pod_groups.get((type(pod_group), pod_group.key))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
-    def is_edited(self, pod_group: AnyPodGroup) -> bool:
-        """Whether a PodGroup is known, and its owner has changed it."""
-        known = (type(pod_group), pod_group.key) in self._pod_groups
-        return known and self.changes_owner_fields(pod_group)
+    def knows(self, pod_group: AnyPodGroup) -> bool:
+        """Whether a PodGroup was there before."""
+        return (type(pod_group), pod_group.key) in self._pod_groups
 
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        edited = self.is_edited(pod_group)
+        edited = self.knows(pod_group) and self.changes_owner_fields(pod_group)
         self._pod_groups[type(pod_group), pod_group.key] = pod_group
         gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from arranger.api.annotations import SERVICE_TYPE
-from arranger.api.queue_annotations import is_preemptable, queue_of
+from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
+from arranger.api.queue_annotations import queue_of
 from arranger.api.types.core import Node, Pod
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
@@ -68,7 +69,19 @@ def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
 
 
 def quota_fields(pod: Pod) -> tuple[object, ...]:
-    """What a pod says of its queue and service, and whether it may be evicted."""
+    """What a pod says that its queue's ledger notes: queue, service, owner, and if it may go."""
     meta = pod.metadata
-    owners = [owner.kind for owner in meta.owner_references]
-    return queue_of(pod), meta.annotations.get(SERVICE_TYPE, ""), is_preemptable(pod), owners
+    notes, labels = meta.annotations, meta.labels
+    said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
+    return queue_of(pod), *said, [(owner.kind, owner.uid) for owner in meta.owner_references]
+
+
+def quota_change(resource: str) -> ClusterEvent:
+    """A queue, or who is in it, has changed: other limits hold, and others may be evicted."""
+    return ClusterEvent(ActionType.OTHER | ActionType.EVICTION_RULES, resource=resource)
+
+
+def object_change(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
+    """The event of an object that plugins look up."""
+    resource = type(after or before).__name__
+    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

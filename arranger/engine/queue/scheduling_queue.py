@@ -129,6 +129,18 @@ class SchedulingQueue:
         self._entities[entity.key] = entity
         self._wait_until(entity, until, QueueState.WAITING_FOR_EXTENDERS)
 
+    def gate(self, entity: QueuedEntity, refusal: Status) -> None:
+        """Keep an entity that must not be tried, until an event may help the refusing plugin."""
+        self._dequeue(entity)
+        self._entities[entity.key] = entity
+        self._hold_back(entity, [refusal])
+
+    def requeue_all(self, now: float) -> None:
+        """Pods are of other quota queues now, and other gates hold: queue all of them again."""
+        for entity in list(self._entities.values()):
+            if entity.state is not QueueState.WAITING_FOR_EXTENDERS:
+                self._enqueue(entity, now)
+
     def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
         self._dequeue(entity)
@@ -238,16 +250,19 @@ class SchedulingQueue:
         self._entities[entity.key] = entity
         refusals = self._requirements(entity)
         if refusals:
-            entity.state = QueueState.GATED
-            entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
-            entity.reason = refusals[0].message()
-            self._gated[entity.key] = entity
+            self._hold_back(entity, refusals)
         elif (due := self._backoff_ends(entity)) > now:
             self._wait_until(entity, due, QueueState.BACKOFF)
             if poppable:
                 self._backoff_poppable.push(self.sort_key(entity), entity)
         else:
             self._push_active(entity)
+
+    def _hold_back(self, entity: QueuedEntity, refusals: Sequence[Status]) -> None:
+        entity.state = QueueState.GATED
+        entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
+        entity.reason = refusals[0].message()
+        self._gated[entity.key] = entity
 
     def _requirements(self, entity: QueuedEntity) -> list[Status]:
         """What holds the entity back: first what its gang lacks, then PreEnqueue plugins."""

@@ -46,6 +46,7 @@ def test_a_pod_that_cannot_be_placed_does_not_hold_up_those_behind_it(
 
 def test_only_as_many_are_tried_in_one_run_as_asked(harness: EngineHarness) -> None:
     harness.observe(a_node("n1"), *[a_pod(f"p{n}") for n in range(5)])
+    harness.start()
 
     sizes = []
     while harness.engine.ready:

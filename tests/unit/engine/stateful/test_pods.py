@@ -48,6 +48,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.engine = Engine([default_profile()])
+        self.engine.handlers.start(0.0)
         self.now = 0.0
         self.born = 0
         self.nodes: dict[str, tuple[int, bool]] = {}
