@@ -201,7 +201,6 @@ DEPLOYMENT_SERVICE: Final = Edits(
         look=evicted,
         without=set(),
         seen={"t"},
-        waits_for="annotations of owners",
     ),
     TakesEffect(
         given=steps(_CARDS, _RUNNING_TRAINING),
@@ -210,7 +209,6 @@ DEPLOYMENT_SERVICE: Final = Edits(
         look=evicted,
         without=set(),
         seen={"t"},
-        waits_for="annotations of owners",
     ),
 )
 DEPLOYMENT_PREEMPTABLE: Final = Edits(
@@ -222,7 +220,6 @@ DEPLOYMENT_PREEMPTABLE: Final = Edits(
         look=evicted,
         without=set(),
         seen={"t"},
-        waits_for="annotations of owners",
     ),
 )
 

@@ -46,7 +46,6 @@ class TakesEffect:
         without: what is seen without the edit.
         seen: what is seen with it.
         seconds: from ``later`` to the end.
-        waits_for: who is to make it so, while it is not so yet.
     """
 
     given: Step
@@ -60,7 +59,6 @@ class TakesEffect:
     seconds: float = 30.0
     harness: type[GangHarness] = QueueHarness
     config: Config = CONFIG
-    waits_for: str = ""
 
     async def observe(self, *, edited: bool) -> object:
         """Play the story, with the edit or without it."""

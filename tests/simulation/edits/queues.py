@@ -201,17 +201,14 @@ def _requests(cards: int) -> dict[str, str]:
 
 
 CARD_REQUEST: Final = Edits(
-    replace(
-        opens(
-            create(
-                a_queue_manifest("q", cards={CARD: 4}),
-                gpu_node("n1"),
-                _group(queue="q", notes=_requests(12)),
-                _of_group("p").needs({"nvidia.com/gpu": 2}),
-            ),
-            annotate(group_path(_VOLCANO), **_requests(2)),
+    opens(
+        create(
+            a_queue_manifest("q", cards={CARD: 4}),
+            gpu_node("n1"),
+            _group(queue="q", notes=_requests(12)),
+            _of_group("p").needs({"nvidia.com/gpu": 2}),
         ),
-        waits_for="a start that asks the gate",
+        annotate(group_path(_VOLCANO), **_requests(2)),
     ),
     NoMeaning("its pods are there and are charged what they have"),
 )
@@ -240,6 +237,25 @@ def _group_service(given: PodBuilder, other: PodBuilder, edit: str, *, first: bo
 GROUP_SERVICE: Final = Edits(
     _group_service(training("t", 8).on("n0"), _typed("inference"), "inference", first=True),
     _group_service(_typed("training"), inference("i", 8), "training", first=False),
+)
+
+GROUP_PREEMPTABLE: Final = Edits(
+    NoMeaning("it says who may be evicted, and a pod without a node is not"),
+    TakesEffect(
+        given=steps(
+            lambda sim: sim.queues(),
+            create(
+                gpu_node("n0").offers(memory="512Gi", pods=110),
+                _group(notes={keys.PREEMPTABLE: "false"}),
+                training("t", 8).annotated({keys.VOLCANO_GROUP: "g"}).on("n0"),
+            ),
+        ),
+        edit=annotate(group_path(_VOLCANO), **{keys.PREEMPTABLE: "true"}),
+        later=create(inference("i", 8)),
+        look=evicted,
+        without=set(),
+        seen={"t"},
+    ),
 )
 
 # --- what the queue is told ----------------------------------------------------------------------
@@ -324,6 +340,7 @@ ROWS: Final[dict[Field, Edits]] = {
     ),
     ("PodGroup", keys.CARD_REQUEST): CARD_REQUEST,
     ("PodGroup", keys.SERVICE_TYPE): GROUP_SERVICE,
+    ("PodGroup", keys.PREEMPTABLE): GROUP_PREEMPTABLE,
     **{
         ("Queue", f"spec.dra.{part}"): Edits.both(told(spec("q", dra={part: _DEVICES})))
         for part in ("capability", "deserved", "guarantee")
