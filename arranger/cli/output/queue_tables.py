@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.tree import Tree
 
 from arranger.cli.queues import QueueView
+from arranger.framework.diagnosis import filters_part
 from arranger.quota.queue_spec import QueueQuota
 
 _BAR: Final = 20
@@ -66,7 +67,7 @@ def _table(view: QueueView, now: datetime) -> Table:
             str(each.pods),
             str(each.priority),
             _age(now - each.since if each.since else None),
-            escape(each.reason),
+            escape(filters_part(each.reason)),
         )
     return table
 
