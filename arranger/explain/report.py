@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arranger.api.unsatisfiable import unsatisfiable_message
+from arranger.cluster.node_sizes import why_too_large
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
@@ -33,8 +35,8 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         for reason, count in reason_counts(snapshot, verdict):
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
-        if not fits and (hint := nearest_fit(snapshot, pod, verdict)):
-            parts.append(Padding(Text(hint), (0, 0, 0, 2)))
+        hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
+        parts += [Padding(Text(hint), (0, 0, 0, 2)) for hint in hints if hint]
     if not parts:
         parts.append(Text(f"{snapshot.origin}: no pod is pending"))
     return Group(*parts)
@@ -62,6 +64,12 @@ def reason_counts(snapshot: Snapshot, verdict: Verdict) -> list[tuple[str, int]]
     )
     fitting = [("fit", len(verdict["feasible"]))] if verdict["feasible"] else []
     return [*fitting, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def never_fits(snapshot: Snapshot, pod: PodInfo) -> str:
+    """Why no node could ever take the pod; "" if one might, or if there are none yet."""
+    table = snapshot.cluster.table
+    return unsatisfiable_message(why_too_large(table, pod) if table.count else "", "").rstrip()
 
 
 def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:

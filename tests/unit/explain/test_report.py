@@ -141,6 +141,12 @@ def test_explains(
     assert near in text
 
 
+def test_a_pod_larger_than_every_node_is_told_so() -> None:
+    text = _text(_snapshot(a_pod().needs(cpu=64), [SMALL, LARGE]))
+    assert "Unsatisfiable: pod default/p asks for cpu 64, and the largest node has cpu 8." in text
+    assert "Unsatisfiable" not in _text(_snapshot(a_pod().needs(cpu=1), [SMALL, LARGE]))
+
+
 def test_a_snapshot_without_pending_pods_says_so() -> None:
     assert _text(Snapshot.from_objects([SMALL.manifest()], "nodes.yaml")) == (
         "nodes.yaml: no pod is pending\n"
