@@ -59,7 +59,7 @@ class CandidateCache:
         #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
         self._pdb_rows: set[int] = set()
         self._gang_rows: set[int] = set()
-        #: Rows whose victims free more than the pod needs, there or as members of gangs elsewhere.
+        #: Rows of candidates by which another pod may find room, too.
         self._generous_rows: set[int] = set()
         #: Row → whether a quota was tight there, which decides with the use of quotas.
         self._exceeded: BoolArray = np.zeros(0, dtype=np.bool_)
@@ -212,7 +212,7 @@ class CandidateCache:
         if isinstance(found, Candidate):
             rank = self._ranks[row] = (*found.cost(), row)
             insort(self._order, rank)
-            if selector.frees_more(found):
+            if found.generous:
                 self._generous_rows.add(row)
         else:
             self._reason_counts.update(found)

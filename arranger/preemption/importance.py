@@ -43,6 +43,8 @@ class Candidate:
         pdb_violations: how many of them a disruption budget protects.
         importance: how important each is.
         leaving: uids of those that are being evicted already, and cost nothing more.
+        generous: whether another pod like the one in question may find room by it as well: there,
+            or where members of the victims' gangs leave.
     """
 
     row: int
@@ -50,6 +52,7 @@ class Candidate:
     pdb_violations: int
     importance: Importance = priority
     leaving: frozenset[str] = frozenset()
+    generous: bool = False
 
     @property
     def evicted(self) -> tuple[PodInfo, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from arranger.cluster import BoolArray, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
@@ -118,23 +119,6 @@ class VictimSelector:
         found = self._by_counting(row, preemptible, takers) if preemptible else None
         return found if isinstance(found, Candidate) else None
 
-    def frees_more(self, found: Candidate) -> bool:
-        """Whether the victims leave more than the pod takes: of all that it requests, or elsewhere.
-
-        Gangs leave other nodes as well.
-        """
-        table, row = self._cluster.table, found.row
-        columns, wanted = self._pod.request_vector(table.resource_column)
-        free = table.allocatable[columns, row] - table.requested[columns, row] - wanted
-        left = dict(zip(columns, free.tolist(), strict=True))
-        for pod in found.victims:
-            if pod.uid not in table.pods[row]:
-                return True
-            for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
-                if column in left:
-                    left[column] += amount
-        return min(left.values(), default=0) > 0
-
     def _by_trying(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         node = self._cluster.table.name(row)
         with self._cluster.simulate_without(preemptible):
@@ -182,7 +166,11 @@ class VictimSelector:
                 left[limit] -= amount
             return True
 
-        return self._reprieve(row, preemptible, reprieve)
+        found = self._reprieve(row, preemptible, reprieve)
+        if isinstance(found, Candidate) and not found.generous:
+            another = all(left[c] >= n for c, n in zip(columns, wanted, strict=True))
+            return replace(found, generous=True) if another else found
+        return found
 
     def _explain_shortage(
         self, row: int, preemptible: Sequence[PodInfo], left: dict[object, int]
@@ -238,7 +226,7 @@ class VictimSelector:
         leaving, staying = self._split_leaving(ordered)
         uids = frozenset(pod.uid for pod in leaving)
         violating, _ = split_by_pdb_violation(staying, self._budgets)
-        return Candidate(row, tuple(ordered), len(violating), importance, uids)
+        return Candidate(row, tuple(ordered), len(violating), importance, uids, generous=True)
 
     def _split_leaving(
         self, pods: Sequence[PodInfo]
