@@ -46,6 +46,7 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
@@ -156,6 +157,7 @@ class Engine:
         self._extender_calls = ExtenderCoordinator(
             context, queue, cycle, effects, parallel_extender_calls
         )
+        satisfiability = Satisfiability(cluster, ledger)
         # Gangs.
         gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
@@ -175,6 +177,7 @@ class Engine:
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
+            satisfiability,
             quota,
         )
         # What drives them.
@@ -190,6 +193,7 @@ class Engine:
             preemption,
             self._extender_calls,
             self._gang_scheduler,
+            satisfiability,
             perf_counter,
         )
         self.handlers = EventHandlers(

@@ -286,7 +286,9 @@ class SchedulingCycle:
             waiting_alike=partial(self._count_waiting_alike, member),
         )
         answer = run_post_filter(context, diagnosis)
-        diagnosis.post_filter_message = answer.message()
+        # Unlike kube-scheduler, which says of every pod without claims that it has none to give up.
+        unconcerned = infeasible.evaluation.unconcerned_plugins
+        diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
         return Unschedulable(
             diagnosis.message(),
             diagnosis.unschedulable_plugins(),
