@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import invalid_values, queue_of
+from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
@@ -20,7 +19,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
-from arranger.engine.gang.attempt_status import GangAttemptStatus
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.initial_objects import InitialObjects, key_of
@@ -33,6 +32,8 @@ from arranger.engine.queue.cluster_events import (
     node_change,
     object_change,
     placed_pod_change,
+    quota_change,
+    quota_fields,
     waiting_pod_change,
 )
 from arranger.engine.queue.nominator import Nominator
@@ -70,7 +71,7 @@ class EventHandlers:
     _binding_cycle: BindingCycle
     _preemption: PreemptionExecutor
     _gang_scheduler: GangScheduler
-    _attempt_status: GangAttemptStatus
+    _gang_objects: GangObjects
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
     _initial: InitialObjects = field(default_factory=InitialObjects, init=False)
@@ -91,7 +92,7 @@ class EventHandlers:
         handlers = self._initial_handlers()
         for obj in initial:
             handlers.get(type(obj), self.on_object_updated)(obj, now)
-        self._registry.initial_sync_done()
+        self._gang_objects.start()
         self._unqueued = None
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
         for entity in entities.values():
@@ -109,12 +110,10 @@ class EventHandlers:
 
     def _restore_pod_group(self, group: AnyPodGroup, now: float) -> None:
         if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
-            self._registry.mark_previously_satisfied(group.key)
+            self._gang_objects.on_minimum_reached(group.key)
         self.on_pod_group_updated(group, now)
 
     def _restore_gang(self, gang: GangObject, now: float) -> None:
-        if gang.status.resource_satisfied:
-            self._registry.mark_previously_satisfied(gang.key)
         self._registry.restore_recorded_bundles(gang)
         self.on_gang_updated(gang, now)
 
@@ -184,7 +183,7 @@ class EventHandlers:
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(quota_change("Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
         """A gang that was admitted is gone: others may have the cards that were kept for it."""
@@ -198,7 +197,7 @@ class EventHandlers:
         self._ledger.remove_queue(queue.name)
         if not self._ledger.active:
             self._queue.requeue_all(now)
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(quota_change("Queue"), now)
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
@@ -207,6 +206,7 @@ class EventHandlers:
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
         edited = self._registry.changes_owner_fields(group)
+        was_known = self._registry.knows(group)
         changed = self._registry.on_pod_group_updated(group)
         if edited and gang is not None and gang.pod_group is group:
             # Its queue, its service type or its cards may be others.
@@ -216,6 +216,8 @@ class EventHandlers:
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
+        if edited and was_known:
+            self._queue.wake(quota_change("PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
 
@@ -235,14 +237,14 @@ class EventHandlers:
         """A Gang object appeared or was edited."""
         if self._initial.keep(gang):
             return
-        self._attempt_status.on_updated(gang, now)
+        self._gang_objects.on_updated(gang)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
         if self._initial.drop(type(gang), key_of(gang)):
             return
         self._registry.forget_records(gang.key)
-        self._attempt_status.on_deleted(gang.key)
+        self._gang_objects.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names and self._unqueued is None:
@@ -284,8 +286,10 @@ class EventHandlers:
             gang = self._registry.gang_of(uid)
             self._remove_pod(uid, now)
             self._on_gangs_changed(self._registry.on_pod_deleted(uid), now)
-            if gang is not None and gang.name not in self._registry.gangs:
-                self._release_admission(gang.name, now)
+            if gang is not None:
+                self._gang_objects.on_member_lost(gang)
+                if gang.name not in self._registry.gangs:
+                    self._release_admission(gang.name, now)
 
     def _update_gang_membership(self, pod: Pod) -> set[str]:
         """Take the pod up in its gang; returns the gangs that this changes."""
@@ -311,9 +315,12 @@ class EventHandlers:
             binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
             if not binding or member.node != info.pod.spec.node_name:
                 self._stop_tracking(member, now)  # else the Binding's outcome ends the story
-        if before is not None and _quota_fields(before.pod) != _quota_fields(info.pod):
+        new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
+        if new_rules:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
+        if new_rules:
+            self._queue.wake(quota_change("Pod"), now)
         if self._unqueued is not None and pod_events.is_being_evicted(info.pod):
             self._preemption.restore_eviction(info.uid)
         if before is not None and reserved != info.pod.spec.node_name:
@@ -391,10 +398,3 @@ class EventHandlers:
         self._binding_cycle.cancel(member)
         self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
-
-
-def _quota_fields(pod: Pod) -> tuple[str | None, ...]:
-    """What a pod says that its queue's ledger notes: its queue and service, and if it may go."""
-    notes, labels = pod.metadata.annotations, pod.metadata.labels
-    said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
-    return queue_of(pod), *said

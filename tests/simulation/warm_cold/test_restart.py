@@ -10,15 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from arranger.api.types.core import ObjectMeta
-from arranger.api.types.pod_groups import GangBundle, GangObject, GangSpec, GangStatus
 from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.daemon.informers import COLLECTION_PATHS
 from arranger.engine.engine import Engine
@@ -69,7 +65,7 @@ class Lives:
             for manifest in self.important:
                 self._create(manifest)
                 await asyncio.sleep(1.0)
-            await asyncio.sleep(rng.choice([0.3, 0.3, 2.3, 7.3, 60.3]))
+            await asyncio.sleep(rng.choice([4.3, 4.3, 7.3, 60.3]))
             sim.kill()
             scheduler.engine.check_consistent()
             now = asyncio.get_running_loop().time()
@@ -82,7 +78,7 @@ class Lives:
 
     def _something_happens(self) -> None:
         sim, rng = self.sim, self.rng
-        pods = [p for p in sim.cluster.objects("pods") if not _leaves(p)]
+        pods = [p for p in sim.cluster.objects("pods") if not _leaves(p) and not _is_a_bundle(p)]
         chance = rng.random()
         if chance < 0.15 and pods:
             sim.delete("pod", rng.choice(pods)["metadata"]["name"], grace=rng.choice([0, 3]))
@@ -108,22 +104,14 @@ class Lives:
         return found
 
 
+def _is_a_bundle(pod: dict[str, Any]) -> bool:
+    """Whether no other pod says what its bundle needs."""
+    return pod["metadata"].get("annotations", {}).get("gang.koordinater.io/bundleName") == "ps"
+
+
 def _leaves(pod: dict[str, Any]) -> bool:
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return ended or "deletionTimestamp" in pod["metadata"]
-
-
-def _gang_objects(engine: Engine) -> Iterator[GangObject]:
-    """The Gang objects of a scheduler that has been at work, as the controllers keep them."""
-    for gang in engine.registry.gangs.values():
-        namespace, _, name = gang.name.partition("/")
-        bundles = [GangBundle(*each) for each in gang.settings.bundle_minimums]
-        source = "annotations" if gang.pod_group is None else "scheduling.sigs.k8s.io"
-        yield GangObject(
-            ObjectMeta(name, namespace, creation_timestamp=datetime(2100, 1, 1, tzinfo=UTC)),
-            spec=GangSpec(bundles, source),
-            status=GangStatus(resource_satisfied=gang.satisfied),
-        )
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("WARM_COLD_WORLDS", "40"))))
@@ -132,7 +120,7 @@ async def test_after_a_restart_the_next_decisions_are_the_same(seed: int) -> Non
     if any(pod.phase is not Phase.QUEUED for pod in warm.pods()):
         return  # nodes that are decided on, and not yet in the API
     cold = an_engine(CONFIG.gang_policy())
-    tell(cold, shuffled([*present, *_gang_objects(warm)], seed), now)
+    tell(cold, shuffled(present, seed), now)
     for change in (_nothing, _a_node_comes, _pods_end, _a_larger_node_comes):
         now += LATER
         expected, decided = [], []
