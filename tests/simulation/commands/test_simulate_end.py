@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 CARDS = ["A100", "T4"]
 #: Random worlds; more of them with ARRANGER_WORLDS=1000.
-WORLDS = int(os.environ.get("ARRANGER_WORLDS", "60"))
+WORLDS = int(os.environ.get("ARRANGER_WORLDS", "40"))
 #: Requests that a world may cost its server for each write that it is allowed.
 REQUESTS_PER_WRITE = 3
 WRITES = 10_000
