@@ -81,15 +81,25 @@ def manifests(text: str) -> Decorator:
     return click.option("-f", "--filename", "files", type=InputPath(), multiple=True, help=text)
 
 
-def output(form: str) -> Decorator:
-    """``-o``: this form for people, or ``json`` for programs."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice([form, "json"]),
-        default=form,
-        help="Form of the output.",
-    )
+class OutputFormat(click.Choice[str]):
+    """``table`` for people, ``json`` for programs; ``text`` is an earlier word for the first."""
+
+    def __init__(self) -> None:
+        super().__init__(["table", "json"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the format; click calls this."""
+        return super().convert("table" if value == "text" else value, param, ctx)
+
+
+output = click.option(
+    "-o",
+    "--output",
+    type=OutputFormat(),
+    default="table",
+    show_default=True,
+    help="A table for people, or json for programs.",
+)
 
 
 def address(url: str) -> tuple[str, int]:
