@@ -157,11 +157,14 @@ class GangRegistry:
         before = self._pod_groups.get((type(pod_group), pod_group.key))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
+    def knows(self, pod_group: AnyPodGroup) -> bool:
+        """Whether a PodGroup was there before."""
+        return (type(pod_group), pod_group.key) in self._pod_groups
+
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        key = type(pod_group), pod_group.key
-        edited = key in self._pod_groups and self.changes_owner_fields(pod_group)
-        self._pod_groups[key] = pod_group
+        edited = self.knows(pod_group) and self.changes_owner_fields(pod_group)
+        self._pod_groups[type(pod_group), pod_group.key] = pod_group
         gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()
@@ -198,15 +201,19 @@ class GangRegistry:
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
 
-    def initial_sync_done(self) -> None:
+    def initial_sync_done(self) -> set[str]:
         """All objects that existed at the start have been seen.
 
         A gang that lost all its nodes while no scheduler ran must be placed as a whole again.
         """
+        changed: set[str] = set()
+        for gang in list(self.gangs.values()):
+            changed |= self._reset_if_over(gang)
         for name in list(self.previously_satisfied):
-            gang = self.gangs.get(name)
-            if gang is None or self._is_over(gang):
+            known = self.gangs.get(name)
+            if known is None or self._is_over(known):
                 self.previously_satisfied.discard(name)
+        return changed
 
     def restore_recorded_bundles(self, saved: GangObject) -> set[str]:
         """A Gang object records which bundles the gang had before a restart.

@@ -25,7 +25,7 @@ from arranger.engine.entity import GANG, QueuedEntity, QueuedPod, QueueState
 from arranger.engine.queue.heap import MultiQueueHeap
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.framework.cluster_event import ClusterEvent
+from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
 from arranger.framework.status import Status
 
@@ -365,6 +365,8 @@ def _pods_to_help(entity: QueuedEntity) -> Sequence[PodInfo]:
 def _hint_matches(entity: QueuedEntity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool:
     """Whether a plugin that rejected the entity asked for such an event."""
     if not entity.rejected_by:
+        return True
+    if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
         return True
     if entity.group is not None and event.could_fit is not None:
         event = replace(event, could_fit=None)  # where one member fits, another may leave its node
