@@ -204,8 +204,8 @@ class GangRegistry:
     def initial_sync_done(self) -> set[str]:
         """All objects that existed at the start have been seen.
 
-        A gang that lost all its nodes while no scheduler ran must be placed as a whole again; not so
-        one of a group in which another has nodes.
+        A gang that lost all its nodes while no scheduler ran must be placed as a whole again,
+        unless another of its group has nodes.
         """
         changed: set[str] = set()
         for gang in list(self.gangs.values()):
