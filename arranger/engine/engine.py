@@ -121,6 +121,7 @@ class Engine:
             gate,
             FairShareOrder(ledger),
             JobShares(cluster),
+            nominator,
         )
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)

@@ -49,14 +49,16 @@ class EntityScheduler:
         """Try an entity that the queue has given, or ask extenders about it first."""
         entity.attempts += 1
         entity.last_attempt = now
+        start = self._queue.begin_attempt(entity)
         if entity.plugin_error:
             self._handle_error(entity, entity.plugin_error, now)
         elif not self._extenders.starts_for(entity, now):
             self._attempt(entity, now)
+        self._queue.on_tried(entity, start, now)
 
     def on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""
-        entity, events_missed = call.entity, call.event_count != self._queue.event_count
+        entity, start = call.entity, self._queue.begin_attempt(call.entity)
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
         elif call.unschedulable is not None and call.victims is not None:
@@ -66,7 +68,8 @@ class EntityScheduler:
         else:
             with self._cycle.with_extender_results(call.results):
                 self._attempt(entity, now)
-        if events_missed and entity.state is QueueState.UNSCHEDULABLE:
+        self._queue.on_tried(entity, start, now)
+        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
             # What might have woken it has happened while the extenders were thinking.
             self._queue.requeue_with_backoff(entity, now)
 
@@ -95,9 +98,11 @@ class EntityScheduler:
     def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
         member = entity.representative
         member.attempts += 1
+        nominated = self._nominator.node_of(member.uid)
         match self._cycle.decide(member):
             case Scheduled(held=held):
                 member.transition(Phase.RESERVED)
+                self._preemption.release_unused(member, nominated, now)
                 self._context.record_attempt(member, "scheduled")
                 if held is None:
                     self._binding_cycle.begin(member, now)

@@ -24,6 +24,9 @@ API_VERSION: Final = f"{GROUP}/v1alpha1"
 LEADER: Final = "leader"
 WORKER: Final = "worker"
 
+#: The priority of a job that states none, and what the queue counts others as that are no jobs.
+DEFAULT_PRIORITY: Final = 5
+
 GANG: Final = "Gang"
 #: The basic policies that are scores of the scheduler.
 PLACEMENT_POLICIES: Final = (
@@ -71,7 +74,7 @@ class TYJobSpec(Struct):
     clean_pod_policy: str = "All"
     terminating: bool = False
     min_workers_num: int = 1
-    priority: int = 5
+    priority: int = DEFAULT_PRIORITY
     queue: str = "default"
     scheduler_policy: SchedulerPolicy = msgspec.field(default_factory=SchedulerPolicy)
 

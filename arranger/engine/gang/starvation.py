@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
-from arranger.engine.pod.node_reservation import (
-    RESERVATION,
-    NodeReservation,
-    NodeReservations,
-    last_pod_end,
-)
+from arranger.engine.pod.node_reservation import NodeReservation, NodeReservations, last_pod_end
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 

@@ -94,6 +94,11 @@ class PreemptionExecutor:
             self._release.notify_pod_removed(member.pod, node, now)
         return bool(node)
 
+    def release_unused(self, member: QueuedPod, nominated: str, now: float) -> None:
+        """A pod has got a node: the one that it was nominated for is free, if that is another."""
+        if nominated and nominated != member.node:
+            self._release.notify_pod_removed(member.pod, nominated, now)
+
     def evict(
         self, victim: PodInfo, member: QueuedPod, node: str, now: float, *, group: str = ""
     ) -> None:
