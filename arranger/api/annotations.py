@@ -85,6 +85,8 @@ WORKER_SET: Final = "arranger.io/worker-set"
 LEADER_UID: Final = "arranger.io/leader-uid"
 #: On a TYJob's pod: how often pods in its place had failed before it was made.
 RESTARTS: Final = "arranger.io/restarts"
+#: On a TYJob's pod: a digest of the part of the job's spec that it was made from.
+SPEC_HASH: Final = "arranger.io/spec-hash"
 #: On a TYJob's pod: the job's priority, 1 to 10.
 JOB_PRIORITY: Final = "arranger.io/job-priority"
 #: On a TYJob's pod: the job's order among jobs, ``Priority`` or ``DRF``.

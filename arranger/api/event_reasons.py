@@ -7,7 +7,7 @@ from typing import Final
 # --- pods -----------------------------------------------------------------------------------------
 #: The pod was bound to a node.
 SCHEDULED: Final = "Scheduled"
-#: An attempt to place the pod failed; the text says why.
+#: An attempt to place the pod failed, or none is made since it is being deleted; the text says why.
 FAILED_SCHEDULING: Final = "FailedScheduling"
 #: The pod has to leave its node for another pod, or for the gang of another.
 PREEMPTED: Final = "Preempted"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -30,6 +31,24 @@ class InputPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Duration(click.ParamType[float]):
+    """A span of time such as ``90s``, ``12h`` or ``30d``, given to the command in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the span; click calls this."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
+        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        if not 0 < seconds <= _MAX_SECONDS:
+            self.fail(f"{value!r} is no span of time such as 90s, 12h or 30d", param, ctx)
+        return seconds
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+#: A century; calendars end.
+_MAX_SECONDS: Final = 36_525 * 86_400
+DURATION = Duration()
 FILE = InputPath(dir_okay=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

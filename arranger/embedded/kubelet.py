@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -49,16 +51,18 @@ class HollowKubelets:
     ) -> None:
         self._transport = transport
         self._now = now
-        self._due: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
+        self._due: asyncio.Queue[tuple[str, str, Object, bool]] = asyncio.Queue()
         #: uid → actions scheduled for it, so that a restarted watch schedules nothing twice.
         self._scheduled: dict[str, set[str]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        #: How many actions are scheduled or under way that are no retries.
+        self._busy = 0
         self._addresses = itertools.count(1)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is due, now or later."""
-        return not self._timers and self._due.empty()
+        """Whether nothing is due, now or later, but to look again for what others must bring."""
+        return not self._busy
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -90,17 +94,15 @@ class HollowKubelets:
         meta, phase = pod["metadata"], pod["status"].get("phase")
         annotations: Mapping[str, str] = meta.get("annotations") or {}
         if meta.get("deletionTimestamp"):
-            wait = min(
-                float(annotations.get(TERMINATION_SECONDS, 1)),
-                float(meta.get("deletionGracePeriodSeconds", 0)),
-            )
-            self._schedule(pod, "remove", wait)
+            grace = float(meta.get("deletionGracePeriodSeconds", 0))
+            wait = _seconds(annotations, TERMINATION_SECONDS)
+            self._schedule(pod, "remove", min(1.0 if wait is None else wait, grace))
         elif phase == "Pending":
             self._schedule(pod, "start", 0.0)
-        elif phase == "Running" and RUN_SECONDS in annotations:
-            self._schedule(pod, "finish", float(annotations[RUN_SECONDS]))
+        elif phase == "Running" and (run := _seconds(annotations, RUN_SECONDS)) is not None:
+            self._schedule(pod, "finish", run)
 
-    def _schedule(self, pod: Object, action: str, wait: float) -> None:
+    def _schedule(self, pod: Object, action: str, wait: float, *, retry: bool = False) -> None:
         uid = pod["metadata"]["uid"]
         scheduled = self._scheduled.setdefault(uid, set())
         if action in scheduled:
@@ -110,20 +112,22 @@ class HollowKubelets:
 
         def due() -> None:
             self._timers.discard(timer)
-            self._due.put_nowait((action, uid, pod))
+            self._due.put_nowait((action, uid, pod, retry))
 
         timer = loop.call_later(wait, due)
         self._timers.add(timer)
+        self._busy += not retry
 
     async def _write(self) -> None:
         while True:
-            action, uid, pod = await self._due.get()
+            action, uid, pod, retry = await self._due.get()
             try:
                 await self._execute(action, uid, pod)
             except TransportError as error:
                 log.info("kubelets.write_failed", pod=pod["metadata"]["name"], error=str(error))
                 # Seen again with the next change of the pod, or when the watch starts over.
                 self._scheduled.get(uid, set()).discard(action)
+            self._busy -= not retry
 
     async def _execute(self, action: str, uid: str, pod: Object) -> None:
         meta = pod["metadata"]
@@ -136,7 +140,7 @@ class HollowKubelets:
             scheduled = self._scheduled.get(uid, {"remove"})
             if "remove" not in scheduled:  # it has not gone meanwhile
                 scheduled.discard(action)
-                self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS)
+                self._schedule(pod, action, _CONFIGURE_RETRY_SECONDS, retry=True)
             return
         status = self._start_status(pod) if action == "start" else _finished_status(pod)
         body = json.dumps({"metadata": {"uid": uid}, "status": status}).encode()
@@ -174,6 +178,15 @@ class HollowKubelets:
         }
 
 
+def _seconds(annotations: Mapping[str, str], key: str) -> float | None:
+    """The seconds that an annotation says; None if it says none."""
+    try:
+        seconds = float(annotations.get(key, ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < math.inf else None
+
+
 def _container_statuses(pod: Object, state: Object) -> list[Object]:
     return [
         {
@@ -199,5 +212,10 @@ def _needed_keys(pod: Object) -> set[tuple[str, str]]:
 
 
 def _finished_status(pod: Object) -> Object:
-    code = int((pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0"))
-    return {"phase": "Failed" if code else "Succeeded"}
+    code = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
+    number = int(code) if re.fullmatch("[0-9]{1,3}", code) else 1
+    state = {"exitCode": number, "reason": "Error" if number else "Completed"}
+    return {
+        "phase": "Failed" if number else "Succeeded",
+        "containerStatuses": _container_statuses(pod, {"terminated": state}),
+    }

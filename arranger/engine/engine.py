@@ -39,10 +39,11 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.pod.waiting_pods import WaitingPods
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
 from arranger.engine.schedule_one import EntityScheduler
@@ -113,9 +114,11 @@ class Engine:
         policy = QueuePreemptionPolicy(
             ledger, quotas, nominator.terminating_victims, protection, links
         )
-        admission = Admission(ledger, quotas.over_commit, quotas.card_request_timeout)
+        admission = Admission(
+            ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
+        )
         quota = QuotaGate(context, admission)
-        gate = GangGate(holds, quota)
+        gate = GangGate(holds)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             gate,
@@ -169,6 +172,7 @@ class Engine:
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
+            quota,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -208,7 +212,7 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
-        self.handlers.start()
+        self.handlers.start(now)
         self.ledger.refresh(self.cluster)
         self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
@@ -234,6 +238,8 @@ class Engine:
     def ready(self) -> bool:
         """Whether :meth:`run` has something to do now."""
         parts = (self._waiting_pods, self._binding_cycle, self._extender_calls, self.queue)
+        if not self.handlers.started:
+            return True
         return any(part.ready for part in parts) or bool(self._context.outbox)
 
     def next_timer(self) -> float | None:

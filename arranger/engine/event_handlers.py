@@ -12,7 +12,7 @@ from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values, is_preemptable, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -22,6 +22,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
+from arranger.engine.initial_objects import InitialObjects, WatchedObject, key_of
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -44,7 +45,11 @@ _MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Com
 
 @dataclass(slots=True, eq=False)
 class EventHandlers:
-    """Changes the engine's state by the events of the watches."""
+    """Changes the engine's state by the events of the watches.
+
+    Until :meth:`start` the events are only taken in; see
+    :mod:`~arranger.engine.initial_objects`.
+    """
 
     _context: EngineContext
     #: By scheduler name.
@@ -62,18 +67,60 @@ class EventHandlers:
     _attempt_status: GangAttemptStatus
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
-    _running: bool = field(default=False, init=False)
+    _initial: InitialObjects = field(default_factory=InitialObjects, init=False)
+    #: While the initial objects are taken in: the pods that are to be queued once all are known.
+    _unqueued: list[QueuedPod] | None = field(default=None, init=False)
 
-    def start(self) -> None:
-        """The engine begins to run: all that there was at the start is known."""
-        if not self._running:
-            self._running = True
-            self._registry.initial_sync_done()
+    @property
+    def started(self) -> bool:
+        """Whether events change the engine's state; until then they are only taken in."""
+        return self._initial.taken
+
+    def start(self, now: float) -> None:
+        """All kinds have been read: take in what there is, as a whole. Later calls do nothing."""
+        if (initial := self._initial.take()) is None:
+            return
+        pending: list[QueuedPod] = []
+        self._unqueued = pending
+        for obj in initial:
+            self._take_in(obj, now)
+        self._registry.initial_sync_done()
+        self._unqueued = None
+        entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
+        for entity in entities.values():
+            self._requeuer.enqueue(entity, now)
+
+    def _take_in(self, obj: WatchedObject, now: float) -> None:
+        match obj:
+            case Node():
+                self.on_node_updated(obj, now)
+            case Pod():
+                self.on_pod_updated(obj, now)
+            case PodDisruptionBudget():
+                self.on_disruption_budget_updated(obj, now)
+            case Queue():
+                self.on_queue_updated(obj, now)
+            case GangObject():
+                self._restore_gang(obj)
+                self.on_gang_updated(obj, now)
+            case PodGroup() | NativePodGroup():
+                if isinstance(obj, PodGroup) and obj.status.phase in _MINIMUM_REACHED:
+                    self._registry.mark_previously_satisfied(obj.key)
+                self.on_pod_group_updated(obj, now)
+            case _:
+                self.on_object_updated(obj, now)
+
+    def _restore_gang(self, gang: GangObject) -> None:
+        if gang.status.resource_satisfied:
+            self._registry.mark_previously_satisfied(gang.key)
+        self._registry.restore_recorded_bundles(gang)
 
     # --- events: nodes ---------------------------------------------------------------------
 
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""
+        if self._initial.keep(node):
+            return
         try:
             before = self._context.cluster.set_node(node)
         except QuantityError as error:
@@ -87,6 +134,8 @@ class EventHandlers:
 
     def on_node_deleted(self, name: str, now: float) -> None:
         """A node was deleted."""
+        if self._initial.drop(Node, f"/{name}"):
+            return
         for member in self._nominator.nominated_pods_on(name):
             self._preemption.cancel_nomination(member, now)
         self._gang_scheduler.bind_ready(now)
@@ -99,12 +148,16 @@ class EventHandlers:
 
     def on_object_updated(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up appeared or was edited."""
+        if self._initial.keep(stored):
+            return
         before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
             self._queue.wake(_object_event(before, stored), now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
+        if self._initial.drop(type(stored), key_of(stored)):
+            return
         self._context.cluster.objects.remove(stored)
         self._queue.wake(_object_event(stored, None), now)
 
@@ -112,19 +165,27 @@ class EventHandlers:
 
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
+        if self._initial.keep(budget):
+            return
         self._context.cluster.set_budget(budget)
 
     def on_disruption_budget_deleted(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget was deleted."""
+        if self._initial.drop(type(budget), key_of(budget)):
+            return
         self._context.cluster.remove_budget(budget)
 
     # --- events: queues --------------------------------------------------------------------
 
     def on_queue_updated(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""
-        before = self._ledger.queues.get(queue.name)
+        if self._initial.keep(queue):
+            return
+        before, was_active = self._ledger.queues.get(queue.name), self._ledger.active
         if not self._ledger.set_queue(queue):
             return
+        if not was_active:
+            self._queue.requeue_all(now)
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
@@ -137,24 +198,29 @@ class EventHandlers:
 
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
         """A Queue was deleted."""
+        if self._initial.drop(type(queue), key_of(queue)):
+            return
         self._ledger.remove_queue(queue.name)
+        if not self._ledger.active:
+            self._queue.requeue_all(now)
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
 
     # --- events: gangs ---------------------------------------------------------------------
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
-        if (
-            not self._running
-            and isinstance(group, PodGroup)
-            and group.status.phase in _MINIMUM_REACHED
-        ):
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(group.key), now)
+        if self._initial.keep(group):
+            return
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
-        if self._registry.changes_owner_fields(group):
-            self._ledger.mark_stale()  # its queue or service type may be another
+        edited = self._registry.changes_owner_fields(group)
         changed = self._registry.on_pod_group_updated(group)
+        if edited and gang is not None and gang.pod_group is group:
+            # Its queue, its service type or its cards may be others.
+            self._ledger.mark_stale()
+            changed = changed | {gang.name}
+            if self._quota.withdraw(group.key):
+                self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
         if gang is not None and gang.problems and gang.problems != before:
@@ -162,34 +228,39 @@ class EventHandlers:
 
     def on_pod_group_deleted(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup was deleted."""
+        if self._initial.drop(type(group), key_of(group)):
+            return
         self._release_admission(group.key, now)
         self._ledger.mark_stale()
         changed = self._registry.on_pod_group_deleted(type(group), group.key)
+        if group.key in self._registry.gangs:
+            changed = changed | {group.key}  # its pods may be of another queue now
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
 
     def on_gang_updated(self, gang: GangObject, now: float) -> None:
-        """A Gang object appeared or was edited; at the start it restores the gang's state."""
-        self._attempt_status.on_updated(gang, now)
-        if self._running:
+        """A Gang object appeared or was edited."""
+        if self._initial.keep(gang):
             return
-        if gang.status.resource_satisfied:
-            self._on_gangs_changed(self._registry.mark_previously_satisfied(gang.key), now)
-        self._on_gangs_changed(self._registry.restore_recorded_bundles(gang), now)
+        self._attempt_status.on_updated(gang, now)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
+        if self._initial.drop(type(gang), key_of(gang)):
+            return
         self._registry.forget_records(gang.key)
         self._attempt_status.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
-        if names:
+        if names and self._unqueued is None:
             self._gang_scheduler.on_gangs_changed(names, now)
 
     # --- events: pods ----------------------------------------------------------------------
 
     def on_pod_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""
+        if self._initial.keep(pod):
+            return
         meta = pod.metadata
         earlier = self._uid_of.get(pod.key)
         if earlier is not None and earlier != meta.uid:
@@ -208,11 +279,13 @@ class EventHandlers:
         elif pod.spec.node_name:
             self._on_assigned_pod(info, now)
         elif pod.spec.scheduler_name in self._profiles:
-            self._on_pending_pod(info, now)
+            self._on_pending_pod(info, now, is_new=earlier != meta.uid)
         self._on_gangs_changed(changed, now)
 
     def on_pod_deleted(self, key: str, now: float) -> None:
         """A pod (``namespace/name``) was deleted."""
+        if self._initial.drop(Pod, key):
+            return
         uid = self._uid_of.pop(key, None)
         if uid is not None:
             gang = self._registry.gang_of(uid)
@@ -256,13 +329,10 @@ class EventHandlers:
         if event is not None:
             self._queue.wake(event, now)
 
-    def _on_pending_pod(self, info: PodInfo, now: float) -> None:
+    def _on_pending_pod(self, info: PodInfo, now: float, *, is_new: bool) -> None:
         member = self._context.pods.get(info.uid)
         if info.pod.metadata.deletion_timestamp is not None:
-            if member is not None and member.phase in (Phase.QUEUED, Phase.WAITING):
-                self._remove_pod(info.uid, now)
-            elif member is not None:
-                member.pending_update = info
+            self._on_deleting_pod(info, member, now, is_new=is_new)
             return
         if member is None:
             if info.uid in self._context.cluster:
@@ -273,7 +343,10 @@ class EventHandlers:
             if node := info.pod.status.nominated_node_name:
                 # Nominated by an earlier run of ours: its victims may be gone already.
                 self._nominator.nominate(member, node)
-            self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
+            if self._unqueued is not None:
+                self._unqueued.append(member)
+            else:
+                self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
         if member.phase is not Phase.QUEUED:
             member.pending_update = info
@@ -292,6 +365,20 @@ class EventHandlers:
             published = invalid_values(earlier.pod, member.profile.by_name)
             self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
+
+    def _on_deleting_pod(
+        self, info: PodInfo, member: QueuedPod | None, now: float, *, is_new: bool
+    ) -> None:
+        """A pod without a node is being deleted: it is not tried any more, and told so once."""
+        waits = member is not None and member.phase is Phase.QUEUED
+        if waits or (is_new and info.uid not in self._context.cluster):
+            self._context.outbox.append(pod_events.skipped_deleting(info.pod))
+        if member is None:
+            return
+        if member.phase in (Phase.QUEUED, Phase.WAITING):
+            self._remove_pod(info.uid, now)
+        else:
+            member.pending_update = info
 
     def _remove_pod(self, uid: str, now: float) -> None:
         cluster = self._context.cluster

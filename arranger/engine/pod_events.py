@@ -63,6 +63,18 @@ def scheduling_failed(
     return effects
 
 
+def skipped_deleting(pod: Pod) -> PublishEvent:
+    """The pod is not tried since it is being deleted."""
+    return PublishEvent(
+        regarding=object_ref(pod),
+        reason=event_reasons.FAILED_SCHEDULING,
+        action="Scheduling",
+        note=f"skip schedule deleting pod: {pod.key}",
+        type="Warning",
+        controller=pod.spec.scheduler_name,
+    )
+
+
 def gang_timed_out(member: QueuedPod, message: str) -> PublishEvent:
     """The pod's gang was incomplete for too long.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -18,17 +19,24 @@ class QuotaGate:
     _context: EngineContext
     _admission: Admission
 
-    def admit(self, group: GangGroup) -> str:
-        """Why a complete group is not admitted yet; "" if it is."""
+    def admit(self, group: GangGroup, rank: tuple[Any, ...]) -> str:
+        """Why a complete group is not admitted yet; "" if it is.
+
+        ``rank`` is its place in the order of the queue.
+        """
         # A gang that has had its minimum has its cards: they count by its pods.
         asking = [g.pod_group for g in group.gangs if g.pod_group and not g.satisfied]
-        refusal = self._admission.admit(asking, self._context.clock.now)
+        refusal = self._admission.admit(asking, rank, self._context.clock.now)
         self._publish_pending()
         return refusal
 
     def release(self, gang: str) -> bool:
         """A gang has its cards, or is gone; whether any were kept for it."""
         return self._admission.release(gang)
+
+    def withdraw(self, gang: str) -> bool:
+        """A PodGroup was edited, and is to be asked about again; whether any were kept for it."""
+        return self._admission.withdraw(gang)
 
     def expire(self, now: float, has_minimum: Callable[[str], bool]) -> bool:
         """Give back what is kept for gangs whose pods have not come in time; whether any was.

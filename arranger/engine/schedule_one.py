@@ -47,14 +47,18 @@ class EntityScheduler:
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
         """Try an entity that the queue has given, or ask extenders about it first."""
+        start = self._queue.begin_attempt(entity)
+        if entity.group is None or self._gangs.is_admitted(entity, now):
+            self._try(entity, now)
+        self._queue.on_tried(entity, start, now)
+
+    def _try(self, entity: QueuedEntity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
-        start = self._queue.begin_attempt(entity)
         if entity.plugin_error:
             self._handle_error(entity, entity.plugin_error, now)
         elif not self._extenders.starts_for(entity, now):
             self._attempt(entity, now)
-        self._queue.on_tried(entity, start, now)
 
     def on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""

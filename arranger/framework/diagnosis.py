@@ -34,7 +34,8 @@ class Diagnosis:
     Attributes:
         nodes: how many nodes there are.
         pre_filter_status: PreFilter's status when it rejected the pod as a whole.
-        rejections: the different rejections that occurred.
+        rejections: the different rejections that occurred; also those of a plugin that rejects
+            every node, where each is rejected by another already.
         rejection_index: row → index into ``rejections``; -1 for rows that passed, are dead, or were
             not filtered.
         post_filter_message: PostFilter's part of the text.
@@ -53,13 +54,19 @@ class Diagnosis:
         return frozenset(kind.plugin for kind in self.rejections)
 
     def plugin_events(self) -> list[tuple[str, str]]:
-        """(reason, text) of the events that plugins have published beside the usual one."""
+        """(reason, text) of the events that plugins have published beside the usual one.
+
+        One of each reason, with all its texts: two would be two notes of one Event in turn.
+        """
         if self.pre_filter_status is not None:
             found = [(self.pre_filter_status.event_reason, self.pre_filter_status.message())]
         else:
             rejections = [kind.rejection for kind in self.rejections]
             found = [(each.event_reason, ", ".join(each.reasons)) for each in rejections]
-        return [(event, text) for event, text in dict.fromkeys(found) if event]
+        texts: dict[str, set[str]] = {}
+        for event, text in found:
+            texts.setdefault(event, set()).add(text)
+        return [(event, "; ".join(sorted(texts[event]))) for event in texts if event]
 
     def first_rejection(self, row: int) -> PluginRejection | None:
         """The first rejection of a row."""

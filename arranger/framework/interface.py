@@ -117,6 +117,9 @@ class Plugin:
             requested there, the pod included, is within what is allocatable. Then victims are
             found by counting, without asking the plugin.
         counts_quota: the same of the limits of the pod's queues.
+        explains_first: its reasons are told where filters that look at what runs on a node have
+            reasons, too; and also where it rejects all nodes, or would if there were any, and each
+            is rejected by another filter already.
         evicts: PostFilter makes room by evicting pods; see :meth:`is_preemptable`.
 
     ``monotone``, ``counts_resources`` and ``counts_quota`` state something about the Filter of
@@ -130,6 +133,7 @@ class Plugin:
     monotone: ClassVar[bool] = False
     counts_resources: ClassVar[bool] = False
     counts_quota: ClassVar[bool] = False
+    explains_first: ClassVar[bool] = False
     evicts: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

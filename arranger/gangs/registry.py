@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from arranger.api.gang_membership import GangMembership
@@ -61,6 +61,11 @@ class GangRegistry:
         """The PodGroup that defines a pod's gang."""
         gang = self._gang_by_uid.get(uid)
         return None if gang is None else gang.pod_group
+
+    def members_of(self, name: str) -> Iterable[str]:
+        """The uids of a gang's pods; none, if there is no such gang."""
+        gang = self.gangs.get(name)
+        return () if gang is None else gang.memberships
 
     def group_of(self, gang: Gang) -> GangGroup:
         """The group a gang is placed with."""

@@ -1,12 +1,19 @@
 """Events of events.k8s.io/v1, aggregated into series: what to send, not how.
 
 The rules are client-go's (``tools/events``): the first occurrence is created, the second patches a
-``series`` into it, later ones are only counted, and written every :data:`REFRESH_TIME` and when the
-series has been quiet. One rule is ours: everything but the series of an Event is immutable, so a
-series that goes on with another note goes on in a new Event, where client-go keeps the first note
-for ever. That costs a create, so the more often a note changes, the longer it stands before the
-next: see :class:`~arranger.kube.event_series.NoteRateLimit`. Of the notes in between only the last
-is written, when the limit allows it.
+``series`` into it, later ones are only counted, and written every
+:data:`~arranger.kube.event_series.REFRESH_TIME` and when the series has been quiet. Two rules are
+ours.
+
+*Another note is another Event.* Everything but the series of an Event is immutable, so a reason
+that goes on with another note goes on in a new Event, where client-go keeps the first note for
+ever. A note that comes back is counted in the Event that it has. Both cost a write, so the more
+often a note changes, the longer it stands before the next: see
+:class:`~arranger.kube.event_series.NoteRateLimit`. Of the notes in between only the last is
+written, when the limit allows it.
+
+*It ends.* What repeats for :data:`REPEAT_TIME` without anything new is counted on and not written
+any more, whatever notes alternate.
 
 The recorder is synchronous and reads no clock; the
 :class:`~arranger.kube.writes.dispatcher.ApiDispatcher` sends what :meth:`EventRecorder.next` hands
@@ -31,12 +38,18 @@ from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
 from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import STRATEGIC_MERGE_PATCH
-from arranger.kube.event_series import EventSeries, NoteRateLimit
+from arranger.kube.event_series import (
+    REFRESH_TIME,
+    EventAggregate,
+    EventSeries,
+    NoteChange,
+    NoteRateLimit,
+)
 
 #: Seconds of quiet after which a series is over.
 FINISH_TIME: Final = 360.0
-#: Seconds between two reports of a series that goes on.
-REFRESH_TIME: Final = 1800.0
+#: Seconds for which repetitions are written.
+REPEAT_TIME: Final = 24 * 3600.0
 #: Seconds between two looks for series of either kind.
 SWEEP_INTERVAL: Final = 60.0
 MAX_ATTEMPTS: Final = 12
@@ -48,9 +61,8 @@ _ELLIPSIS: Final = " ..."
 _NAME_LIMIT: Final = 253 - 17
 
 _encode = msgspec.json.Encoder().encode
-#: Occurrences that agree in all of these are of one series.
+#: Occurrences that agree in all of these are of one aggregate.
 _key_of = attrgetter("reason", "regarding", "action", "type", "controller", "related")
-_NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ class EventRecorder:
         rng: spreads the retries.
         clock: the calendar, for time stamps only.
         capacity: writes waiting at most; beyond, the oldest is dropped and counted.
-        max_series: series kept at most; the one longest unseen is finished early.
+        max_aggregates: aggregates kept at most; the one longest unseen is finished early.
         metrics: gets ``events_dropped`` {why}.
     """
 
@@ -83,15 +95,15 @@ class EventRecorder:
     rng: random.Random
     clock: Callable[[], datetime] = utc_now
     capacity: int = 10_000
-    max_series: int = 20_000
+    max_aggregates: int = 20_000
     metrics: MetricsRecorder = NULL_METRICS
 
     def __post_init__(self) -> None:
-        self._series: OrderedDict[tuple[object, ...], EventSeries] = OrderedDict()
+        self._aggregates: OrderedDict[tuple[object, ...], EventAggregate] = OrderedDict()
         self._queue: deque[EventSeries] = deque()
         self._retries: list[tuple[float, int, EventSeries]] = []
-        #: (when, …, series) of those that have a successor.
-        self._successions: list[tuple[float, int, EventSeries]] = []
+        #: (when, …, aggregate) of those whose note is to change.
+        self._changes: list[tuple[float, int, EventAggregate]] = []
         self._last_name = 0
         self._sweep_due = float("inf")
         self.dropped = 0
@@ -103,58 +115,52 @@ class EventRecorder:
     def record(self, event: PublishEvent, now: float) -> None:
         """Note one occurrence at ``now`` (monotonic seconds)."""
         key, stamp = _key_of(event), self.clock()
-        series = self._series.get(key)
-        if series is None:
-            series = self._new_series(event, stamp, now, NoteRateLimit(now))
-            self._series[key] = series
-            if len(self._series) > self.max_series:
-                self._finish(next(iter(self._series.values())))
+        aggregate = self._aggregates.get(key)
+        if aggregate is None:
+            series = self._new_series(event, stamp)
+            self._aggregates[key] = EventAggregate(series, now, now, NoteRateLimit(now))
+            if len(self._aggregates) > self.max_aggregates:
+                self._finish(next(iter(self._aggregates.values())))
             self._sweep_due = min(self._sweep_due, now + SWEEP_INTERVAL)
-        else:
-            self._series.move_to_end(key)
-            if series.event.note != event.note:
-                series.last_seen = now
-                self._set_successor(series, event, stamp, now)
-                return
-            series.successor = None  # the earlier note holds again
-            series.add_occurrence(stamp, now)
-        # From the third on, occurrences wait for the next refresh or the end of the series.
-        if series.reported_count <= 1:
+            self._enqueue(series)
+            return
+        self._aggregates.move_to_end(key)
+        aggregate.last_seen = now
+        known = aggregate.notes.get(event.note)
+        if known is not None:
+            known.add_occurrence(stamp)
+        series = known or self._new_series(event, stamp)
+        aggregate.holds_now(series)
+        if aggregate.waiting is not None:
+            self._change_when_due(aggregate, now)
+        elif series.reported_count <= 1:
+            # From the third on, occurrences wait for the next refresh or the end of the series.
             self._enqueue(series)
 
-    def _new_series(
-        self, event: PublishEvent, stamp: datetime, now: float, limit: NoteRateLimit
-    ) -> EventSeries:
+    def _new_series(self, event: PublishEvent, stamp: datetime) -> EventSeries:
         name, text = self._name(event.regarding, stamp), micro_time(stamp)
-        return EventSeries(_key_of(event), event, name, text, text, now, limit)
+        return EventSeries(_key_of(event), event, name, text, text)
 
-    def _set_successor(
-        self, series: EventSeries, event: PublishEvent, stamp: datetime, now: float
-    ) -> None:
-        """The series goes on under another note: at once, or when the rate limit allows it."""
-        if series.successor is not None and series.successor.event.note == event.note:
-            series.successor.add_occurrence(stamp, now)
-        else:
-            series.successor = self._new_series(event, stamp, now, series.rate_limit)
-            self._succeed_when_due(series, now)
-
-    def _succeed_when_due(self, series: EventSeries, now: float) -> None:
-        successor = series.successor
-        if successor is None or self._series.get(series.key) is not series:
+    def _change_when_due(self, aggregate: EventAggregate, now: float) -> None:
+        """Go on under the note that holds now: at once, or when the rate limit allows it."""
+        waiting = aggregate.waiting
+        if waiting is None or self._aggregates.get(aggregate.key) is not aggregate:
             return
-        rephrased = _without_digits(series.event.note) != _without_digits(successor.event.note)
-        due = series.rate_limit.allowed_at(rephrased=rephrased)
+        change = aggregate.change_to(waiting)
+        if change is NoteChange.BACK and _is_over(aggregate, now):
+            return
+        due = aggregate.rate_limit.allowed_at(change)
         if due > now:
-            if due < series.succeed_at:
-                series.succeed_at = due
-                heapq.heappush(self._successions, (due, id(series), series))
+            if due < aggregate.due_at:
+                aggregate.due_at = due
+                heapq.heappush(self._changes, (due, id(aggregate), aggregate))
             return
-        series.successor = None
-        series.rate_limit.record_change(now, rephrased=rephrased)
-        self._series[series.key] = successor
-        self._series.move_to_end(series.key)
-        self._enqueue(series)
-        self._enqueue(successor)
+        if change is not NoteChange.BACK:
+            aggregate.last_news = now
+        aggregate.rate_limit.record_change(now, change)
+        earlier, aggregate.current, aggregate.waiting = aggregate.current, waiting, None
+        self._enqueue(earlier)
+        self._enqueue(waiting)
 
     def next(self) -> EventWrite | None:
         """The next request to send, oldest first; ``None`` when nothing is ready."""
@@ -199,12 +205,12 @@ class EventRecorder:
             series.reported_count = 1 if exists else write.count
             series.reported_at = now
             series.attempts = 0
-            if series.reported_count == 1 or self._series.get(series.key) is not series:
+            if series.reported_count == 1 or not self._is_current(series):
                 self._enqueue(series)
         elif answer is AnswerClass.NOT_FOUND and not creates:
-            # It has expired, and a series that has ended needs no new one.
-            if self._series.get(series.key) in (None, series):
-                series.reported_count = 0
+            # It has expired. One whose note holds no more is created anew if it comes back.
+            series.reported_count = 0
+            if series.key not in self._aggregates or self._is_current(series):
                 self._enqueue(series)
         elif answer is AnswerClass.NO_ANSWER or answer.is_overload:
             series.attempts += 1
@@ -219,7 +225,7 @@ class EventRecorder:
 
     def next_due(self) -> float:
         """When :meth:`tick` next has something to do; infinity for never."""
-        due = (heap[0][0] for heap in (self._retries, self._successions) if heap)
+        due = (heap[0][0] for heap in (self._retries, self._changes) if heap)
         return min([self._sweep_due, *due])
 
     def tick(self, now: float) -> None:
@@ -228,18 +234,20 @@ class EventRecorder:
             series = heapq.heappop(self._retries)[2]
             series.is_pending = False
             self._enqueue(series)
-        while self._successions and self._successions[0][0] <= now:
-            series = heapq.heappop(self._successions)[2]
-            series.succeed_at = float("inf")
-            self._succeed_when_due(series, now)
+        while self._changes and self._changes[0][0] <= now:
+            aggregate = heapq.heappop(self._changes)[2]
+            aggregate.due_at = float("inf")
+            self._change_when_due(aggregate, now)
         if now < self._sweep_due:
             return
-        for series in list(self._series.values()):
-            if now - series.last_seen >= FINISH_TIME:
-                self._finish(series)
-            elif series.reported_count and now - series.reported_at >= REFRESH_TIME:
-                self._enqueue(series)
-        self._sweep_due = now + SWEEP_INTERVAL if self._series else float("inf")
+        for aggregate in list(self._aggregates.values()):
+            if now - aggregate.last_seen >= FINISH_TIME:
+                self._finish(aggregate)
+            elif not _is_over(aggregate, now):
+                for series in aggregate.notes.values():
+                    if series.reported_count and now - series.reported_at >= REFRESH_TIME:
+                        self._enqueue(series)
+        self._sweep_due = now + SWEEP_INTERVAL if self._aggregates else float("inf")
 
     def clear(self) -> None:
         """Drop everything that waits: we may not write any more."""
@@ -248,27 +256,36 @@ class EventRecorder:
         self.metrics.increment("events_dropped", waiting, why="not_leader")
         self._queue.clear()
         self._retries.clear()
-        self._successions.clear()
-        self._series.clear()
+        self._changes.clear()
+        self._aggregates.clear()
 
     def _enqueue(self, series: EventSeries) -> None:
         if series.is_pending or series.count <= series.reported_count:
             return
-        series.is_pending = True
+        series.is_pending = series.shown = True
         self._queue.append(series)
         if len(self._queue) > self.capacity:
             self._drop(self._queue.popleft(), "full")
 
-    def _finish(self, series: EventSeries) -> None:
-        self._series.pop(series.key, None)
-        self._enqueue(series)
-        if series.successor is not None:
-            self._enqueue(series.successor)
+    def _is_current(self, series: EventSeries) -> bool:
+        aggregate = self._aggregates.get(series.key)
+        return aggregate is not None and aggregate.current is series
+
+    def _finish(self, aggregate: EventAggregate) -> None:
+        del self._aggregates[aggregate.key]
+        for series in aggregate.notes.values():
+            self._enqueue(series)
 
     def _drop(self, series: EventSeries, why: str) -> None:
         # Forgotten altogether, so that the next occurrence starts a new Event.
-        if self._series.get(series.key) is series:
-            del self._series[series.key]
+        aggregate = self._aggregates.get(series.key)
+        if aggregate is not None and aggregate.notes.get(series.event.note) is series:
+            if aggregate.current is series:
+                del self._aggregates[series.key]
+            else:
+                del aggregate.notes[series.event.note]
+                if aggregate.waiting is series:
+                    aggregate.waiting = None
         self.dropped += 1
         self.metrics.increment("events_dropped", 1, why=why)
 
@@ -278,8 +295,9 @@ class EventRecorder:
         return f"{regarding.name[:_NAME_LIMIT].rstrip('.-')}.{self._last_name:016x}"
 
 
-def _without_digits(note: str) -> str:
-    return note.translate(_NO_DIGITS)
+def _is_over(aggregate: EventAggregate, now: float) -> bool:
+    """Whether it has repeated itself for so long that nobody is told any more."""
+    return now - aggregate.last_news >= REPEAT_TIME
 
 
 def truncate_note(note: str) -> str:

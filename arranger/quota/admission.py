@@ -3,13 +3,18 @@
 The check of Volcano's enqueue action: ``volcano.sh/card.request`` of the PodGroup, beside what the
 queue uses and what other admitted PodGroups still wait for, within the quota times
 ``overCommitFactor``. See docs/design/queues.md.
+
+It is asked at every attempt, and a PodGroup that comes later in the order of the queue takes
+nothing from one that comes before. So who is admitted follows from what waits and runs now, and a
+scheduler that starts admits the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from arranger.api import event_reasons
 from arranger.api.annotations import CARD_REQUEST
@@ -17,6 +22,7 @@ from arranger.api.queue_annotations import DEFAULT_QUEUE, parse_cards
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup, VolcanoPodGroup
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.queue_spec import QueueQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,21 @@ class PodGroupEvent:
 
 @dataclass(slots=True)
 class _CardReservation:
-    """Cards kept for an admitted PodGroup, at least until ``expires`` (in seconds)."""
+    """Cards kept for an admitted PodGroup, at least until ``expires`` (in seconds).
+
+    Attributes:
+        rank: its place in the order of its queue, smallest first.
+    """
 
     group: AnyPodGroup
     queue: str
     cards: Amounts
+    rank: Any
     expires: float
+
+
+def _nobody(_: str) -> Iterable[str]:
+    return ()
 
 
 class Admission:
@@ -45,10 +60,18 @@ class Admission:
         ledger: the queues and what they use.
         over_commit: how many times the quota may be admitted.
         timeout: seconds for which cards are kept for a PodGroup whose pods are not there.
+        members_of: PodGroup → the uids of its pods; what these are charged is kept no more.
     """
 
-    def __init__(self, ledger: QuotaLedger, over_commit: float, timeout: float) -> None:
+    def __init__(
+        self,
+        ledger: QuotaLedger,
+        over_commit: float,
+        timeout: float,
+        members_of: Callable[[str], Iterable[str]] = _nobody,
+    ) -> None:
         self._ledger = ledger
+        self._members_of = members_of
         self._over_commit = over_commit
         self._timeout = timeout
         #: PodGroup → what is kept for it, in the order in which the reservations end.
@@ -57,26 +80,40 @@ class Admission:
         self._last_event: dict[str, str] = {}
         self._events: list[PodGroupEvent] = []
 
-    def admit(self, groups: Sequence[AnyPodGroup], now: float) -> str:
-        """Admit PodGroups that are placed together, all or none; the reason if not, else ""."""
+    def admit(self, groups: Sequence[AnyPodGroup], rank: Any, now: float) -> str:
+        """Admit PodGroups that are placed together, all or none; the reason if not, else "".
+
+        ``rank`` is their place in the order of the queue, smallest first. What was kept for them
+        or for those behind them is kept no more where it does not fit any more.
+        """
         if not self._ledger.active:
             return ""
-        asking = [
-            group
-            for group in groups
-            if CARD_REQUEST in group.metadata.annotations and group.key not in self._reservations
-        ]
-        ends = now + self._timeout
-        new = {
-            group.key: _CardReservation(group, _queue_of(group), self._requested_cards(group), ends)
-            for group in asking
-        }
-        for group in asking:
-            if why := self._shortage(new[group.key], new):
-                self._record_event(group, event_reasons.INSUFFICIENT_SCALAR_QUOTA, why)
-                return why
-        self._reservations |= new
+        asking: dict[str, _CardReservation] = {}
+        for group in groups:
+            known = self._reservations.get(group.key)
+            if CARD_REQUEST not in group.metadata.annotations:
+                continue
+            ends = now + self._timeout if known is None else known.expires
+            cards, queue = self._requested_cards(group), _queue_of(group)
+            asking[group.key] = _CardReservation(group, queue, cards, rank, ends)
+        if not asking:
+            return ""
+        shortages = self._shortages(self._reservations | asking)
+        refused = next((key for key in asking if key in shortages), None)
+        if refused is not None:
+            for key in asking:
+                self._reservations.pop(key, None)
+            group, why = asking[refused].group, shortages[refused]
+            self._record_event(group, event_reasons.INSUFFICIENT_SCALAR_QUOTA, why)
+            return why
+        self._reservations |= asking
+        for key in shortages:
+            del self._reservations[key]
         return ""
+
+    def withdraw(self, name: str) -> bool:
+        """Keep nothing for a PodGroup that was edited, until it is asked about again."""
+        return self._reservations.pop(name, None) is not None
 
     def release(self, name: str) -> bool:
         """Keep no more cards for a PodGroup: its pods have theirs, or it was deleted.
@@ -117,27 +154,60 @@ class Admission:
         news, self._events = self._events, []
         return news
 
-    def _shortage(self, claim: _CardReservation, together: dict[str, _CardReservation]) -> str:
-        for state in self._ledger.path_self_to_root(claim.queue):
-            if state.card_quota is None:
-                continue
-            waiting: Counter[str] = Counter()
-            for other in [*self._reservations.values(), *together.values()]:
-                if any(each is state for each in self._ledger.path_self_to_root(other.queue)):
-                    waiting.update(other.cards)
-            for card, n in claim.cards.items():
-                # `A100|H100` asks for either: their quotas are added.
-                names = [part.strip() for part in card.split("|")]
-                quota = state.card_quota
-                limit = sum(int(quota.get(name, 0) * self._over_commit) for name in names)
-                total = sum(state.used[name] for name in names) + waiting[card]
-                if total > limit:
-                    return (
-                        f"Queue <{state.name}> has insufficient <{card}> quota: requested "
-                        f"<{n * 1000}>, total would be <{total * 1000}>, but capability is "
-                        f"<{limit * 1000}>"
-                    )
+    def _shortages(self, claims: dict[str, _CardReservation]) -> dict[str, str]:
+        """Why some PodGroups do not fit beside those that come before them.
+
+        First come those whose pods have cards already, whom others must not keep from the rest.
+        """
+        shortages: dict[str, str] = {}
+        outstanding = {key: self._outstanding(claim) for key, claim in claims.items()}
+        waiting: dict[str, Counter[str]] = {}
+
+        def place(key: str) -> tuple[Any, ...]:
+            claim = claims[key]
+            quota = self._ledger.queue_quota(claim.queue)
+            begun = outstanding[key] != claim.cards
+            return not begun, -quota.priority if quota is not None else 0, claim.rank
+
+        for key in sorted(claims, key=place):
+            claim, cards = claims[key], outstanding[key]
+            path = list(self._ledger.path_self_to_root(claim.queue))
+            if cards == claim.cards:
+                counts = [(quota, waiting.get(quota.name, Counter())) for quota in path]
+                why = next(filter(None, (self._shortage(cards, *each) for each in counts)), "")
+                if why:
+                    shortages[key] = why
+                    continue
+            for quota in path:
+                waiting.setdefault(quota.name, Counter()).update(cards)
+        return shortages
+
+    def _shortage(self, cards: Amounts, queue: QueueQuota, waiting: Counter[str]) -> str:
+        quota = queue.card_quota
+        if quota is None:
+            return ""
+        for card, n in cards.items():
+            names = _names(card)
+            limit = sum(int(quota.get(name, 0) * self._over_commit) for name in names)
+            total = sum(queue.used[name] for name in names) + waiting[card] + n
+            if total > limit:
+                return (
+                    f"Queue <{queue.name}> has insufficient <{card}> quota: requested "
+                    f"<{n * 1000}>, total would be <{total * 1000}>, but capability is "
+                    f"<{limit * 1000}>"
+                )
         return ""
+
+    def _outstanding(self, claim: _CardReservation) -> Amounts:
+        """What a PodGroup's pods are still to get of its cards."""
+        charged: Counter[str] = Counter()
+        for uid in self._members_of(claim.group.key):
+            charge = self._ledger.charge_of(uid)
+            charged.update({} if charge is None else charge.amounts)
+        return {
+            card: max(0, n - sum(charged[name] for name in _names(card)))
+            for card, n in claim.cards.items()
+        }
 
     def _requested_cards(self, group: AnyPodGroup) -> Amounts:
         try:
@@ -153,6 +223,11 @@ class Admission:
         if self._last_event.get(group.key) != text:
             self._last_event[group.key] = text
             self._events.append(PodGroupEvent(group, reason, text))
+
+
+def _names(card: str) -> list[str]:
+    """The cards that a request names: `A100|H100` asks for either, and their quotas are added."""
+    return [part.strip() for part in card.split("|")]
 
 
 def _queue_of(group: AnyPodGroup) -> str:

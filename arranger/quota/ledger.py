@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -67,6 +68,7 @@ class CardColumn:
         self._card_sets.id(())
         self._column: IdArray = np.zeros(0, dtype=np.int32)
         self._version = -1
+        self._present: frozenset[tuple[str, str]] = frozenset()
 
     def card_set_ids(self) -> IdArray:
         """Row → number of its card set; 0 for no cards."""
@@ -83,8 +85,16 @@ class CardColumn:
             node = table.node(row) if table.alive[row] else None
             cards = cards_of(node) if node is not None else {}
             self._column[row] = self._card_sets.id(tuple(sorted(cards.items())))
+        if rows:
+            sets = (self._card_sets.values[number] for number in np.unique(self._column).tolist())
+            self._present = frozenset(chain.from_iterable(sets))
         self._version = table.version
         return self._column
+
+    def present(self) -> frozenset[tuple[str, str]]:
+        """(resource, card) of all cards that any node has."""
+        self.card_set_ids()
+        return self._present
 
     def card_set(self, number: int) -> Cards:
         """The cards of a set, by resource."""

@@ -45,6 +45,7 @@ class JobPodStatus(Struct):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
+    nominated_node_name: str = ""
     conditions: list[StatusCondition] = msgspec.field(default_factory=list)
     container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)
     init_container_statuses: list[JobContainerStatus] = msgspec.field(default_factory=list)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS
+from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS, ROLE, SPEC_HASH
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.job_pods import ControlledPod
 
@@ -26,6 +26,8 @@ WORKER: Final = "worker"
 
 #: The priority of a job that states none, and what the queue counts others as that are no jobs.
 DEFAULT_PRIORITY: Final = 5
+#: The leader's container port of this name is the one that the ranks meet at.
+MASTER_PORT_NAME: Final = "master"
 
 GANG: Final = "Gang"
 #: The basic policies that are scores of the scheduler.
@@ -71,11 +73,10 @@ class TYJobSpec(Struct):
     worker_sets: list[WorkerSet]
     restart_limit: int = 3
     volumes: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    clean_pod_policy: str = "All"
-    terminating: bool = False
     min_workers_num: int = 1
     priority: int = DEFAULT_PRIORITY
     queue: str = "default"
+    scheduling_timeout_seconds: float | None = None
     scheduler_policy: SchedulerPolicy = msgspec.field(default_factory=SchedulerPolicy)
 
 
@@ -96,12 +97,19 @@ class Replica:
 
 
 class TYJob(msgspec.Struct, rename="camel", dict=True):
-    """A TYJob; ``spec`` is None where it cannot be decoded, and ``problem`` says why."""
+    """A TYJob; ``spec`` is None where it cannot be decoded, and ``problem`` says why.
+
+    Attributes:
+        terminating: ``spec.terminating``, which counts whatever else the spec says.
+        clean_pod_policy: ``spec.cleanPodPolicy``, likewise.
+    """
 
     metadata: ObjectMeta
     spec: TYJobSpec | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     problem: str = ""
+    terminating: bool = False
+    clean_pod_policy: str = "All"
 
     @property
     def key(self) -> str:
@@ -142,9 +150,16 @@ class TYJob(msgspec.Struct, rename="camel", dict=True):
 
 def parse_tyjob(body: dict[str, Any]) -> TYJob:
     """A TYJob from an object of the API, whatever its spec looks like."""
-    known = {"metadata": body["metadata"], "status": body.get("status") or {}}
+    given = body.get("spec")
+    spec = given if isinstance(given, dict) else {}
+    known = {
+        "metadata": body["metadata"],
+        "status": body.get("status") or {},
+        "terminating": spec.get("terminating") is True,
+        "cleanPodPolicy": str(spec.get("cleanPodPolicy", "All")),
+    }
     try:
-        return msgspec.convert({**known, "spec": body.get("spec")}, TYJob, strict=False)
+        return msgspec.convert({**known, "spec": given}, TYJob, strict=False)
     except msgspec.ValidationError as error:
         return msgspec.convert({**known, "problem": str(error)}, TYJob, strict=False)
 
@@ -178,10 +193,24 @@ def validate_tyjob(job: TYJob) -> list[str]:
 # --- what a job is made of ----------------------------------------------------------------------
 
 
+class ContainerPort(Struct):
+    """A port of a container."""
+
+    name: str = ""
+    container_port: int = 0
+
+
+class PortsOfContainer(Struct):
+    """The ports of a container."""
+
+    ports: list[ContainerPort] = msgspec.field(default_factory=list)
+
+
 class TYJobPodSpec(Struct):
     """``spec`` of a pod."""
 
     node_name: str = ""
+    containers: list[PortsOfContainer] = msgspec.field(default_factory=list)
 
 
 #: Reasons with which a kubelet fails a pod for a cause outside the pod.
@@ -207,8 +236,29 @@ class TYJobPod(ControlledPod):
 
     @property
     def node(self) -> str:
-        """Its node, "" while it has none."""
+        """The node that it is bound to, "" while it is not."""
         return self.spec.node_name
+
+    @property
+    def decided_node(self) -> str:
+        """The node that it is bound to, or else the one that the scheduler keeps for it."""
+        return self.spec.node_name or self.status.nominated_node_name
+
+    @property
+    def role(self) -> str:
+        """``leader`` or ``worker``."""
+        return self.metadata.labels.get(ROLE, "")
+
+    @property
+    def spec_hash(self) -> str:
+        """Digest of what it was made from; "" for a pod of an earlier release."""
+        return self.metadata.annotations.get(SPEC_HASH, "")
+
+    @property
+    def master_port(self) -> int | None:
+        """Its port that is called as :data:`MASTER_PORT_NAME`, if it has one."""
+        ports = [port for container in self.spec.containers for port in container.ports]
+        return next((p.container_port for p in ports if p.name == MASTER_PORT_NAME), None)
 
     @property
     def succeeded(self) -> bool:
@@ -271,10 +321,28 @@ class TYJobPod(ControlledPod):
         return marked and not self.node
 
 
+class ServicePort(Struct):
+    """A port of a Service."""
+
+    port: int = 0
+
+
+class LeaderServiceSpec(Struct):
+    """``spec`` of the Service of a job."""
+
+    ports: list[ServicePort] = msgspec.field(default_factory=list)
+
+
 class LeaderService(Struct):
-    """The headless Service of a job; only its existence matters."""
+    """The headless Service of a job."""
 
     metadata: ObjectMeta
+    spec: LeaderServiceSpec = msgspec.field(default_factory=LeaderServiceSpec)
+
+    @property
+    def ports(self) -> list[int]:
+        """The numbers of its ports."""
+        return [port.port for port in self.spec.ports]
 
 
 class LeaderConfigMap(Struct):

@@ -38,7 +38,9 @@ def controllers(
     async def run() -> None:
         access = await load_api_server_config(kubeconfig, context)
         schedulers = [profile.scheduler_name for profile in config.profiles]
-        await run_controllers(access, ControllerOptions(schedulers, namespaces), liveness=liveness)
+        timeout = config.tyjobs.scheduling_timeout_seconds
+        settings = ControllerOptions(schedulers, namespaces, scheduling_timeout=timeout)
+        await run_controllers(access, settings, liveness=liveness)
 
     try:
         config = load_config(config_file)

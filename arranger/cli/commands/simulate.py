@@ -32,6 +32,15 @@ from arranger.cli import options
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="With --trace: draw how the cluster filled into this file.",
 )
+@click.option(
+    "--max-time",
+    "max_seconds",
+    type=options.DURATION,
+    default="30d",
+    show_default=True,
+    help="Virtual time after which it ends in any case: 90s, 12h, 30d.",
+)
+@click.option("--all-pods", is_flag=True, help="Place the pods of other schedulers too.")
 @click.pass_context
 def simulate(
     context: click.Context,
@@ -43,6 +52,8 @@ def simulate(
     policies: tuple[str, ...],
     speedup: float,
     svg: Path | None,
+    max_seconds: float,
+    all_pods: bool,
 ) -> None:
     """Schedule manifests in an embedded cluster, in virtual time, until nothing changes.
 
@@ -52,7 +63,7 @@ def simulate(
     if trace is not None:
         _replay(trace, policies, seed=seed, speedup=speedup, svg=svg, output=output)
     else:
-        _simulate(files, config_file, seed, output)
+        _simulate(files, config_file, output, seed=seed, max_seconds=max_seconds, all_pods=all_pods)
 
 
 def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
@@ -67,7 +78,7 @@ def _refuse_mixed(context: click.Context, trace: Path | None) -> None:
             raise click.UsageError("give manifests with -f, or a trace with --trace")
         wrong = given & {"policies", "speedup", "svg"}
     else:
-        wrong = given & {"files", "config_file"}
+        wrong = given & {"files", "config_file", "max_seconds", "all_pods"}
     if wrong:
         options = {param.name: param.opts[-1] for param in context.command.params}
         names = ", ".join(sorted(options[name] for name in wrong))
@@ -107,7 +118,15 @@ def _replay(
         print_comparison(comparison)
 
 
-def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, output: str) -> None:
+def _simulate(
+    files: tuple[Path, ...],
+    config_file: Path | None,
+    output: str,
+    *,
+    seed: int,
+    max_seconds: float,
+    all_pods: bool,
+) -> None:
     import json
 
     import msgspec
@@ -120,7 +139,13 @@ def _simulate(files: tuple[Path, ...], config_file: Path | None, seed: int, outp
 
     configure_logging(level="ERROR")
     try:
-        result = run_simulation(read_manifests(files), load_config(config_file), seed=seed)
+        result = run_simulation(
+            read_manifests(files),
+            load_config(config_file),
+            seed=seed,
+            max_seconds=max_seconds,
+            all_pods=all_pods,
+        )
     except (ManifestError, ConfigError) as error:
         raise click.ClickException(str(error)) from error
     if output == "json":

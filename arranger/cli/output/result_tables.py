@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Column, Table
 
 from arranger.cli.simulation.result import SimulationResult
@@ -53,9 +54,10 @@ def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -
     placed, waiting = len(outcome.placements), len(outcome.pending)
     passed = f"{outcome.virtual_seconds:.0f} {clock}"
     console.print(f"{placed} pods placed, {waiting} waiting, after {passed}")
-    if outcome.without_pods:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in outcome.without_pods.items())
-        console.print(f"without pods, as no controllers run here: {kinds}")
+    for what in outcome.ignored:
+        console.print(f"ignored: {escape(what)}", soft_wrap=True)
+    for what in outcome.not_made:
+        console.print(f"without pods: {escape(what)}", soft_wrap=True)
     nodes = Counter(placement["node"] for placement in outcome.placements)
     table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
@@ -78,3 +80,5 @@ def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -
         for pod in outcome.pending:
             pending.add_row(pod["pod"], pod["reason"])
         console.print(pending)
+    if outcome.end is not None:
+        console.print(escape(outcome.end), soft_wrap=True)

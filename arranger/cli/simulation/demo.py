@@ -21,6 +21,7 @@ from arranger.daemon.scheduler import Scheduler
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
+from arranger.embedded.workloads.controllers import HollowControllers
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
 
@@ -54,16 +55,19 @@ async def run_demo(
     config = Config(leader_election=LeaderElectionConfig(resource_namespace="kube-system"))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(cluster, port=port))
-        serving(url, _kubeconfig(url))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="arranger-demo-"))
+        serving(url, _write_kubeconfig(Path(folder), url))
         server = ApiServerConfig(url)
         transport, kubelet_transport = HttpTransport(server), HttpTransport(server)
         stack.push_async_callback(transport.close)
         stack.push_async_callback(kubelet_transport.close)
         scheduler = Scheduler(transport, config, identity="demo", rng=random.Random())
         kubelets = HollowKubelets(kubelet_transport)
-        work = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets.run())]
+        workloads = HollowControllers(cluster)
+        parts = (scheduler.run(), kubelets.run(), workloads.run())
+        work = [asyncio.create_task(part) for part in parts]
         try:
-            load_manifests(cluster, manifests)
+            ignored = load_manifests(cluster, manifests)
             # When the definitions are there, so that nobody has to wait for them to be found.
             controllers = run_controllers(server, ControllerOptions(debounce=0.2))
             work.append(asyncio.create_task(controllers))
@@ -73,7 +77,8 @@ async def run_demo(
             for task in work[1:]:
                 task.cancel()
             await asyncio.wait(work)
-    return collect_result(cluster, asyncio.get_running_loop().time() - started)
+    passed = asyncio.get_running_loop().time() - started
+    return collect_result(cluster, passed, ignored=ignored)
 
 
 async def _until_quiet(
@@ -105,7 +110,7 @@ async def _until_quiet(
         await asyncio.sleep(0.5)
 
 
-def _kubeconfig(url: str) -> Path:
+def _write_kubeconfig(folder: Path, url: str) -> Path:
     name = "arranger-demo"
     content = {
         "apiVersion": "v1",
@@ -115,6 +120,6 @@ def _kubeconfig(url: str) -> Path:
         "users": [{"name": "demo", "user": {}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": "demo"}}],
     }
-    path = Path(tempfile.mkdtemp(prefix="arranger-demo-")) / "kubeconfig"
+    path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
     return path

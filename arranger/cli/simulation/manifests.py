@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
+from arranger.embedded.workloads.controllers import WORKLOAD_KINDS
+from arranger.embedded.workloads.plan import pod_of
+from arranger.embedded.workloads.validation import check_workload
+from arranger.kube.client.transport import Request
 
 Object = dict[str, Any]
 
 #: Kinds that others refer to are created first, in this order.
 _CREATION_ORDER: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "Node")
+_WORKLOAD_VERSIONS: Final = ("v1", "apps/v1", "batch/v1")
+_SERVERS_METADATA: Final = ("resourceVersion", "uid", "ownerReferences", "managedFields")
+#: What code meets that reads an object of a wrong shape where the server has not looked.
+_MALFORMED: Final = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError)
 
 
 class ManifestError(ValueError):
@@ -30,18 +41,25 @@ def read_manifests(paths: Sequence[Path]) -> list[tuple[str, Object]]:
     """
     found: list[tuple[str, Object]] = []
     for path in _files(paths):
-        try:
-            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ManifestError(f"{path}: {error}") from error
-        for n, document in enumerate(documents, start=1):
+        for n, document in enumerate(_documents(path), start=1):
             if document is not None:
                 found += _objects(document, f"{path}, document {n}")
     return sorted(found, key=lambda entry: _rank(entry[1]))
 
 
-def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Object]]) -> None:
+def load_manifests(
+    cluster: EmbeddedCluster,
+    manifests: Iterable[tuple[str, Object]],
+    *,
+    scheduler: str | None = None,
+) -> list[str]:
     """Create every object, the namespaces they name, and the definitions that we ship.
+
+    Args:
+        scheduler: who is to place every pod; None leaves it to what the manifests say.
+
+    Returns:
+        what means nothing here, a line for each kind.
 
     Raises:
         ManifestError: the server refuses one.
@@ -53,24 +71,92 @@ def load_manifests(cluster: EmbeddedCluster, manifests: Iterable[tuple[str, Obje
     for definition in bundled_crds():
         if definition["metadata"]["name"] not in given:
             cluster.create(definition)
+    ignored: Counter[tuple[str, str]] = Counter()
     for where, manifest in manifests:
-        _create(cluster, where, manifest)
+        kind, version = manifest["kind"], manifest.get("apiVersion", "")
+        if (version, kind) == ("batch/v1", "CronJob"):
+            manifest = _first_job(where, manifest)
+        elif cluster.registry.by_kind(version, kind) is None:
+            ignored[kind, version] += 1
+            continue
+        if scheduler is not None:
+            _give_to(scheduler, manifest)
+        _create(cluster, where, {**manifest, "metadata": _own_metadata(manifest["metadata"])})
+    return [
+        f"{count} {kind} of {version or 'no apiVersion'}, which is not served here"
+        for (kind, version), count in sorted(ignored.items())
+    ]
 
 
 def _is_definition(manifest: Object) -> bool:
     return manifest["kind"] == "CustomResourceDefinition" and "metadata" in manifest
 
 
+def _own_metadata(meta: Object) -> Object:
+    """Metadata without what another server has added, so that ``kubectl get -o yaml`` is a source.
+
+    Owners are left out too: their uids are of that server, and here they would be gone.
+    """
+    return {key: value for key, value in meta.items() if key not in _SERVERS_METADATA}
+
+
+def _first_job(where: str, cron_job: Object) -> Object:
+    """The Job that a CronJob starts first; here it starts it at once, and no other."""
+    meta, spec = cron_job["metadata"], cron_job.get("spec") or {}
+    template = spec.get("jobTemplate")
+    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        raise ManifestError(f"{where}: spec.jobTemplate: Required value")
+    job = deepcopy(template["spec"])
+    if spec.get("suspend"):
+        job["suspend"] = True
+    head = {"apiVersion": "batch/v1", "kind": "Job"}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    return {**head, "metadata": {**meta, "labels": labels}, "spec": job}
+
+
+def _give_to(scheduler: str, manifest: Object) -> None:
+    spec = manifest.get("spec")
+    if manifest["kind"] in WORKLOAD_KINDS and isinstance(spec, dict):
+        spec = (spec.get("template") or {}).get("spec")
+    elif manifest["kind"] != "Pod":
+        return
+    if isinstance(spec, dict):
+        spec["schedulerName"] = scheduler
+
+
 def _create(cluster: EmbeddedCluster, where: str, manifest: Object) -> None:
-    namespace = (manifest.get("metadata") or {}).get("namespace")
+    namespace, kind = manifest["metadata"].get("namespace"), manifest["kind"]
     known = {ns["metadata"]["name"] for ns in cluster.objects("namespaces")}
-    if namespace and namespace not in known and manifest["kind"] != "Namespace":
-        head = {"apiVersion": "v1", "kind": "Namespace"}
-        cluster.create({**head, "metadata": {"name": namespace}})
+    if kind == "Namespace" and manifest["metadata"].get("name") in known:
+        return
     try:
-        cluster.create(manifest)
+        if isinstance(namespace, str) and namespace not in known and kind != "Namespace":
+            head = {"apiVersion": "v1", "kind": "Namespace"}
+            cluster.create({**head, "metadata": {"name": namespace}})
+        created = cluster.create(manifest)
+        if kind in WORKLOAD_KINDS and created["apiVersion"] in _WORKLOAD_VERSIONS:
+            check_workload(created)
+            _check_pod(cluster, created)
     except ApiError as error:
-        raise ManifestError(f"{where}: {error.message}") from error
+        raise ManifestError(f"{where}: {one_line(error.message)}") from error
+    except _MALFORMED as error:
+        what = f"{kind} {manifest['metadata'].get('name', '')}".strip()
+        why = f"{type(error).__name__}: {one_line(str(error))}"
+        raise ManifestError(f"{where}: {what} is malformed ({why})") from error
+
+
+def _check_pod(cluster: EmbeddedCluster, workload: Object) -> None:
+    """Have the server look at the pod that a workload's controller would make.
+
+    Raises:
+        ApiError: it refuses that.
+    """
+    pod = pod_of(workload)
+    path = f"/api/v1/namespaces/{workload['metadata']['namespace']}/pods"
+    body = msgspec.json.encode(pod)
+    answer = cluster.handle(Request("POST", path, {"dryRun": "All"}, body))
+    if answer.status >= 300 and isinstance(answer.body, dict):
+        raise ApiError(answer.status, "", f"spec.template: {answer.body['message']}")
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -81,15 +167,43 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
+def _documents(path: Path) -> Iterator[object]:
+    """The documents of a file, each as JSON would have it."""
+    n = 0
+    try:
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            yield msgspec.json.decode(msgspec.json.encode(document))
+            n += 1
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: not text in UTF-8") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}, document {n + 1}: nested too deeply") from error
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        why = one_line(str(error)) or type(error).__name__
+        raise ManifestError(f"{path}, document {n + 1}: {why}") from error
+
+
 def _objects(document: object, where: str) -> list[tuple[str, Object]]:
-    if not isinstance(document, Mapping) or "kind" not in document:
+    if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
         raise ManifestError(f"{where}: not a Kubernetes object: it has no kind")
     if document["kind"] == "SchedulerConfiguration":
         raise ManifestError(f"{where}: the scheduler's configuration is given with --config")
-    if str(document["kind"]).endswith("List"):
-        items = document.get("items") or []
+    if document["kind"].endswith("List") and "items" in document:
+        items = document["items"] or []
+        if not isinstance(items, list):
+            raise ManifestError(f"{where}: items: not a list")
         return [pair for n, item in enumerate(items) for pair in _objects(item, f"{where}[{n}]")]
+    for field, kind, name in (("metadata", dict, "map"), ("apiVersion", str, "string")):
+        if not isinstance(document.get(field), kind):
+            raise ManifestError(f"{where}: {document['kind']}: {field}: not a {name}")
     return [(where, dict(document))]
+
+
+def one_line(text: str) -> str:
+    """A text of several lines as one."""
+    return " ".join(text.split())
 
 
 def _rank(manifest: Object) -> int:

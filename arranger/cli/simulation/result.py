@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from arranger.cli.simulation.ending import End, EndReason
 from arranger.embedded.server import EmbeddedCluster
 
 Object = dict[str, Any]
@@ -15,20 +17,26 @@ class SimulationResult(msgspec.Struct, frozen=True, rename="camel"):
     """What a simulation ended with; every list is sorted, so that equal runs print alike.
 
     Attributes:
-        without_pods: how many objects there are of each kind whose pods only a controller makes.
+        not_made: why a workload's pods could not be made.
+        ignored: what the manifests have that means nothing here, a line for each kind.
+        end: why the simulation has ended, in a sentence; None of a demo.
+        end_reason: the same in a word.
     """
 
     placements: list[Object]
     pending: list[Object]
     evictions: list[Object]
     stages: dict[str, str]
-    without_pods: dict[str, int] = msgspec.field(name="notRun")
+    not_made: list[str]
+    ignored: list[str]
     events: list[Object]
     virtual_seconds: float
+    end_reason: str | None = None
+    end: str | None = None
 
 
 def collect_result(
-    cluster: EmbeddedCluster, seconds: float, *, without_pods: dict[str, int] | None = None
+    cluster: EmbeddedCluster, seconds: float, *, ignored: Sequence[str] = (), end: End | None = None
 ) -> SimulationResult:
     """What has become of every pod after ``seconds``."""
     pods = cluster.objects("pods")
@@ -52,9 +60,46 @@ def collect_result(
         evictions=sorted(evictions, key=lambda eviction: str(eviction["pod"])),
         events=sorted(map(_event, events), key=lambda event: (event["object"], event["reason"])),
         stages=_tyjob_stages(cluster),
-        without_pods=without_pods or {},
+        not_made=_not_made(events),
+        ignored=list(ignored),
         virtual_seconds=seconds,
+        end_reason=end.reason.value if end else None,
+        end=_describe(end, pods, nodes=len(cluster.objects("nodes"))) if end else None,
     )
+
+
+def _not_made(events: list[Object]) -> list[str]:
+    failures = (event for event in events if event["reason"] == "FailedCreate")
+    return sorted(
+        {f"{e['regarding']['kind']} {_key(e['regarding'])}: {e['note']}" for e in failures}
+    )
+
+
+def _describe(end: End, pods: list[Object], *, nodes: int) -> str:
+    """Why it ended, and what there was still to come."""
+    if not nodes:
+        return "ended: there are no nodes; kubectl get nodes -o yaml prints yours"
+    waiting = sum(not pod["spec"].get("nodeName") for pod in pods)
+    left = (
+        f"{waiting} {'pod waits' if waiting == 1 else 'pods wait'}" if waiting else "no pod waits"
+    )
+    if end.reason is EndReason.STANDSTILL:
+        if not waiting:
+            return "ended: every pod has been placed" if pods else "ended: there were no pods"
+        return f"ended: nothing has moved for {span(end.quiet_seconds)}, and {left}"
+    what = ", ".join(f"{name} ({times} times)" for name, times in end.moving)
+    still = f"what still moved: {what}" if what else "some pods would have run longer"
+    if end.reason is EndReason.TIME:
+        return f"stopped at the bound of {span(end.seconds)} (--max-time), {left}; {still}"
+    return f"stopped after {span(end.seconds)}: too many writes without an end, {left}; {still}"
+
+
+def span(seconds: float) -> str:
+    """A span of time in the largest unit of which there are two, ``90m`` for example."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
 
 
 def _key(named: Object) -> str:

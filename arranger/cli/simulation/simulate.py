@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
+from arranger.cli.simulation.controllers import run_job_controllers
+from arranger.cli.simulation.ending import Bounds, End, Movement
 from arranger.cli.simulation.manifests import load_manifests
 from arranger.cli.simulation.result import SimulationResult, collect_result
 from arranger.daemon.config.schema import Config, LeaderElectionConfig
@@ -16,31 +17,35 @@ from arranger.embedded.kubelet import HollowKubelets
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import run_virtual, virtual_now
+from arranger.embedded.workloads.controllers import HollowControllers
 
 Object = dict[str, Any]
 
-#: Kinds whose pods are made by controllers, which do not run in a simulation.
-_WORKLOAD_KINDS: Final = frozenset(
-    {
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Job",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
-        "TYJob",
-    }
-)
-#: Virtual seconds without a write that end a simulation: longer than an unschedulable pod stays
-#: in the queue untried (five minutes) and its back-off.
+#: Virtual seconds after which a simulation ends in any case, unless told otherwise: 30 days.
+MAX_SECONDS: Final = 30 * 86_400.0
+#: Virtual seconds without movement that end a simulation, longer than an unschedulable pod stays in
+#: the queue untried (five minutes); to them is added what gangs wait and starve.
 _QUIET_SECONDS: Final = 400.0
+#: The writes that a simulation may take: so many, and so many for each object of the manifests and
+#: each pod that they ask for. One that is placed and runs to its end takes about ten.
+_WRITES: Final = 10_000
+_WRITES_EACH: Final = 100
 
 
 def simulate(
-    manifests: Iterable[tuple[str, Object]], config: Config, *, seed: int = 0
+    manifests: Iterable[tuple[str, Object]],
+    config: Config,
+    *,
+    seed: int = 0,
+    max_seconds: float = MAX_SECONDS,
+    all_pods: bool = False,
 ) -> SimulationResult:
     """Load the manifests, schedule until nothing changes, and tell what became of every pod.
+
+    Args:
+        seed: equal ones give equal runs.
+        max_seconds: of virtual time, after which it ends in any case.
+        all_pods: schedule the pods of other schedulers too.
 
     Raises:
         ManifestError: the server refuses an object.
@@ -49,14 +54,22 @@ def simulate(
     single_replica = config.model_copy(
         update={"leader_election": LeaderElectionConfig(leader_elect=False)}
     )
-    return run_virtual(_simulate(list(manifests), single_replica, seed))
+    return run_virtual(
+        _simulate(list(manifests), single_replica, seed, max_seconds, all_pods=all_pods)
+    )
 
 
 async def _simulate(
-    manifests: list[tuple[str, Object]], config: Config, seed: int
+    manifests: list[tuple[str, Object]],
+    config: Config,
+    seed: int,
+    max_seconds: float,
+    *,
+    all_pods: bool,
 ) -> SimulationResult:
     cluster = EmbeddedCluster(now=virtual_now, rng=random.Random(seed))
-    load_manifests(cluster, manifests)
+    names = [profile.scheduler_name for profile in config.profiles]
+    ignored = load_manifests(cluster, manifests, scheduler=names[0] if all_pods else None)
     scheduler = Scheduler(
         InProcessTransport(cluster),
         config,
@@ -64,20 +77,52 @@ async def _simulate(
         rng=random.Random(seed),
         clock=lambda: virtual_now().timestamp(),
     )
-    work = asyncio.create_task(scheduler.run())
     kubelets = HollowKubelets(InProcessTransport(cluster), now=virtual_now)
-    running = asyncio.create_task(kubelets.run())
-    last_change = 0.0
-    version = -1
-    loop = asyncio.get_running_loop()
-    while (loop.time() - last_change < _QUIET_SECONDS or not kubelets.idle) and not work.done():
-        if cluster.store.version != version:
-            version, last_change = cluster.store.version, loop.time()
-        await asyncio.sleep(1.0)
-    running.cancel()
-    await asyncio.wait({running})
-    scheduler.stop()
-    await work
-    kinds = Counter(manifest["kind"] for _, manifest in manifests)
-    without_pods = {kind: kinds[kind] for kind in sorted(_WORKLOAD_KINDS & kinds.keys())}
-    return collect_result(cluster, last_change, without_pods=without_pods)
+    workloads = HollowControllers(cluster, now=virtual_now)
+    jobs = run_job_controllers(cluster, names, random.Random(seed))
+    gangs = config.gangs
+    quiet = _QUIET_SECONDS + max(gangs.wait_time_seconds, gangs.starvation_after_seconds)
+    writes = _WRITES + _WRITES_EACH * sum(_size(manifest) for _, manifest in manifests)
+    movement = Movement(Bounds(max_seconds, writes, quiet))
+    silence = cluster.store.subscribe(movement.on_change)
+    try:
+        end = await _until_end(
+            scheduler,
+            movement.until_end(kubelets, workloads),
+            [kubelets.run(), workloads.run(), jobs],
+        )
+    finally:
+        silence()
+    return collect_result(cluster, movement.last, ignored=ignored, end=end)
+
+
+async def _until_end(
+    scheduler: Scheduler,
+    ending: Coroutine[Any, Any, End],
+    parts: Sequence[Coroutine[Any, Any, None]],
+) -> End:
+    """Let all of it work until the end; what fails before fails the simulation."""
+    end = asyncio.create_task(ending)
+    work = asyncio.create_task(scheduler.run())
+    others = [asyncio.create_task(part) for part in parts]
+    try:
+        await asyncio.wait({end, work, *others}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (work, *others):
+            if task.done():
+                task.result()
+    finally:
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+        scheduler.stop()
+        await work
+    return end.result()
+
+
+def _size(manifest: Object) -> int:
+    """About how many pods an object asks for, and one."""
+    spec = manifest.get("spec")
+    counts = (
+        [spec.get(key) for key in ("replicas", "completions")] if isinstance(spec, dict) else []
+    )
+    return 1 + max((count for count in counts if isinstance(count, int)), default=0)

@@ -32,6 +32,8 @@ class ControllerOptions:
             reconciled; so it is written twice in a second at most, whatever happens to it.
         rng: spreads time-outs and back-off.
         now: the calendar clock.
+        scheduling_timeout: seconds that a TYJob may wait for nodes where it does not say; None for
+            as long as it takes.
     """
 
     schedulers: Sequence[str] = ("arranger",)
@@ -39,6 +41,7 @@ class ControllerOptions:
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
+    scheduling_timeout: float | None = None
 
 
 def watch(

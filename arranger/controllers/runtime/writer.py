@@ -100,14 +100,21 @@ class Writer:
             change = {**change, "metadata": {"resourceVersion": resource_version}}
         return await self._request("PATCH", path, change, content_type=MERGE_PATCH)
 
-    async def delete(self, path: str, *, uid: str, **options: Any) -> None:
+    async def delete(
+        self, path: str, *, uid: str, resource_version: str = "", **options: Any
+    ) -> None:
         """Delete an object, unless it is gone or another one has its name by now.
 
         Args:
+            resource_version: the state that was decided on; in any other it stays. Empty for
+                whatever state the object is in.
             options: further fields of ``DeleteOptions``.
         """
+        conditions = {"uid": uid}
+        if resource_version:
+            conditions["resourceVersion"] = resource_version
         try:
-            await self._request("DELETE", path, {"preconditions": {"uid": uid}, **options})
+            await self._request("DELETE", path, {"preconditions": conditions, **options})
         except StatusError as error:
             if not (error.not_found or error.conflict):
                 raise

@@ -10,6 +10,7 @@ import msgspec
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.tyjob import (
     API_VERSION,
+    LEADER,
     LeaderConfigMap,
     LeaderService,
     TYJob,
@@ -17,7 +18,7 @@ from arranger.api.types.tyjob import (
     parse_tyjob,
 )
 from arranger.controllers.runtime.objects import is_stale
-from arranger.controllers.tyjob.observed_state import ObservedState
+from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 
 OwnedObject = TYJobPod | LeaderService | LeaderConfigMap
 
@@ -36,8 +37,11 @@ class TYJobCache:
         self._jobs: dict[str, TYJob] = {}
         #: (uid of the job, resource) → name → object.
         self._owned: dict[tuple[str, str], dict[str, OwnedObject]] = {}
-        #: Uid of the job → why the server refused what was needed last.
-        self._refusals: dict[str, str] = {}
+        #: Uid of the job → what the server refused last.
+        self._refusals: dict[str, Refusal] = {}
+        #: Uid of the job → the leader that ended by itself last. It may be deleted before anybody
+        #: has looked.
+        self._ended_leaders: dict[str, TYJobPod] = {}
 
     def on_job_updated(self, body: Mapping[str, Any]) -> set[str]:
         """A job was added or edited, or is the answer to a write of ours."""
@@ -55,6 +59,7 @@ class TYJobCache:
         job = self._jobs.pop(key, None)
         if job is not None:
             self._refusals.pop(job.metadata.uid, None)
+            self._ended_leaders.pop(job.metadata.uid, None)
 
     def job(self, key: str) -> TYJob | None:
         """The job of a key."""
@@ -66,15 +71,18 @@ class TYJobCache:
         pods = {n: p for n, p in self._owned_by(uid, "pods").items() if isinstance(p, TYJobPod)}
         maps = self._owned_by(uid, "configmaps").values()
         data = next((each.data for each in maps if isinstance(each, LeaderConfigMap)), None)
-        service = bool(self._owned_by(uid, "services"))
-        return ObservedState(pods, service, data, self._refusals.get(uid, ""))
+        services = self._owned_by(uid, "services").values()
+        service = next((each for each in services if isinstance(each, LeaderService)), None)
+        refusal, ended = self._refusals.get(uid), self._ended_leaders.get(uid)
+        return ObservedState(pods, service, data, refusal, ended)
 
     def set_refusal(self, job: TYJob, why: str) -> bool:
         """The server refused a write ("" for: it refuses none any more); whether that is news."""
-        before = self._refusals.pop(job.metadata.uid, "")
-        if why:
-            self._refusals[job.metadata.uid] = why
-        return why != before
+        uid, refusal = job.metadata.uid, Refusal(why, job.metadata.generation) if why else None
+        before = self._refusals.pop(uid, None)
+        if refusal is not None:
+            self._refusals[uid] = refusal
+        return refusal != before
 
     def _owned_by(self, uid: str, plural: str) -> dict[str, OwnedObject]:
         return self._owned.get((uid, plural), {})
@@ -90,6 +98,7 @@ class TYJobCache:
         if known is not None and is_stale(owned.metadata, known.metadata):
             return set()
         there[owned.metadata.name] = owned
+        self._note_end(uid, key, owned)
         return {key}
 
     def on_owned_deleted(self, plural: str, owned: OwnedObject) -> set[str]:
@@ -103,9 +112,16 @@ class TYJobCache:
         if known is None or known.metadata.uid != owned.metadata.uid:
             return set()
         del there[owned.metadata.name]
+        self._note_end(uid, key, owned)
         if not there:
             del self._owned[uid, plural]
         return {key}
+
+    def _note_end(self, uid: str, key: str, owned: OwnedObject) -> None:
+        if not isinstance(owned, TYJobPod) or owned.role != LEADER or key not in self._jobs:
+            return
+        if owned.succeeded or owned.failed:
+            self._ended_leaders[uid] = owned
 
 
 def decode_owned(plural: str, body: bytes) -> OwnedObject:

@@ -22,6 +22,7 @@ from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.controllers.runtime.writer import Writer
 from arranger.controllers.tyjob.cache import OWNED_KINDS, OwnedObject, TYJobCache
 from arranger.controllers.tyjob.reconciler import TYJobReconciler
+from arranger.controllers.tyjob.state_machine import TYJobPolicy
 from arranger.kube.client.transport import Transport
 
 
@@ -58,7 +59,7 @@ class TYJobController:
             cache,
             self._events,
             lambda plural, owned: self._informers[plural].record(owned),
-            options.schedulers[0],
+            TYJobPolicy(options.schedulers[0], options.scheduling_timeout),
             options.now,
         )
 

@@ -12,25 +12,29 @@ starts with the address of a leader that is gone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
+from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from arranger.api import annotations as keys
 from arranger.api.types.tyjob import (
     API_VERSION,
     GANG,
     LEADER,
+    MASTER_PORT_NAME,
     PLACEMENT_POLICIES,
     WORKER,
     Replica,
     TYJob,
+    TYJobPod,
 )
 from arranger.controllers.runtime.objects import Object, owner_reference
 
 #: PyTorch's own default, as the training operator uses it too.
 MASTER_PORT: Final = 23456
-#: The leader's container port of this name replaces it.
-PORT_NAME: Final = "master"
 #: Annotations of the job that say how its gang is placed, and so go on its pods.
 _GANG_ANNOTATIONS: Final = (
     keys.GANG_MODE,
@@ -39,6 +43,18 @@ _GANG_ANNOTATIONS: Final = (
     keys.GANG_MATCH,
     keys.TOPOLOGY,
 )
+#: Annotations of the pods that follow the job for as long as they live; nothing else of a pod does.
+_FOLLOWING_ANNOTATIONS: Final = (
+    *_GANG_ANNOTATIONS,
+    keys.BUNDLE_GANG,
+    keys.BUNDLE_NAME,
+    keys.BUNDLE_MIN,
+    keys.GANG_MIN,
+    keys.QUEUE_NAME,
+    keys.JOB_PRIORITY,
+    keys.JOB_QUEUE_POLICY,
+    keys.PLACEMENT,
+)
 
 
 def leader_config_map_name(job: TYJob) -> str:
@@ -46,7 +62,7 @@ def leader_config_map_name(job: TYJob) -> str:
     return f"{job.metadata.name}-leader"
 
 
-def service(job: TYJob) -> Object:
+def service(job: TYJob, port: int) -> Object:
     """The headless Service that gives the pods their host names."""
     return {
         "apiVersion": "v1",
@@ -57,9 +73,14 @@ def service(job: TYJob) -> Object:
             "selector": {keys.TYJOB: job.metadata.name},
             # Ranks look each other up while they start.
             "publishNotReadyAddresses": True,
-            "ports": [{"name": PORT_NAME, "port": _port(job)}],
+            "ports": service_ports(port),
         },
     }
+
+
+def service_ports(port: int) -> list[Object]:
+    """The ports of the Service."""
+    return [{"name": MASTER_PORT_NAME, "port": port}]
 
 
 def leader_config_map(job: TYJob, data: dict[str, str]) -> Object:
@@ -68,23 +89,61 @@ def leader_config_map(job: TYJob, data: dict[str, str]) -> Object:
     return {**head, "metadata": _metadata(job, leader_config_map_name(job)), "data": data}
 
 
+def master_port(job: TYJob, leader: TYJobPod | None) -> int:
+    """The port that the ranks meet at: that of the leader there is, else of the next one."""
+    if leader is not None and leader.spec.containers:
+        return leader.master_port or MASTER_PORT
+    containers = job.replicas[0].template["spec"]["containers"]
+    ports = [port for container in containers for port in container.get("ports") or []]
+    named = (p["containerPort"] for p in ports if p.get("name") == MASTER_PORT_NAME)
+    return int(next(named, MASTER_PORT))
+
+
+def spec_hash(job: TYJob, replica: Replica, *, scheduler: str, port: int) -> str:
+    """A digest of all that the pod of a replica is made from and that it cannot take on later."""
+    spec = job.valid_spec
+    made_from = [
+        replica.template,
+        spec.volumes,
+        spec.min_workers_num,
+        len(job.replicas),
+        job.replicas[0].pod,
+        scheduler,
+        port,
+        replica.rank,
+    ]
+    return sha256(msgspec.json.encode(made_from, order="deterministic")).hexdigest()[:16]
+
+
+def following_annotations(job: TYJob, replica: Replica) -> dict[str, str | None]:
+    """The annotations of a pod that follow the job; None for one that the pod must not have."""
+    given = annotations_of(job, replica)
+    return {key: given.get(key) for key in _FOLLOWING_ANNOTATIONS}
+
+
+def annotations_of(job: TYJob, replica: Replica) -> dict[str, str]:
+    """The annotations that a pod has by its template and by the job."""
+    template: Mapping[str, str] = (replica.template.get("metadata") or {}).get("annotations") or {}
+    return {**template, **_gang_annotations(job, replica), **_scheduling_annotations(job)}
+
+
 def pod(
-    job: TYJob, replica: Replica, *, scheduler: str, leader: str = "", restarts: int = 0
+    job: TYJob, replica: Replica, *, scheduler: str, port: int, leader: str = "", restarts: int = 0
 ) -> Object:
     """The pod of one replica.
 
     Args:
         scheduler: who places it, unless its template names somebody else.
+        port: where the ranks meet.
         leader: uid of the leader that a worker is for.
         restarts: how often the pod of this replica has failed before.
     """
     template = deepcopy(replica.template)
     spec, template_metadata = template["spec"], template.get("metadata") or {}
     annotations = {
-        **(template_metadata.get("annotations") or {}),
-        **_gang_annotations(job, replica),
-        **_scheduling_annotations(job),
+        **annotations_of(job, replica),
         keys.RESTARTS: str(restarts),
+        keys.SPEC_HASH: spec_hash(job, replica, scheduler=scheduler, port=port),
     }
     labels = {**(template_metadata.get("labels") or {}), keys.ROLE: replica.role}
     if replica.role == WORKER:
@@ -102,29 +161,29 @@ def pod(
         env = container.get("env") or []
         own = {variable["name"] for variable in env}
         # First, so that the template's own variables may refer to them; and the template wins.
-        injected = [v for v in environment(job, replica, leader=leader) if v["name"] not in own]
-        container["env"] = injected + env
+        variables = environment(job, replica, port=port, leader=leader)
+        container["env"] = [v for v in variables if v["name"] not in own] + env
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def environment(job: TYJob, replica: Replica, *, leader: str = "") -> list[Object]:
+def environment(job: TYJob, replica: Replica, *, port: int, leader: str = "") -> list[Object]:
     """The variables of every container: what PyTorch's ``env://`` and ``torchrun`` read."""
     if replica.role == LEADER:
         address: Object = {"fieldRef": {"fieldPath": "status.podIP"}}
     else:
         address = {"configMapKeyRef": {"name": leader_config_map_name(job), "key": leader}}
     least, most = 1 + job.valid_spec.min_workers_num, len(job.replicas)
-    host, port = f"{job.replicas[0].pod}.{job.metadata.name}", str(_port(job))
+    host = f"{job.replicas[0].pod}.{job.metadata.name}"
     values = {
         "MASTER_ADDR": host,
-        "MASTER_PORT": port,
+        "MASTER_PORT": str(port),
         "WORLD_SIZE": str(most),
         "RANK": str(replica.rank),
         "PET_NNODES": str(most) if least == most else f"{least}:{most}",
         "PET_NPROC_PER_NODE": "auto",
         "PET_NODE_RANK": str(replica.rank),
         "PET_MASTER_ADDR": host,
-        "PET_MASTER_PORT": port,
+        "PET_MASTER_PORT": str(port),
     }
     if least != most:
         # Only a rendezvous that may start with fewer understands a range of nodes.
@@ -184,10 +243,3 @@ def _add_job_volumes(job: TYJob, spec: Object) -> None:
     shared = [deepcopy(v) for v in job.valid_spec.volumes if v.get("name") not in own]
     if shared:
         spec["volumes"] = [*(spec.get("volumes") or []), *shared]
-
-
-def _port(job: TYJob) -> int:
-    spec = job.replicas[0].template["spec"]
-    ports = [port for container in spec["containers"] for port in container.get("ports") or []]
-    named = (p["containerPort"] for p in ports if p.get("name") == PORT_NAME)
-    return int(next(named, MASTER_PORT))

@@ -7,14 +7,15 @@ gone, so that the gang is placed as a whole again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
 from arranger.api.annotations import LEADER_UID
-from arranger.api.types.tyjob import TYJob, TYJobPod
+from arranger.api.types.tyjob import GANG, LEADER, WORKER, LeaderService, TYJob, TYJobPod
+from arranger.api.unsatisfiable import UNSATISFIABLE, is_unsatisfiable
 from arranger.controllers.runtime.objects import Object
 
 
@@ -36,38 +37,82 @@ ReasonMessage = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the server did not let us write what a job needed, and for which generation of it."""
+
+    text: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedState:
     """What there is of one job.
 
     Attributes:
         pods: by name; only those that the job owns.
-        service: whether its Service is there.
+        service: its Service.
         addresses: leader's uid → its address: the data of its ConfigMap; None while there is none.
-        refusal: why the server did not let us write what was needed last; "" for no reason.
+        refusal: what the server refused last, unless nothing is refused any more.
+        ended_leader: the leader that ended by itself last, even if it has been deleted since.
     """
 
     pods: Mapping[str, TYJobPod] = field(default_factory=dict)
-    service: bool = False
+    service: LeaderService | None = None
     addresses: Mapping[str, str] | None = None
-    refusal: str = ""
+    refusal: Refusal | None = None
+    ended_leader: TYJobPod | None = None
+
+    @property
+    def leader_pod(self) -> TYJobPod | None:
+        """The leader's pod in whatever state; there is one at a time."""
+        return next((pod for pod in self.pods.values() if pod.role == LEADER), None)
+
+    @property
+    def succeeded_leader(self) -> str:
+        """The name of the leader that has ended well; "" while none has."""
+        seen = (self.leader_pod, self.ended_leader)
+        return next((pod.metadata.name for pod in seen if pod is not None and pod.succeeded), "")
+
+
+def leader_address(leader: TYJobPod | None) -> str:
+    """The address at which a leader can be reached, "" for none."""
+    reachable = leader is not None and leader.active and not leader.terminal
+    return leader.status.pod_ip if leader is not None and reachable else ""
+
+
+def allocations(pods: Iterable[TYJobPod]) -> list[Object]:
+    """The node of each pod that has one or for which one is kept, and that does not go."""
+    return [
+        {"pod": pod.metadata.name, "node": pod.decided_node}
+        for pod in pods
+        if pod.decided_node and pod.deletion_deadline is None
+    ]
+
+
+def ready_count(workers: Iterable[TYJobPod]) -> int:
+    """How many workers are ready."""
+    return sum(pod.ready and pod.active for pod in workers)
 
 
 class Attempt:
     """The leader of a job and the workers that were created for it.
 
+    Args:
+        waited: seconds that the job has lacked nodes for, if that is longer than it may; else None.
+
     Attributes:
-        leader_pod_any_state: the pod with the leader's name, in whatever state.
-        leader: the same while it runs or may yet run; None otherwise.
+        leader: its pod while it runs or may yet run; None otherwise.
         workers: by name; of this leader only.
     """
 
-    def __init__(self, job: TYJob, observed: ObservedState) -> None:
+    def __init__(self, job: TYJob, observed: ObservedState, *, waited: float | None = None) -> None:
         self.job = job
         self.observed = observed
+        self._waited = waited
         self._spec = job.valid_spec
         leader_replica, *others = job.replicas
         self.leader_replica = leader_replica
-        self.leader_pod_any_state = pod = observed.pods.get(leader_replica.pod)
+        pod = observed.leader_pod
         self.leader = pod if pod is not None and pod.active else None
         self.workers = {
             replica.pod: pod
@@ -82,13 +127,15 @@ class Attempt:
     def belongs_to_leader(self, pod: TYJobPod) -> bool:
         """Whether a worker was created for this leader."""
         led_by = pod.metadata.annotations.get(LEADER_UID)
-        return self.leader is not None and led_by == self.leader.metadata.uid
+        ours = self.leader is not None and led_by == self.leader.metadata.uid
+        return ours and pod.role == WORKER
 
     @cached_property
     def restarts(self) -> int:
         """How often the leader has failed."""
-        before, pod = int(self.job.status.get("restarts") or 0), self.leader_pod_any_state
-        return max(before, pod.failures if pod is not None else 0)
+        before = int(self.job.status.get("restarts") or 0)
+        seen = (self.observed.leader_pod, self.observed.ended_leader)
+        return max(before, *(pod.failures if pod is not None else 0 for pod in seen))
 
     @cached_property
     def worker_restarts(self) -> dict[str, int]:
@@ -120,12 +167,16 @@ class Attempt:
         if left < least:
             text = f"{left} workers have not failed too often and {least} must run"
             return "WorkersFailed", f"{text}; {limited}"
-        if self._timed_out:
+        if self._gang_timed_out:
             return "SchedulingFailed", self.unscheduled_reason[1] or "the gang ran out of time"
+        if self._waited is not None:
+            waited = f"no nodes within the {self._waited:g} s that it may wait for them"
+            why = self.unscheduled_reason[1]
+            return "SchedulingFailed", f"{waited}: {why}" if why else waited
         return None
 
     @property
-    def _timed_out(self) -> bool:
+    def _gang_timed_out(self) -> bool:
         return any(pod.timed_out and pod.active for pod in self.observed.pods.values())
 
     @property
@@ -141,6 +192,13 @@ class Attempt:
         return led and sum(bool(pod.node) for pod in self.active) >= self._spec.min_workers_num
 
     @property
+    def may_start(self) -> bool:
+        """Whether the job has nodes to start on: as a gang its minimum, otherwise any."""
+        if GANG in self.job.policies:
+            return self.is_scheduled
+        return any(pod.node for pod in self._pods if pod.active)
+
+    @property
     def is_ready(self) -> bool:
         """Whether the leader runs, and enough workers are ready or have succeeded."""
         leader = self.leader
@@ -154,7 +212,7 @@ class Attempt:
     @property
     def schedule_state(self) -> str:
         """Which of the pods have nodes."""
-        if self._timed_out:
+        if self._gang_timed_out or self._waited is not None:
             return "ScheduledFailed"
         nodes = len(self.allocations)
         if nodes == len(self.job.replicas):
@@ -163,20 +221,25 @@ class Attempt:
 
     @cached_property
     def allocations(self) -> list[Object]:
-        """Which node each pod of this attempt has."""
-        return [
-            {"pod": pod.metadata.name, "node": pod.node}
-            for pod in self._pods
-            if pod.node and pod.deletion_deadline is None
-        ]
+        """The node of each pod of this attempt, as soon as it is decided."""
+        return allocations(self._pods)
 
     @property
+    def ready_workers(self) -> int:
+        """How many workers are ready."""
+        return ready_count(self.workers.values())
+
+    @cached_property
     def unscheduled_reason(self) -> ReasonMessage:
-        """Why the first pod without a node has none, by the condition that the scheduler wrote."""
-        for pod in self._pods:
-            if (condition := pod.unschedulable_condition) is not None:
-                return condition.reason, condition.message
-        return "", ""
+        """Why pods without a node have none, by the conditions that the scheduler wrote.
+
+        Of the first such pod, unless there is one that can never have a node.
+        """
+        found = [c for pod in self._pods if (c := pod.unschedulable_condition) is not None]
+        for condition in found:
+            if is_unsatisfiable(condition.message):
+                return UNSATISFIABLE, condition.message
+        return (found[0].reason, found[0].message) if found else ("", "")
 
     @property
     def not_ready_reason(self) -> ReasonMessage:
@@ -197,7 +260,8 @@ class Attempt:
         if before.get("stage") == Stage.RESCHEDULING and before.get("reason"):
             message = (self.not_ready_reason if self.is_scheduled else self.unscheduled_reason)[1]
             return str(before["reason"]), message or str(before.get("message") or "")
-        if self.leader_pod_any_state is not None and self.leader_pod_any_state.failed:
+        known = self.observed.leader_pod
+        if known is not None and known.failed:
             return "LeaderFailed", f"{self.leader_replica.pod} has failed and is started again"
         if self.leader is None:
             lost = f"{self.leader_replica.pod} was evicted, deleted, or lost with its node"

@@ -16,14 +16,9 @@ from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result
 from arranger.controllers.runtime.writer import StatusError, Writer, slow_start
 from arranger.controllers.tyjob.cache import OwnedObject, TYJobCache, decode_owned, is_owned_by
-from arranger.controllers.tyjob.state_machine import (
-    Create,
-    DeleteReplicaPod,
-    EventNote,
-    PatchLeaderConfigMap,
-    Write,
-    plan,
-)
+from arranger.controllers.tyjob.state_machine import TYJobPolicy, plan
+from arranger.controllers.tyjob.status import EventNote
+from arranger.controllers.tyjob.writes import Create, DeleteReplicaPod, Patch, Write
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +37,7 @@ class TYJobReconciler:
 
     Attributes:
         record: told of every object that an answer of the server has shown, and of its resource.
-        scheduler: who places pods whose template names nobody.
+        policy: what holds for every job.
         now: the calendar clock.
     """
 
@@ -50,7 +45,7 @@ class TYJobReconciler:
     cache: TYJobCache
     events: EventBroadcaster
     record: Callable[[str, OwnedObject], None]
-    scheduler: str
+    policy: TYJobPolicy
     now: Callable[[], datetime]
 
     async def reconcile(self, key: str) -> Result | float:
@@ -63,12 +58,12 @@ class TYJobReconciler:
         except _StaleError:
             return Result.REQUEUE
         except _RefusedError as error:
-            log.warning("tyjob.refused", job=key, message=str(error))
-            self.cache.set_refusal(job, str(error))
+            if self.cache.set_refusal(job, str(error)):
+                log.warning("tyjob.refused", job=key, message=str(error))
             return Result.BACKOFF
 
     async def _execute(self, job: TYJob) -> Result | float:
-        planned = plan(job, self.cache.observed_state(job), self.now(), scheduler=self.scheduler)
+        planned = plan(job, self.cache.observed_state(job), self.now(), self.policy)
         if planned.status:
             await self._write_status(job, planned.status)
             for note in planned.events:
@@ -117,8 +112,8 @@ class TYJobReconciler:
             match write:
                 case DeleteReplicaPod():
                     await self._delete(job, write)
-                case PatchLeaderConfigMap(name, data):
-                    await self._patch_config_map(job, name, data)
+                case Patch():
+                    await self._patch(job, write)
                 case Create("pods"):
                     pods.append(write)
                 case Create():
@@ -128,15 +123,22 @@ class TYJobReconciler:
         cleared = self.cache.set_refusal(job, "")
         return cleared or any(isinstance(write, Create) for write in writes)
 
-    async def _patch_config_map(self, job: TYJob, name: str, data: Object) -> None:
+    async def _patch(self, job: TYJob, write: Patch) -> None:
+        """Change an object of the job.
+
+        Raises:
+            _RefusedError: the server does not want that.
+        """
         try:
-            path = f"{_collection(job, 'configmaps')}/{name}"
-            body = await self.writer.patch(path, {"data": data})
+            path = f"{_collection(job, write.plural)}/{write.name}"
+            body = await self.writer.patch(path, write.change)
         except StatusError as error:
-            if not error.not_found:
-                raise
-            return  # the watch will tell
-        self._observe("configmaps", decode_owned("configmaps", body))
+            if error.not_found or error.conflict:
+                return  # the watch will tell
+            if error.invalid or error.code == 403:
+                raise _RefusedError(f"{write.plural} {write.name}: {error.message}") from error
+            raise
+        self._observe(write.plural, decode_owned(write.plural, body))
 
     async def _create_pods(self, job: TYJob, pods: list[Create]) -> None:
         # A job that was deleted or has ended meanwhile must not start again. Somebody else may
@@ -177,7 +179,7 @@ class TYJobReconciler:
     async def _delete(self, job: TYJob, write: DeleteReplicaPod) -> None:
         options = {"gracePeriodSeconds": 0} if write.force else {}
         path = f"{_collection(job, 'pods')}/{write.name}"
-        await self.writer.delete(path, uid=write.uid, **options)
+        await self.writer.delete(path, uid=write.uid, resource_version=write.version, **options)
 
     def _record_event(self, job: TYJob, note: EventNote) -> None:
         log.info("tyjob.event", job=job.key, reason=note.reason, note=note.message)

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.quota.preemption_policy import QuotaConfig
 
@@ -153,6 +153,15 @@ class QueueConfig(ConfigSection):
     """
 
 
+class TYJobConfig(ConfigSection):
+    """What holds for TYJobs that do not say otherwise; read by ``arranger controllers``."""
+
+    scheduling_timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """How long a TYJob may lack the nodes of its leader and `minWorkersNum` workers before it
+    fails, unless it says otherwise; for ever where silent.
+    """
+
+
 class Config(ConfigSection):
     """The whole file."""
 
@@ -167,6 +176,7 @@ class Config(ConfigSection):
     server: ServerConfig = ServerConfig()
     gangs: GangConfig = GangConfig()
     queues: QueueConfig = QueueConfig()
+    tyjobs: TYJobConfig = TYJobConfig()
     extenders: list[ExtenderConfig] = []
     extender_parallelism: Annotated[int, Field(ge=1)] = 1
     """Pods or gangs that extenders are asked about at once; with 1 each answer has seen where the

@@ -77,13 +77,31 @@ def _object_to_cel(schema: Object, value: Object, root: bool) -> Any:
         text = {"type": "string"}
         metadata = {"type": "object", "properties": dict.fromkeys(_VISIBLE_METADATA, text)}
         known = {**known, "apiVersion": text, "kind": text, "metadata": metadata}
-    return celtypes.MapType(
-        {
-            celtypes.StringType(escape_identifier(name)): to_cel(known[name], child)
-            for name, child in value.items()
-            if name in known
-        }
-    )
+    fields = {
+        celtypes.StringType(escape_identifier(name)): to_cel(known[name], child)
+        for name, child in value.items()
+        if name in known
+    }
+    if not schema.get("x-kubernetes-preserve-unknown-fields"):
+        return celtypes.MapType(fields)
+    return _PreservingMap(fields, {n: child for n, child in value.items() if n not in known})
+
+
+class _PreservingMap(celtypes.MapType):
+    """An object of which rules see the known fields, and compare the others all the same."""
+
+    def __init__(self, fields: Mapping[Any, Any], unknown: Object) -> None:
+        super().__init__(fields)
+        self._unknown = unknown
+
+    def __eq__(self, other: Any) -> Any:
+        unknown = other._unknown if isinstance(other, _PreservingMap) else {}
+        return super().__eq__(other) if self._unknown == unknown else celtypes.BoolType(False)
+
+    def __ne__(self, other: Any) -> Any:
+        return celtypes.BoolType(not self == other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whether a gang group can be tried: its members have arrived, and its queue admits it."""
+"""Whether a gang group can be tried: its members have arrived."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.quota_gate import QuotaGate
-from arranger.framework.status import Code, Status
+from arranger.framework.status import Status
 from arranger.gangs import messages
 
 
@@ -16,7 +15,6 @@ class GangGate:
     """Keeps gang groups from being tried before they can be placed."""
 
     _holds: GangHolds
-    _quota: QuotaGate
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
         """Why the entity's gang group is not tried yet; None if it is."""
@@ -25,10 +23,6 @@ class GangGate:
             return gang_rejection(reason)
         if self._holds.lacks_members(entity):
             return gang_rejection(f"{group.display_name} waits for members")
-        if reason := self._quota.admit(group):
-            text = f"{group.display_name} waits: {reason}"
-            # The plugin's queueing hints say what may help.
-            return Status(Code.UNSCHEDULABLE, (text,), entity.profile.quota_plugin)
         if not entity.ready_count():
             return gang_rejection(f"{group.display_name}: its members are held back")
         return None

@@ -18,6 +18,8 @@ from arranger.engine.gang.starvation import StarvationGuard
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.quota_gate import QuotaGate
+from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 
 
@@ -36,6 +38,23 @@ class GangScheduler:
     _starvation_guard: StarvationGuard
     _attempt_status: GangAttemptStatus
     _notifier: GangNotifier
+    _quota: QuotaGate
+
+    def is_admitted(self, entity: QueuedEntity, now: float) -> bool:
+        """Whether its queue admits the group; if not, it waits until something may help.
+
+        Asked at each attempt, since these come in the order of the queue, and queues come and go.
+        """
+        group = entity.gang_group
+        reason = self._quota.admit(group, self._queue.sort_key(entity))
+        if not reason:
+            return True
+        text = f"{group.display_name} waits: {reason}"
+        # The plugin's queueing hints say what may help.
+        plugin = entity.profile.quota_plugin
+        self._queue.gate(entity, Status(Code.UNSCHEDULABLE, (text,), plugin))
+        self._entities.notify_after_arrivals(entity, now)
+        return False
 
     def schedule(self, entity: QueuedEntity, now: float) -> None:
         """Try to place the group, and do what follows from the result."""

@@ -49,6 +49,8 @@ class StarvationGuard:
             free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
             reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
             self._reservations.keep(reservation)
+            if current is not None and current != reservation:
+                self._wake_excluded(now)
             return
         entity.reserve_retry_at = now + RETRY_INTERVAL
         self._reservations.keep(current)
@@ -67,4 +69,7 @@ class StarvationGuard:
 
     def _release(self, now: float) -> None:
         self._reservations.drop()
+        self._wake_excluded(now)
+
+    def _wake_excluded(self, now: float) -> None:
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)

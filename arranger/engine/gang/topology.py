@@ -33,9 +33,10 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
     """Members by priority, then the largest first, as these fit on the fewest nodes.
 
     A pod's size is the sum of its shares of the largest request for each resource. Equal ones go
-    gang by gang, as they came, so that the order is the same at every attempt.
+    gang by gang, the oldest first, so that the order is the same at every attempt and after a
+    restart.
     """
-    members = list(members)
+    members = sorted(members, key=_age)
     position = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.memberships}
     pods = {member.equivalence_key: member.pod for member in members}
     largest: dict[str, int] = {}
@@ -49,6 +50,11 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
     return sorted(
         members, key=lambda m: (-m.pod.priority, -size[m.equivalence_key], position[m.uid])
     )
+
+
+def _age(member: QueuedPod) -> tuple[float, str]:
+    created = member.pod.pod.metadata.creation_timestamp
+    return 0.0 if created is None else created.timestamp(), member.pod.key
 
 
 def topology_row_masks(

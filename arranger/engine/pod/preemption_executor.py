@@ -67,7 +67,8 @@ class PreemptionExecutor:
         nominator, can_preempt = self._nominator, self._policy.can_preempt
         for other in nominator.nominated_pods_on(node):
             if other.entity is not member.entity and can_preempt(member.pod, other.pod):
-                self.cancel_nomination(other, now)
+                self.clear_nomination(other, now)
+                self._requeuer.requeue(other, now)
         nominator.nominate(member, node)
         victims = list(victims)
         for victim in victims:

@@ -73,6 +73,10 @@ class PodRequeuer:
         entity.last_attempt = now
         self.enqueue(entity, now)
 
+    def requeue(self, pod: QueuedPod, now: float) -> None:
+        """A pod has lost its nomination to another: it looks for another node at once."""
+        self.enqueue(self._entity_after_loss(pod, now), now)
+
     def requeue_unschedulable(self, pod: QueuedPod, plugin: str, now: float) -> None:
         """A pod has lost its node to a plugin: again when the plugin's hints say so."""
         entity = self._entity_after_loss(pod, now)

@@ -17,57 +17,25 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.queue.backoff import SchedulingQueueConfig
+from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.heap import MultiQueueHeap
 from arranger.engine.queue.hints import may_help
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.queue_order import FairShareOrder
+from arranger.engine.queue.ranking import set_rank
 from arranger.engine.queue.resting import RestingEntities
 from arranger.framework.cluster_event import ClusterEvent
-from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
+from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.status import Status
 
-#: A gang that is bound in part is tried so often without a back-off.
-_URGENT_ATTEMPTS: Final = 4
-#: Seconds within which back-offs end together; less where they are shorter.
-_BACKOFF_WINDOW: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulingQueueConfig:
-    """Times in seconds.
-
-    Attributes:
-        initial_backoff, max_backoff: wait after the first failed attempt, doubling up to the max.
-        flush_after: the longest an unschedulable entity waits without being tried.
-    """
-
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    flush_after: float = 300.0
-
-
-class Gate(Protocol):
-    """Holds gang groups back that cannot be placed yet."""
-
-    def missing_requirement(self, entity: QueuedEntity) -> Status | None:
-        """What the entity's gang group still lacks to be tried; None if it may be."""
-
-
-class Nominations(Protocol):
-    """Knows the pods that have a node nominated, whose attempts differ from others' of a class."""
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, uid: object) -> bool: ...
-
-    def nominated_pods(self) -> Iterable[QueuedPod]:
-        """All of them."""
+#: Where an attempt leaves an entity that has been told no.
+_REFUSED: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class AttemptStart(NamedTuple):
@@ -76,10 +44,12 @@ class AttemptStart(NamedTuple):
     Attributes:
         events: how many cluster events there had been.
         nominated: whether the entity had a nomination.
+        woken_from: the class of resting entities for which it is tried.
     """
 
     events: int
     nominated: bool
+    woken_from: Hashable
 
 
 class SchedulingQueue:
@@ -166,6 +136,19 @@ class SchedulingQueue:
         self._entities[entity.key] = entity
         self._wait_until(entity, until, QueueState.WAITING_FOR_EXTENDERS)
 
+    def gate(self, entity: QueuedEntity, refusal: Status) -> None:
+        """Keep an entity that must not be tried, until an event may help the refusing plugin."""
+        self._dequeue(entity)
+        self._entities[entity.key] = entity
+        self._hold_back(entity, [refusal])
+
+    def requeue_all(self, now: float) -> None:
+        """Pods are of other quota queues now, and other gates hold: queue all of them again."""
+        self._now = now
+        for entity in list(self._entities.values()):
+            if entity.state is not QueueState.WAITING_FOR_EXTENDERS:
+                self._enqueue(entity)
+
     def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
         self._dequeue(entity)
@@ -188,7 +171,8 @@ class SchedulingQueue:
 
     def begin_attempt(self, entity: QueuedEntity) -> AttemptStart:
         """What :meth:`on_tried` is to know of the time before an attempt."""
-        return AttemptStart(self.event_count, self._is_nominated(entity))
+        woken_from, entity.woken_from = entity.woken_from, None
+        return AttemptStart(self.event_count, self._is_nominated(entity), woken_from)
 
     def on_tried(self, entity: QueuedEntity, start: AttemptStart, now: float) -> None:
         """An attempt is over.
@@ -200,16 +184,16 @@ class SchedulingQueue:
         """
         self._now = now
         nominated = self._is_nominated(entity)
-        unchanged = self.event_count == start.events
-        if nominated and entity.state is QueueState.BACKOFF:
-            self.activate(entity)
-        rests = unchanged or start.nominated
-        if nominated or (rests and entity.state is QueueState.UNSCHEDULABLE):
+        in_vain = entity.state in _REFUSED and self.event_count == start.events
+        woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
+        if in_vain:
             entity.broken_attempts = 0
-        if unchanged and not nominated and entity.state is QueueState.UNSCHEDULABLE:
-            entity.woken_from = None
-        else:
-            self._pass_on(entity)
+        elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
+            entity.broken_attempts = 0
+            if woken_by_itself:
+                self.activate(entity)
+        if start.woken_from is not None and entity.group is None and (nominated or not in_vain):
+            self._wake_first(start.woken_from)
 
     def _is_nominated(self, entity: QueuedEntity) -> bool:
         nominations = self._nominations
@@ -224,11 +208,11 @@ class SchedulingQueue:
             _, version, entity = heapq.heappop(self._timers)
             if entity.heap_version != version:
                 continue
-            if entity.state is QueueState.BACKOFF or self._backoff_ends(entity) <= now:
+            if entity.state is QueueState.BACKOFF or self._config.backoff_ends(entity) <= now:
                 self.activate(entity)
             else:
                 self._dequeue(entity)
-                self._wait_until(entity, self._backoff_ends(entity), QueueState.BACKOFF)
+                self._wait_until(entity, self._config.backoff_ends(entity), QueueState.BACKOFF)
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
@@ -254,9 +238,11 @@ class SchedulingQueue:
         if helped:
             for member in list(self._nominations.nominated_pods()):
                 entity = member.entity
-                if entity is not None and entity.state is QueueState.UNSCHEDULABLE:
-                    if entity.resting_class in helped:
-                        self._enqueue(entity)
+                if entity is None or entity.state is not QueueState.UNSCHEDULABLE:
+                    continue
+                if entity.resting_class in helped:
+                    entity.broken_attempts = 0  # it may be trying just now, and making its room
+                    self._enqueue(entity)
         for key in helped:
             self._wake_first(key, hurried=skip_backoff)
         for entity in [e for e in self._gated.values() if may_help(e, event)]:
@@ -273,7 +259,7 @@ class SchedulingQueue:
         entity.recheck_member(member)
         if state is QueueState.UNSCHEDULABLE and not may_help(entity, event, [pod]):
             # It waits no longer than before: frequent edits must not put the attempt off for ever.
-            self._rank(entity)
+            set_rank(entity, self._share_of)
             self._wait_unschedulable(entity)
         else:
             self._enqueue(entity)
@@ -309,11 +295,8 @@ class SchedulingQueue:
         self._entities[entity.key] = entity
         refusals = self._requirements(entity)
         if refusals:
-            entity.state = QueueState.GATED
-            entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
-            entity.reason = refusals[0].message()
-            self._gated[entity.key] = entity
-        elif (due := self._backoff_ends(entity, yields=not hurried)) > self._now:
+            self._hold_back(entity, refusals)
+        elif (due := self._config.backoff_ends(entity, yields=not hurried)) > self._now:
             self._wait_until(entity, due, QueueState.BACKOFF)
         else:
             self._push_active(entity)
@@ -342,6 +325,12 @@ class SchedulingQueue:
         if key is not None:
             self._wake_first(key)
 
+    def _hold_back(self, entity: QueuedEntity, refusals: Sequence[Status]) -> None:
+        entity.state = QueueState.GATED
+        entity.rejected_by = frozenset(refusal.plugin for refusal in refusals)
+        entity.reason = refusals[0].message()
+        self._gated[entity.key] = entity
+
     def _requirements(self, entity: QueuedEntity) -> list[Status]:
         """What holds the entity back: first what its gang lacks, then PreEnqueue plugins."""
         entity.plugin_error = ""
@@ -369,45 +358,15 @@ class SchedulingQueue:
                 return Status(answer.code, answer.reasons, plugin.name)
         return None
 
-    def _backoff_ends(self, entity: QueuedEntity, *, yields: bool = False) -> float:
-        broken = max(entity.broken_attempts, int(yields and entity.attempts > 0))
-        # Others must not take the nodes that a gang bound in part needs.
-        if broken < (_URGENT_ATTEMPTS if entity.urgent else 1):
-            return entity.last_attempt
-        config = self._config
-        # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
-        grown = config.initial_backoff * 2.0 ** min(broken - 1, 62)
-        window = min(_BACKOFF_WINDOW, config.initial_backoff)
-        return (entity.last_attempt + min(grown, config.max_backoff)) // window * window
-
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
-        """The entity's place in the order of the queue, smallest first.
-
-        Gangs bound in part come first; what a QueueSort plugin raised on comes last, where
-        it meets nobody it cannot be compared with.
-        """
-        self._rank(entity)
+        """The entity's place in the order of its quota queue, smallest first."""
+        set_rank(entity, self._share_of)
         return entity.rank
-
-    def _rank(self, entity: QueuedEntity) -> None:
-        plugin, first = entity.profile.queue_sort, 0 if entity.urgent else 1
-        entity.turn = None
-        try:
-            queued = entity.sort_input(self._share_of)
-            entity.rank = first, plugin.sort_key(queued)
-            turn = plugin.shared_turn(queued)
-        except Exception as error:
-            entity.plugin_error = error_text(plugin.name, "QueueSort", error)
-            entity.rank = (2,)
-            return
-        if turn is not None:
-            sharing, share = turn
-            entity.turn = (first, sharing), share
 
     def _push_active(self, entity: QueuedEntity) -> None:
         entity.state = QueueState.ACTIVE
         self._renew_version(entity)
-        self._rank(entity)
+        set_rank(entity, self._share_of)
         self._active.push(entity)
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:

@@ -7,7 +7,7 @@ result is the same as from scratch each time, which a property test checks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -108,15 +108,19 @@ class Evaluation:
             diagnosis.rejections.append(PluginRejection(PRE_FILTER_RESULT, rejection))
             rejection_index[outside] = 0
             undecided &= allowed
-        for plugin in self._filters:
-            if not undecided.any():
-                break
+        for plugin in _in_order_of_explanation(self._filters):
+            if not undecided.any() and not plugin.explains_first:
+                continue
             rejections, index_here = run_filter(plugin, self.state, self._pod, view).rejections()
             hit = undecided & (index_here >= 0)
             if hit.any():
-                rejection_index[hit] = index_here[hit] + len(diagnosis.rejections)
-                diagnosis.rejections += [PluginRejection(plugin.name, kind) for kind in rejections]
+                told, places = np.unique(index_here[hit], return_inverse=True)
+                rejection_index[hit] = places + len(diagnosis.rejections)
+                rejections = [rejections[kind] for kind in told.tolist()]
                 undecided &= ~hit
+            elif not plugin.explains_first or (index_here < 0)[table.alive[: table.size]].any():
+                continue
+            diagnosis.rejections += [PluginRejection(plugin.name, kind) for kind in rejections]
         diagnosis.rejection_index = rejection_index
         return diagnosis
 
@@ -358,6 +362,17 @@ class ScoreEntry(NamedTuple):
     name: str
     weight: int
     normalized: bool
+
+
+def _in_order_of_explanation(filters: Sequence[Plugin]) -> list[Plugin]:
+    """The filters in the order in which their reasons are told."""
+    first = [plugin for plugin in filters if plugin.explains_first]
+    if not first:
+        return list(filters)
+    others = [plugin for plugin in filters if not plugin.explains_first]
+    usage = (n for n, plugin in enumerate(others) if plugin.depends_on >= DependsOn.USAGE)
+    at = next(usage, len(others))
+    return [*others[:at], *first, *others[at:]]
 
 
 def _is_skip(answer: object) -> bool:

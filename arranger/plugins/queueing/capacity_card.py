@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from arranger.api import event_reasons
 from arranger.api.annotations import NODE_GROUP, SERVICE_TYPE, VOLCANO_GROUP, VOLCANO_GROUP_LONG
 from arranger.api.queue_annotations import queue_of, requested_cards
+from arranger.api.resource_requests import Amounts
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.framework import ActionType, DependsOn, FilterResult, Plugin, QueueingHint, Rejection
 from arranger.framework.status import SKIP, Code, CycleState, Status
@@ -41,7 +42,7 @@ class CapacityCard(Plugin):
     """Reject nodes whose use would exceed a limit of the pod's queue; prefer the first card."""
 
     depends_on = DependsOn.CLUSTER
-    monotone = counts_quota = True
+    monotone = counts_quota = explains_first = True
     queueing_hints = (
         QueueingHint(
             ActionType.POD_REMOVED
@@ -87,11 +88,13 @@ class CapacityCard(Plugin):
             return self.reject(f"Queue <{closed}> is not open", resolvable=False)
         wanted = requested_cards(pod.pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
+        error = ""
         if wanted and not resources:
-            text = (
-                f"Get request resource failed, Queue <{name}>, error: "
-                f"<the pod names card {'|'.join(wanted)} and requests none>"
-            )
+            error = f"the pod names card {'|'.join(wanted)} and requests none"
+        elif wanted and cluster.table.count and not _exists(ledger, wanted, resources):
+            error = f"no resource name found for card <{'|'.join(wanted)}>"
+        if error:
+            text = f"Get request resource failed, Queue <{name}>, error: <{error}>"
             event = event_reasons.GET_TASK_REQUEST_RESOURCE_FAILED
             return Status(Code.UNRESOLVABLE, (text,), self.name, event)
         state[self.name] = _PreFilterState(ledger, wanted, resources)
@@ -100,6 +103,8 @@ class CapacityCard(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeView) -> FilterResult:
         """Pass nodes of the queue's groups with an accepted card that its queue has left."""
         data: _PreFilterState = state[self.name]
+        if not nodes.table.count:
+            return _filter_no_nodes(data, pod, nodes)
         kinds = data.ledger.card_column.card_set_ids()[nodes.rows]
         passes = nodes.full_mask()
         found = np.unique(kinds)
@@ -142,6 +147,22 @@ class CapacityCard(Plugin):
         return scores
 
 
+def _exists(ledger: QuotaLedger, wanted: Collection[str], resources: Collection[str]) -> bool:
+    """Whether any node has one of the cards, as one of these resources."""
+    present = ledger.card_column.present()
+    return any((resource, card) in present for resource in resources for card in wanted)
+
+
+def _filter_no_nodes(data: _PreFilterState, pod: PodInfo, nodes: NodeView) -> FilterResult:
+    """There are no nodes: what rejects the pod on any that it accepts."""
+    cards: list[Cards] = [{resource: c} for resource in data.resources for c in data.wanted]
+    found = [_check_limits(data, pod, each) for each in cards or [{}]]
+    rejections = [rejection for rejection in found if rejection is not None]
+    told = rejections if len(rejections) == len(found) else []
+    passes = nodes.full_mask()
+    return FilterResult(passes, lambda: (told, np.full(len(passes), -1)))
+
+
 def _granted_cards(data: _PreFilterState, cards: Cards) -> list[str]:
     got = [cards[resource] for resource in data.resources if resource in cards]
     return [card for card in got if card in data.wanted]
@@ -178,8 +199,16 @@ def _exceeded_limit(ledger: QuotaLedger, pod: PodInfo) -> str:
     for state in ledger.path_self_to_root(ledger.queue_name(pod)):
         limits = {**state.capability, **(state.card_quota or {})}
         if any(state.used[name] > limit for name, limit in limits.items()):
-            return f"Queue <{state.name}> capability <{limits}> is empty, deny it to preempt"
+            shown = _resource_text(limits)
+            return f"Queue <{state.name}> capability <{shown}> is empty, deny it to preempt"
     return ""
+
+
+def _resource_text(amounts: Amounts) -> str:
+    """Amounts as Volcano prints a Resource: cpu and scalars in thousandths, memory in bytes."""
+    names = sorted(amounts, key=lambda name: (name != "cpu", name != "memory", name))
+    scale = {"cpu": 1, "memory": 1}
+    return ", ".join(f"{name} {amounts[name] * scale.get(name, 1000):.2f}" for name in names)
 
 
 def _shortage_rejection(short: QuotaShortage) -> Rejection:

@@ -12,7 +12,6 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 from arranger.plugins.helpers.args import ArgsSection
 
-
 #: Job priorities are from 1 to 10; what is longer was not written by the controller.
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 

@@ -128,6 +128,64 @@ async def test_a_bad_status_is_refused(
     assert cause in answer.causes
 
 
+_ENDED = "a job that has ended cannot change, but for its cleanPodPolicy"
+_LATE = "cannot change once the job has left the stage Pending"
+_OTHER_LABEL: Object = {"leader": {"template": {"metadata": {"labels": {"app": "other"}}}}}
+#: sentence: the stage of a TYJob, an edit of its spec, field and text of the refusal ("" for none)
+TYJOB_EDITS: dict[str, tuple[str, Object, str, str]] = {
+    "the queue of a job that waits": ("Pending", {"queue": "other"}, "", ""),
+    "the queue of a job that has started": (
+        "Starting",
+        {"queue": "other"},
+        "spec.queue",
+        f"the queue {_LATE}",
+    ),
+    "the leader's name of a job that waits": ("Pending", {"leader": {"name": "head"}}, "", ""),
+    "the leader's name of a job that runs": (
+        "Running",
+        {"leader": {"name": "head"}},
+        "spec.leader.name",
+        f"the leader's name {_LATE}",
+    ),
+    "the template of a job that runs": ("Running", _OTHER_LABEL, "", ""),
+    "the template of a job that has ended": ("Failed", _OTHER_LABEL, "spec", _ENDED),
+    "a limit of a job that has ended": ("Succeeded", {"restartLimit": 9}, "spec", _ENDED),
+    "the end of a job that has ended": ("Succeeded", {"terminating": False}, "spec", _ENDED),
+    "volumes of a job that has ended": ("Succeeded", {"volumes": None}, "spec", _ENDED),
+    "the time limit of a job that has ended": (
+        "Failed",
+        {"schedulingTimeoutSeconds": None},
+        "spec",
+        _ENDED,
+    ),
+    "the placement of a job that has ended": (
+        "Failed",
+        {"schedulerPolicy": {"jobQueuePolicy": "Priority"}},
+        "spec",
+        _ENDED,
+    ),
+    "what an ended job keeps": ("Succeeded", {"cleanPodPolicy": "All"}, "", ""),
+}
+
+
+@pytest.mark.parametrize(("stage", "edit", "field", "text"), TYJOB_EDITS.values(), ids=TYJOB_EDITS)
+async def test_edits_of_tyjobs(
+    served: Api, ns: str, stage: str, edit: Object, field: str, text: str
+) -> None:
+    sample = SAMPLES["a TYJob that says all"]
+    path = _path(sample.crd, ns)
+    await served.create(path, sample.manifest(name=ns))
+    await served.patch(f"{path}/{ns}/status", {"status": {"stage": stage}})
+    patch = "application/merge-patch+json"
+    answer = await served.call("PATCH", f"{path}/{ns}", {"spec": edit}, content_type=patch)
+    if not text:
+        assert answer.status == 200, answer.body
+        return
+    assert answer.refusal == (422, "Invalid")
+    assert text in answer.body["message"]
+    assert answer.causes == [("FieldValueInvalid", field)]
+
+
 def _path(crd: str, namespace: str) -> str:
     spec = DEFINITIONS[crd]["spec"]
     where = f"namespaces/{namespace}/" if spec["scope"] == "Namespaced" else ""

@@ -160,6 +160,26 @@ REFUSED: Final[dict[str, Refusal]] = {
         {"schedulerPolicy.basicPolicy": ["Gang", "Spread"]},
         (_ENUM, "spec.schedulerPolicy.basicPolicy[1]"),
     ),
+    "a placement that is a number": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": 5}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
+    ),
+    "a placement that is half a number": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": 0.5}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
+    ),
+    "a placement that is an object": Refusal(
+        _TY,
+        {"schedulerPolicy.basicPolicy": {"a": 1}},
+        ("FieldValueTooMany", "spec.schedulerPolicy.basicPolicy"),
+    ),
+    "a placement that is an empty object": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": {}}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
+    ),
+    "a placement that is yes": Refusal(
+        _TY, {"schedulerPolicy.basicPolicy": True}, (_VALUE, "<nil>")
+    ),
+    "a wait of no time": Refusal(
+        _TY, {"schedulingTimeoutSeconds": 0}, (_VALUE, "spec.schedulingTimeoutSeconds")
+    ),
     "no placement at all": Refusal(
         _TY, {"schedulerPolicy.basicPolicy": []}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
     ),

@@ -341,6 +341,7 @@ SAMPLES: Final[dict[str, Sample]] = {
             "minWorkersNum": 4,
             "priority": 10,
             "queue": "training",
+            "schedulingTimeoutSeconds": 300,
             "schedulerPolicy": {"jobQueuePolicy": "DRF", "basicPolicy": "MinFragment"},
         },
         added={},

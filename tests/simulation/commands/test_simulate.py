@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -30,7 +29,10 @@ def test_the_demo_places_what_fits_and_says_why_the_rest_waits() -> None:
     reasons = {p["pod"]: p["reason"] for p in outcome["pending"]}
     assert reasons["default/too-big"].startswith("0/3 nodes are available:")
     assert "scheduling gates" in reasons["default/gated"]
-    assert {"Scheduled", "FailedScheduling"} == {e["reason"] for e in outcome["events"]}
+    assert {"Scheduled", "FailedScheduling"} <= {e["reason"] for e in outcome["events"]}
+    assert outcome["stages"] == {"default/average": "Succeeded"}
+    assert outcome["endReason"] == "Standstill"
+    assert outcome["end"].endswith("and 2 pods wait")
 
 
 def test_equal_seeds_give_equal_runs() -> None:
@@ -42,33 +44,6 @@ def test_the_table_names_the_pods_that_wait() -> None:
     code, output = run("-f", str(DEMO))
     assert code == 0
     assert "default/too-big" in output
-
-
-def test_a_manifest_the_server_refuses_is_named_with_its_document(tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n")
-    code, output = run("-f", str(path))
-    assert code != 0
-    assert "bad.yaml, document 1" in output
-    assert "spec.containers: Required value" in output
-    assert "Traceback" not in output
-
-
-def test_what_is_no_object_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "odd.yaml"
-    path.write_text("just: text\n")
-    code, output = run("-f", str(path))
-    assert code != 0
-    assert "has no kind" in output
-
-
-def test_what_only_controllers_turn_into_pods_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.yaml"
-    path.write_text((DEMO.parent / "gangs" / "podgroup.yaml").read_text())
-    code, output = run("-f", str(path))
-    assert code == 0, output
-    assert "without pods, as no controllers run here: 1 Job" in output
-    assert json.loads(run("-f", str(path), "-o", "json")[1])["notRun"] == {"Job": 1}
 
 
 def test_a_configuration_among_the_manifests_is_refused_by_name() -> None:

@@ -26,6 +26,7 @@ from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import EPOCH, virtual_now
 from arranger.kube.client.transport import Request
+from arranger.kube.events import FINISH_TIME
 from arranger.kube.extenders.caller import ExtenderTransport
 from tests.builders import Member, a_node, a_pod
 from tests.faults.injector import (
@@ -70,6 +71,7 @@ class SimulationHarness:
         self.cluster.store.subscribe(self.history.append)
         self.schedulers: dict[str, Scheduler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starts: Counter[str] = Counter()
         self._transports: dict[str, InProcessTransport] = {}
 
     # --- what is there -----------------------------------------------------------------------
@@ -138,6 +140,7 @@ class SimulationHarness:
         )
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task
+        self._starts[name] += 1
         self._transports[name] = transport
         try:
             yield scheduler
@@ -207,6 +210,7 @@ class SimulationHarness:
         self._check_capacity()
         self._check_leaders()
         self._check_write_rate()
+        self._check_events()
 
     def _check_bindings(self) -> None:
         uids = Counter(w.request.json["metadata"]["uid"] for w in self.faults.applied(BINDINGS))
@@ -264,6 +268,20 @@ class SimulationHarness:
             of_pod = Counter(_subject(write.request) for write in self.faults.applied(kind))
             limit = self.writes_per_pod * hours
             assert all(n <= limit for n in of_pod.values()), of_pod.most_common(3)
+
+    def _check_events(self) -> None:
+        """No note comes again in another Event of one process, while its series may go on."""
+        restarted = {name for name, times in self._starts.items() if times > 1}
+        created: dict[tuple[object, ...], float] = {}
+        for write in self.faults.applied(EVENTS):
+            if write.request.method != "POST" or write.request.user in restarted:
+                continue
+            event = write.request.json
+            parts = ("reportingInstance", "regarding", "related", "reason", "note")
+            key = tuple(str(event.get(part)) for part in parts)
+            last = created.get(key, float("-inf"))
+            assert write.at >= last + FINISH_TIME, f"told again at {last} and {write.at}: {event}"
+            created[key] = write.at
 
 
 def block_event_loop(seconds: float) -> None:

@@ -22,6 +22,7 @@ from tests.builders import a_node
 from tests.faults.injector import FaultInjector, RequestMatcher, for_resource
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
+from tests.simulation.harnesses.tyjob_status import status_faults
 from tests.tyjobs import a_tyjob
 
 JOBS = "/apis/arranger.io/v1alpha1/namespaces/default/tyjobs"
@@ -39,6 +40,10 @@ EDGES = {
     ("Rescheduling", "Running"),
     *((stage, end) for stage in _OPEN for end in ("Succeeded", "Failed")),
 }
+
+
+def _owners(pod: Object) -> list[Object]:
+    return list(pod["metadata"].get("ownerReferences", []))
 
 
 class _AnyJob(msgspec.Struct):
@@ -77,13 +82,21 @@ class TYJobHarness(GangHarness):
         self.controller_faults = FaultInjector(rng=random.Random(seed))
 
     @asynccontextmanager
-    async def controller(self) -> AsyncIterator[TYJobController]:
-        """The controller at work; at the end it is killed, as it always is."""
+    async def controller(
+        self, *, judged: bool = True, scheduling_timeout: float | None = None
+    ) -> AsyncIterator[TYJobController]:
+        """The controller at work; at the end it is killed, as it always is.
+
+        Args:
+            judged: whether every status must be true before that (:meth:`until_true`).
+        """
         transport = InProcessTransport(
             self.cluster, hook=self.controller_faults, user="controllers"
         )
         rng = random.Random(1)
-        options = ControllerOptions(debounce=0.1, rng=rng, now=virtual_now)
+        options = ControllerOptions(
+            debounce=0.1, rng=rng, now=virtual_now, scheduling_timeout=scheduling_timeout
+        )
         controller = TYJobController(transport, options)
         shown: Reflector[Any] = Reflector(
             transport,
@@ -97,6 +110,8 @@ class TYJobHarness(GangHarness):
             yield controller
             for task in tasks:
                 assert not task.done(), task
+            if judged:
+                await self.until_true()
         finally:
             for task in tasks:
                 task.cancel()
@@ -121,6 +136,10 @@ class TYJobHarness(GangHarness):
     def edit(self, name: str = "job", **spec: Any) -> None:
         """Merge a change into a TYJob's spec."""
         self.request("PATCH", f"{JOBS}/{name}", {"spec": spec}, MERGE)
+
+    def annotate(self, name: str = "job", **notes: str | None) -> None:
+        """Merge a change into a TYJob's annotations."""
+        self.request("PATCH", f"{JOBS}/{name}", {"metadata": {"annotations": notes}}, MERGE)
 
     def job(self, name: str = "job") -> Object:
         """A TYJob as the server has it."""
@@ -164,14 +183,35 @@ class TYJobHarness(GangHarness):
 
     # --- what must hold ----------------------------------------------------------------------
 
+    async def until_true(self, *, within: float = 60.0) -> None:
+        """Let time pass until the status of every TYJob says what it must."""
+        try:
+            await self.until(lambda: not self.untrue(), within=within)
+        except TimeoutError:
+            raise AssertionError(self.untrue()) from None
+
+    def untrue(self) -> dict[str, list[str]]:
+        """TYJob → what is untrue in its status now, for those of which anything is."""
+        pods = self.cluster.objects("pods")
+        faults = {}
+        for job in self.cluster.objects("tyjobs", "arranger.io"):
+            uid = job["metadata"]["uid"]
+            owned = [p for p in pods if uid in (o["uid"] for o in _owners(p))]
+            faults[job["metadata"]["name"]] = status_faults(job, owned, virtual_now())
+        return {name: each for name, each in faults.items() if each}
+
     def check(self) -> None:
         """The invariants of gangs; and stages change along the edges, restarts only grow."""
         super().check()
+        self.check_jobs()
+        self._check_addresses()
+
+    def check_jobs(self) -> None:
+        """Stages changed along the edges, and restarts only grew."""
         for name in {job["metadata"]["name"] for job in self._jobs_ever()}:
             strange = set(pairwise(self.stages(name))) - EDGES
             assert not strange, f"{name}: {strange}"
         self._check_counts()
-        self._check_addresses()
 
     def _jobs_ever(self) -> list[Object]:
         return [c.after for c in self.history if c.resource.endswith("/tyjobs")]

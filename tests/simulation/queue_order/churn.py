@@ -14,7 +14,7 @@ def moments_taken_by_the_lower(moments: int) -> int:
 
 
 def tries_in_vain(moments: int) -> int:
-    """How often the two jobs are tried until the place is free, after so many moments."""
+    """How often the two jobs have been tried after so many moments, when no place is free yet."""
     return _first_after(moments)[1]
 
 

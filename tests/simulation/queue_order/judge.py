@@ -129,11 +129,17 @@ class Judge:
         engine, queue = self.engine, self.engine.queue
         waiting = [e for e in queue.entities() if e.state in WAITING]
         fitting = [e for e in waiting if self._fits(e)] if len(waiting) > 1 else []
-        tried, members = {e.key: e.attempts for e in waiting}, {e.key: list(e.members.values()) for e in waiting}
+        tried, members = (
+            {e.key: e.attempts for e in waiting},
+            {e.key: list(e.members.values()) for e in waiting},
+        )
         before = {
             (h.key, e.key): (str(h.state), h.representative.pod.key)
-            for h in fitting for e in waiting
-            if h is not e and not self._is_excused(h) and self._lane(h) == self._lane(e)
+            for h in fitting
+            for e in waiting
+            if h is not e
+            and not self._is_excused(h)
+            and self._lane(h) == self._lane(e)
             and precedes(h, e, engine)
         }
         names = {e.key: e.representative.pod.key for e in waiting}
@@ -154,13 +160,19 @@ class Judge:
                 changed = True
                 for (higher, lower), (state, name) in before.items():
                     if lower == key:
-                        self.overtakings.append(f"{now:g}: {names[key]} before {name}, which fits ({state})")
+                        self.overtakings.append(
+                            f"{now:g}: {names[key]} before {name}, which fits ({state})"
+                        )
         if changed or effects:
             self._known.clear()
         return effects
 
     def _lane(self, entity: QueuedEntity) -> str:
-        return self.engine.ledger.queue_name(entity.representative.pod) if self.engine.ledger.active else ""
+        return (
+            self.engine.ledger.queue_name(entity.representative.pod)
+            if self.engine.ledger.active
+            else ""
+        )
 
     def _is_excused(self, entity: QueuedEntity) -> bool:
         """Whether neither its back-off nor its rest is to blame for its waiting."""
@@ -188,6 +200,15 @@ class Judge:
     def _look_for_forgotten(self) -> None:
         self._known.clear()
         for entity in list(self.engine.queue.entities()):
-            yields = any(entity is other for _, other in getattr(self.engine.queue, "_yielding", ()))
-            if entity.state in WAITING and not yields and not self._is_excused(entity) and self._fits(entity):
-                self.forgotten.append(f"{entity.representative.pod.key} rests ({entity.state.value}), and fits")
+            yields = any(
+                entity is other for _, other in getattr(self.engine.queue, "_yielding", ())
+            )
+            if (
+                entity.state in WAITING
+                and not yields
+                and not self._is_excused(entity)
+                and self._fits(entity)
+            ):
+                self.forgotten.append(
+                    f"{entity.representative.pod.key} rests ({entity.state.value}), and fits"
+                )

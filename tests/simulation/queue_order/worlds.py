@@ -45,8 +45,14 @@ class BusyWorld:
         if self.rng.random() < 0.3:
             self.queues = ("red", "blue")
             for name in self.queues:
-                limit = {} if self.rng.random() < 0.5 else {"capability": {"cpu": self.rng.randint(3, 8)}}
-                self.engine.handlers.on_queue_updated(a_queue(name, reclaimable=False, **limit), self.now)
+                limit = (
+                    {}
+                    if self.rng.random() < 0.5
+                    else {"capability": {"cpu": self.rng.randint(3, 8)}}
+                )
+                self.engine.handlers.on_queue_updated(
+                    a_queue(name, reclaimable=False, **limit), self.now
+                )
         for n in range(self.rng.randint(2, 4)):
             self._set_node(f"n{n}")
         for _ in range(self.rng.randint(2, 6)):
@@ -146,20 +152,29 @@ class BusyWorld:
         mixed = rng.random() < 0.25
         common = self._traits(rng.randint(1, 2))
         pods = [
-            (self._pod(f"{name}-{n}", common) if not mixed else self._pod(f"{name}-{n}", self._traits(rng.randint(1, 3), common)))
+            (
+                self._pod(f"{name}-{n}", common)
+                if not mixed
+                else self._pod(f"{name}-{n}", self._traits(rng.randint(1, 3), common))
+            )
             for n in range(count)
         ]
         self._create(self._in_gang(kind, name, pods, least))
 
     def _traits(self, cpu: int, like: dict[str, Any] | None = None) -> dict[str, Any]:
         rng = self.rng
-        known = like or {"priority": rng.choice((0, 0, 0, 10, 100)), "queue": rng.choice(self.queues or ("",))}
+        known = like or {
+            "priority": rng.choice((0, 0, 0, 10, 100)),
+            "queue": rng.choice(self.queues or ("",)),
+        }
         where = rng.choices(("", "zone", "spread", "apart"), (8, 1, 1, 1))[0]
         return {**known, "cpu": cpu, "where": where}
 
     def _pod(self, name: str, traits: dict[str, Any] | None = None) -> PodBuilder:
         given = traits or self._traits(self.rng.choice((1, 1, 2, 3)))
-        created = datetime.fromtimestamp(1_700_000_000 + int(self.now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        created = datetime.fromtimestamp(1_700_000_000 + int(self.now), UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
         pod = a_pod(name).needs(cpu=given["cpu"]).with_priority(given["priority"]).created(created)
         if given["queue"]:
             pod = pod.in_queue(given["queue"])
@@ -172,14 +187,20 @@ class BusyWorld:
                 return pod.labelled(app="a").apart("kubernetes.io/hostname", {"app": "a"})
         return pod
 
-    def _in_gang(self, dialect: str, name: str, pods: list[PodBuilder], least: int) -> list[PodBuilder]:
+    def _in_gang(
+        self, dialect: str, name: str, pods: list[PodBuilder], least: int
+    ) -> list[PodBuilder]:
         rng = self.rng
         mode = rng.choice(("Strict", "Strict", "NonStrict"))
         match dialect:
             case "bundles":
                 cut = rng.randint(1, len(pods))
                 parts = [("a", pods[:cut]), ("b", pods[cut:])]
-                return [p.in_bundle(name, b, rng.randint(1, len(part))) for b, part in parts for p in part]
+                return [
+                    p.in_bundle(name, b, rng.randint(1, len(part)))
+                    for b, part in parts
+                    for p in part
+                ]
             case "sigs":
                 group = a_pod_group(name, least=least)
                 self.engine.handlers.on_pod_group_updated(group.build(SigsPodGroup), self.now)

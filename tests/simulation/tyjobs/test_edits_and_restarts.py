@@ -202,7 +202,7 @@ async def _restart_at(sim: TYJobHarness, write: int, lose: DropConnection) -> bo
     note = sim.controller_faults.inject(WRITES & ~EVENTS, ConcurrentAction(died.set), skip=write)
     # From that write on nothing gets through, until another controller takes over.
     with note, sim.controller_faults.inject(WRITES & ~EVENTS, lose, skip=write):
-        async with sim.controller():
+        async with sim.controller(judged=False):
             script = asyncio.create_task(_script(sim))
             death = asyncio.create_task(died.wait())
             await asyncio.wait({script, death}, return_when=asyncio.FIRST_COMPLETED)

@@ -101,7 +101,8 @@ async def test_without_gang_pods_are_placed_as_they_fit(sim: TYJobHarness) -> No
         await sim.until(lambda: sim.bound() == 2)
         await asyncio.sleep(10)
         status = sim.status()
-        assert (status["stage"], status["scheduleState"]) == ("Pending", "ScheduledPartly")
+        assert (status["stage"], status["scheduleState"]) == ("Starting", "ScheduledPartly")
+        assert "Insufficient cpu" in status["message"]
         sim.nodes("n2", cpu=2)
         await sim.until_stage("Running")
 

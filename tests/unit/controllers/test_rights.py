@@ -35,7 +35,7 @@ def test_the_controllers_can_write_what_they_have_to_and_nothing_else() -> None:
         ("batch.volcano.sh", "jobs/status", "patch"),
         ("batch.volcano.sh", "jobs/finalizers", "update"),
         *(("scheduling.volcano.sh", "podgroups", v) for v in ("create", "patch", "delete")),
-        *(("", "pods", verb) for verb in ("create", "delete")),
+        *(("", "pods", verb) for verb in ("create", "patch", "delete")),
         *(("", kind, v) for kind in ("services", "configmaps") for v in ("create", "patch")),
         ("", "persistentvolumeclaims", "create"),
         ("scheduling.volcano.sh", "queues/status", "patch"),

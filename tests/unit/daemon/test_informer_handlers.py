@@ -47,6 +47,7 @@ def test_a_pod_that_is_bound_no_more_waits_again() -> None:
     harness.observe(a_node("n").offers(cpu=1))
     handler = PodHandler(harness.engine.handlers, harness.engine.cluster, lambda: harness.now)
     handler.on_updated(a_pod("p").needs(cpu=1).on("n").build())
+    harness.start()
     assert harness.engine.summary()["placed"] == 1
     handler.on_updated(a_pod("p").needs(cpu=1).build())
     assert harness.engine.summary()["placed"] == 0

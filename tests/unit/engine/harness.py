@@ -87,6 +87,10 @@ class EngineHarness:
 
     # --- what happens ------------------------------------------------------------------------
 
+    def start(self) -> None:
+        """All that was there at the start has been shown; what comes now is news."""
+        self.engine.handlers.start(self.now)
+
     def observe(self, *objects: NodeBuilder | PodBuilder | PodGroupBuilder | Queue) -> None:
         """The watch shows objects, new or edited."""
         for obj in objects:

@@ -36,6 +36,7 @@ def test_a_pod_that_ends_while_its_node_is_away_is_not_on_it_when_it_comes_back(
     harness: EngineHarness,
 ) -> None:
     harness.observe(N1, RUNNING)
+    harness.start()
     harness.observe_deleted(N1, RUNNING)
     harness.observe(N1)
 

@@ -33,6 +33,8 @@ class RecorderHarness:
             **settings,
         )
         self.sent: list[EventWrite] = []
+        #: Name → the Event as the server has it.
+        self.events: dict[str, dict[str, Any]] = {}
 
     def record(self, event: PublishEvent = FAILED, times: int = 1) -> None:
         for _ in range(times):
@@ -43,7 +45,11 @@ class RecorderHarness:
         got = []
         while (write := self.recorder.next()) is not None:
             self.sent.append(write)
-            series = json.loads(write.body).get("series") or {"count": 1}
+            body = json.loads(write.body)
+            series = body.get("series") or {"count": 1}
+            if status < 300:
+                name = write.path.rpartition("/")[2]
+                self.events.setdefault(body.get("metadata", {}).get("name", name), {}).update(body)
             got.append((write.method, series["count"]))
             self.recorder.on_answer(write, status, self.now)
             if len(got) > 20:
@@ -57,6 +63,15 @@ class RecorderHarness:
             self.now = max(self.now, self.recorder.next_due())
             self.recorder.tick(self.now)
         self.now = end
+
+    def newest(self) -> str:
+        """The note of the Event that was observed last, as the server has it."""
+
+        def seen(event: dict[str, Any]) -> tuple[str, str]:
+            last = event.get("series", {}).get("lastObservedTime", event["eventTime"])
+            return last, event["metadata"]["name"]
+
+        return str(max(self.events.values(), key=seen)["note"])
 
     def body(self, which: int = -1) -> Any:
         return json.loads(self.sent[which].body)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from arranger.api.effects import PublishEvent
-from arranger.kube.events import truncate_note
+from arranger.kube.events import FINISH_TIME, REPEAT_TIME, SWEEP_INTERVAL, truncate_note
 from tests.unit.kube.event_recorder import FAILED, POD, RecorderHarness
 
 
@@ -79,8 +79,7 @@ def test_numbers_that_never_rest_do_not_hide_another_reason() -> None:
 
 ALWAYS_NEW = {
     "numbers": lambda n: f"0/{n} nodes are available",
-    "two reasons in turn": lambda n: ("no room", "no members")[n % 2],
-    "ever other pods": lambda n: f"blocked by pod {'x' * (n % 97)}",
+    "ever other pods": lambda n: f"blocked by pod {'x' * n}",
 }
 
 
@@ -100,8 +99,43 @@ def test_a_note_that_always_changes_costs_ever_less_and_is_true_in_the_end(
     assert len(created) <= 18
     harness.wait(301)
     harness.send()
-    last = next(write for write in harness.sent[::-1] if write.method == "POST")
-    assert json.loads(last.body)["note"] == note(3599)
+    assert harness.newest() == truncate_note(note(3599))
+
+
+ALTERNATING = {
+    "two in turn": (1, lambda n: ["no room"] if n % 2 else ["no members"]),
+    "two at each attempt": (300, lambda n: ["quota of A", "quota of B"]),
+    "five at each attempt, in another order": (
+        300,
+        lambda n: [f"of {'abcde'[(i * n) % 5]}" for i in range(1, 6)],
+    ),
+    "numbers in turn": (10, lambda n: [f"0/{n % 3} nodes are available"]),
+    "twenty at random": (300, lambda n: [f"blocked by {'x' * (n * n % 20)}"]),
+    "one alone": (300, lambda n: ["no room"]),
+}
+
+
+@pytest.mark.parametrize("case", ALTERNATING.values(), ids=ALTERNATING.keys())
+def test_notes_that_alternate_have_one_event_each_and_end(
+    case: tuple[float, Callable[[int], list[str]]],
+) -> None:
+    every, notes = case
+    harness, told, writes = RecorderHarness(), set(), []
+    for n in range(int(2 * REPEAT_TIME / every)):
+        for note in notes(n):
+            harness.record(noted(note))
+            told.add(note)
+        writes += [(harness.now, method) for method, _ in harness.send()]
+        harness.wait(every)
+    created = [at for at, method in writes if method == "POST"]
+    assert len(created) == len(told) == len(harness.events)
+    hours = REPEAT_TIME / 3600
+    assert len(writes) <= len(told) * (2 * hours + 10), "about two refreshes an hour"
+    assert writes[-1][0] <= created[-1] + REPEAT_TIME + every
+    harness.wait(FINISH_TIME + SWEEP_INTERVAL)
+    harness.send()
+    assert harness.newest() == notes(n)[-1]
+    assert harness.recorder.next_due() == float("inf"), "nothing is left to do"
 
 
 def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
@@ -119,7 +153,7 @@ def test_after_a_calm_time_a_new_reason_shows_at_once_again() -> None:
 
 
 def test_a_note_that_waits_is_not_lost_when_the_series_is_forgotten() -> None:
-    harness = RecorderHarness(max_series=1)
+    harness = RecorderHarness(max_aggregates=1)
     harness.record(noted("0/3 nodes"))
     harness.record(noted("0/4 nodes"))
     harness.record(replace(FAILED, regarding=replace(POD, name="other")))

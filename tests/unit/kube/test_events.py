@@ -191,7 +191,7 @@ def test_the_queue_is_bounded_and_drops_the_oldest() -> None:
 
 
 def test_memory_is_bounded_and_counts_are_written_out_before_forgetting() -> None:
-    harness = RecorderHarness(max_series=2)
+    harness = RecorderHarness(max_aggregates=2)
     harness.record()
     harness.send()
     harness.record()

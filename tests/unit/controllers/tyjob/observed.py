@@ -6,9 +6,19 @@ from typing import Any
 
 import msgspec
 
-from arranger.api.types.tyjob import TYJob, TYJobPod, parse_tyjob
+from arranger.api.annotations import SPEC_HASH
+from arranger.api.types.core import ObjectMeta
+from arranger.api.types.tyjob import (
+    LeaderService,
+    LeaderServiceSpec,
+    Replica,
+    ServicePort,
+    TYJob,
+    TYJobPod,
+    parse_tyjob,
+)
 from arranger.controllers.tyjob import manifests
-from arranger.controllers.tyjob.observed_state import ObservedState
+from arranger.controllers.tyjob.observed_state import ObservedState, Refusal
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -18,10 +28,29 @@ LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
 LEADER_UID = f"uid-{LEADER}-0"
 
 
-def a_job(status: Object | None = None, **words: Any) -> TYJob:
+#: The Service of a job whose leader names no port.
+SERVICE = LeaderService(
+    ObjectMeta(name="job"), LeaderServiceSpec([ServicePort(manifests.MASTER_PORT)])
+)
+
+
+def refused(why: str, generation: int = 0) -> Refusal:
+    """What the server has refused."""
+    return Refusal(why, generation)
+
+
+def a_replica_pod(job: TYJob, replica: Replica, *, leader: str = "", restarts: int = 0) -> Object:
+    """A pod as it would be created."""
+    port = manifests.master_port(job, None)
+    return manifests.pod(
+        job, replica, scheduler="arranger", port=port, leader=leader, restarts=restarts
+    )
+
+
+def a_job(status: Object | None = None, *, generation: int = 0, **words: Any) -> TYJob:
     """The job, with a leader and two workers of which one must run."""
     body = a_tyjob(**words)
-    body["metadata"] |= {"uid": "uid-job", "resourceVersion": "1"}
+    body["metadata"] |= {"uid": "uid-job", "resourceVersion": "1", "generation": generation}
     return parse_tyjob({**body, "status": status or {}})
 
 
@@ -32,20 +61,26 @@ def observed_pod(
 
     Args:
         more: ``node``, ``phase``, ``ready``, ``ip``, ``leaving`` (RFC 3339), ``conditions``,
-            ``containers`` (statuses), ``reason``, ``notes`` (annotations).
+            ``containers`` (statuses), ``reason``, ``notes`` (annotations), ``labels``,
+            ``nominated``, ``hash``.
     """
     place = next(place for place in job.replicas if place.pod == name)
-    made = manifests.pod(job, place, scheduler="arranger", leader=leader, restarts=restarts)
+    made = a_replica_pod(job, place, leader=leader, restarts=restarts)
     made["metadata"] |= {"uid": f"uid-{name}-{restarts}", "resourceVersion": "1"}
     made["metadata"]["annotations"] |= more.get("notes", {})
+    if "hash" in more:
+        made["metadata"]["annotations"][SPEC_HASH] = more["hash"]
     if "leaving" in more:
         made["metadata"]["deletionTimestamp"] = more["leaving"]
     conditions = list(more.get("conditions", ()))
     if more.get("ready"):
         conditions.append({"type": "Ready", "status": "True"})
+    labels = made["metadata"]["labels"]
+    labels |= more.get("labels", {})
     node = more.get("node", "n1" if more.get("phase") or more.get("ready") else "")
     status = {
         "phase": more.get("phase") or ("Running" if more.get("ready") else "Pending"),
+        "nominatedNodeName": more.get("nominated", ""),
         "podIP": more.get("ip", "10.0.0.1" if more.get("ready") else ""),
         "reason": more.get("reason", ""),
         "conditions": conditions,
@@ -60,4 +95,4 @@ def observed_pod(
 
 def observed_state(*pods: TYJobPod, **more: Any) -> ObservedState:
     """Pods and what goes with them: by default the Service, and no ConfigMap."""
-    return ObservedState({pod.metadata.name: pod for pod in pods}, **{"service": True, **more})
+    return ObservedState({pod.metadata.name: pod for pod in pods}, **{"service": SERVICE, **more})

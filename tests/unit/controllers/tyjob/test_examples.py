@@ -15,6 +15,7 @@ from arranger.controllers.tyjob import manifests
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.server import EmbeddedCluster
 from tests.paths import REPO
+from tests.unit.controllers.tyjob.observed import a_replica_pod
 
 EXAMPLES = sorted((REPO / "examples/tyjobs").iterdir())
 PAGE = (REPO / "docs/guide/tyjob.md").read_text()
@@ -31,8 +32,8 @@ def test_an_example_is_accepted_and_so_are_its_pods(file: Path) -> None:
     job = parse_tyjob(cluster.create(yaml.safe_load(file.read_text())))
     assert not validate_tyjob(job)
     for place in job.replicas:
-        cluster.create(manifests.pod(job, place, scheduler="arranger", leader="uid"))
-    cluster.create(manifests.service(job))
+        cluster.create(a_replica_pod(job, place, leader="uid"))
+    cluster.create(manifests.service(job, manifests.master_port(job, None)))
     cluster.create(manifests.leader_config_map(job, {"uid": "10.0.0.1"}))
 
 
@@ -67,4 +68,6 @@ def test_the_page_has_every_stage_and_every_variable() -> None:
     assert {*status["stage"]["enum"], *status["scheduleState"]["enum"]} <= WORDS
     body = yaml.safe_load((REPO / "examples/tyjobs/bin-pack.yaml").read_text())
     job = parse_tyjob(body)
-    assert {variable["name"] for variable in manifests.environment(job, job.replicas[1])} <= WORDS
+    assert {
+        variable["name"] for variable in manifests.environment(job, job.replicas[1], port=1)
+    } <= WORDS

@@ -23,7 +23,7 @@ from arranger.api.types.core import Pod
 from arranger.api.types.tyjob import TYJob, parse_tyjob, validate_tyjob
 from arranger.controllers.tyjob import manifests
 from tests.tyjobs import a_template, a_tyjob
-from tests.unit.controllers.tyjob.observed import FIRST, LEADER, SECOND, a_job
+from tests.unit.controllers.tyjob.observed import FIRST, LEADER, SECOND, a_job, a_replica_pod
 
 Object = dict[str, Any]
 
@@ -32,7 +32,7 @@ def made(name: str, job: TYJob | None = None, **words: Any) -> Object:
     """A pod as it would be created."""
     job = job or a_job(**words)
     place = next(place for place in job.replicas if place.pod == name)
-    return manifests.pod(job, place, scheduler="arranger", leader="uid-l", restarts=1)
+    return a_replica_pod(job, place, leader="uid-l", restarts=1)
 
 
 def env_of(pod: Object, container: int = 0) -> dict[str, Any]:
@@ -94,7 +94,9 @@ def test_a_port_of_the_leader_called_master_is_the_port() -> None:
     ]
     job = a_job(leader=template)
     assert env_of(made(FIRST, job))["MASTER_PORT"] == "1234"
-    assert manifests.service(job)["spec"]["ports"] == [{"name": "master", "port": 1234}]
+    assert manifests.service(job, manifests.master_port(job, None))["spec"]["ports"] == [
+        {"name": "master", "port": 1234}
+    ]
 
 
 def test_what_a_pod_is_called_and_whose_it_is() -> None:
@@ -114,7 +116,7 @@ def test_what_a_pod_is_called_and_whose_it_is() -> None:
     assert meta["annotations"][LEADER_UID] == "uid-l"
     assert meta["annotations"][RESTARTS] == "1"
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (SECOND, "job")
-    assert manifests.service(a_job())["spec"]["selector"].items() <= meta["labels"].items()
+    assert manifests.service(a_job(), 1)["spec"]["selector"].items() <= meta["labels"].items()
 
 
 DEFAULTS = {

@@ -9,14 +9,8 @@ import pytest
 from arranger.api.annotations import RESTARTS
 from arranger.api.types.tyjob import TYJob, TYJobPod
 from arranger.controllers.tyjob.observed_state import Attempt, ObservedState
-from arranger.controllers.tyjob.state_machine import (
-    Create,
-    DeleteReplicaPod,
-    PatchLeaderConfigMap,
-    TYJobPlan,
-    Write,
-    plan,
-)
+from arranger.controllers.tyjob.state_machine import TYJobPlan, plan
+from arranger.controllers.tyjob.writes import Create, DeleteReplicaPod, Patch, Write
 from tests.unit.controllers.tyjob.observed import (
     FIRST,
     LEADER,
@@ -25,6 +19,7 @@ from tests.unit.controllers.tyjob.observed import (
     a_job,
     observed_pod,
     observed_state,
+    refused,
 )
 from tests.unit.controllers.tyjob.test_state_machine import (
     ALL_READY,
@@ -51,10 +46,12 @@ def short(write: Write) -> str:
     match write:
         case Create(plural, manifest):
             return f"create {plural} {manifest['metadata']['name']}"
-        case DeleteReplicaPod(name, _, force):
-            return f"{'remove' if force else 'delete'} {name}"
-        case PatchLeaderConfigMap(name, data):
-            return f"tell {name} {data}"
+        case DeleteReplicaPod(name, _, force, version):
+            return f"{'remove' if force else 'replace' if version else 'delete'} {name}"
+        case Patch("configmaps", name, change):
+            return f"tell {name} {change['data']}"
+        case Patch(plural, name, change):
+            return f"patch {plural} {name} {sorted(change['metadata']['annotations'])}"
 
 
 TOLD = {LEADER_UID: "10.0.0.1"}
@@ -63,7 +60,7 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
     "a new job: Service and leader": (
         {},
         {},
-        {"service": False},
+        {"service": None},
         ["create services job", f"create pods {LEADER}"],
     ),
     "with its leader there: the workers": (
@@ -89,7 +86,7 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
     "the Service was deleted": (
         {"stage": "Running"},
         ALL_READY,
-        {"service": False, "addresses": TOLD},
+        {"service": None, "addresses": TOLD},
         ["create services job"],
     ),
     "a worker is gone": (
@@ -177,7 +174,7 @@ WRITES: dict[str, tuple[Object, Pods, Object, list[str]]] = {
         {},
         [f"delete {LEADER}", f"delete {FIRST}", f"delete {SECOND}"],
     ),
-    "an ended job makes nothing": ({"stage": "Failed"}, {}, {"service": False}, []),
+    "an ended job makes nothing": ({"stage": "Failed"}, {}, {"service": None}, []),
 }
 
 
@@ -325,15 +322,24 @@ def test_a_job_that_cannot_be_run_keeps_its_pods_and_says_why() -> None:
 
 
 def test_what_the_server_refuses_is_said_once_and_taken_back() -> None:
-    refused = observed_state(refusal="pods job-learner-0: exceeded quota")
-    first = plan(a_job(), refused, NOW)
+    failing = observed_state(refusal=refused("pods job-learner-0: exceeded quota"))
+    first = plan(a_job(), failing, NOW)
     assert [note.reason for note in first.events] == ["RefusedTYJob", "Pending"]
     said = (first.status["reason"], first.status["message"])
     assert said == ("Refused", "pods job-learner-0: exceeded quota")
-    job = settled(a_job, refused)
-    assert plan(job, observed_state(), NOW).status["message"] is None
-    assert not plan(job, refused, NOW).events
-    (valid,) = (
-        c for c in plan(job, observed_state(), NOW).status["conditions"] if c["type"] == "Valid"
-    )
+    job = settled(a_job, failing)
+    assert not plan(job, failing, NOW).events
+    assert not plan(job, observed_state(), NOW).status, "after a restart, nothing has been tried"
+    placed = observed_state(*(observed_pod(job, name, **how) for name, how in _led(WAIT)))
+    accepted = plan(job, placed, NOW).status
+    assert accepted["message"] is None
+    (valid,) = (c for c in accepted["conditions"] if c["type"] == "Valid")
     assert (valid["status"], valid["reason"]) == ("True", "Accepted")
+
+
+def test_a_refusal_is_told_again_only_after_an_edit() -> None:
+    first, again = (observed_state(refusal=refused("no", generation=n)) for n in (1, 2))
+    job = settled(lambda status: a_job(status, generation=1), first)
+    edited = a_job(job.status, generation=2)
+    assert not plan(edited, first, NOW).events, "it has not been tried since"
+    assert [note.reason for note in plan(edited, again, NOW).events] == ["RefusedTYJob"]

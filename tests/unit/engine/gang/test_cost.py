@@ -23,7 +23,9 @@ SIZE = 5000
 
 @pytest.fixture
 def harness() -> EngineHarness:
-    return EngineHarness(small_profile())
+    harness = EngineHarness(small_profile())
+    harness.start()
+    return harness
 
 
 @pytest.fixture
@@ -120,7 +122,10 @@ def test_a_restart_lists_the_pods_of_a_large_gang_that_runs(
 ) -> None:
     pods = members(SIZE)
     shown = [pod.on("n0") if n % 3 else pod for n, pod in enumerate(pods)]
-    arrive(harness, shown)
+    restarted = EngineHarness(small_profile())
+    arrive(restarted, shown)
+    restarted.start()
+    assert len(restarted.engine.pods()) == len(range(0, SIZE, 3))
     assert max(calls.values()) <= 6 * SIZE
 
 

@@ -110,7 +110,11 @@ def test_a_pod_being_deleted_leaves_the_queue(harness: EngineHarness) -> None:
     harness.run()
     harness.observe(POD.deleting(), NODE)
 
-    assert harness.advance_to(1000) == []
+    assert event_notes(harness.advance_to(1000)) == [
+        ("FailedScheduling", "skip schedule deleting pod: default/p")
+    ]
+    assert placements(harness.effects) == []
+    assert len(harness.engine.queue) == 0
 
 
 def test_a_pod_being_deleted_is_not_requeued_when_its_binding_is_refused(

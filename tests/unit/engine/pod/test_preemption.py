@@ -274,11 +274,11 @@ WHO: dict[str, tuple[list[object], set[str]]] = {
     ),
     "a gang's surplus alone": (
         [
-            a_node("n").offers(cpu=2),
             a_node("m").offers(cpu=2),
+            a_node("n").offers(cpu=2),
             *(
                 pod.needs(cpu=2).on(node)
-                for pod, node in zip(gang("g", 2, least=1), ("n", "m"), strict=True)
+                for pod, node in zip(gang("g", 2, least=1), ("m", "n"), strict=True)
             ),
         ],
         {"g-0"},

@@ -147,6 +147,7 @@ def test_a_pod_with_an_unreadable_request_is_passed_over_until_it_is_gone(
 
 def test_a_node_with_an_unreadable_amount_keeps_its_last_good_state(harness: EngineHarness) -> None:
     harness.observe(a_node("n1"), a_node("n2").offers(cpu="many"))
+    harness.start()
     harness.observe(
         a_node("n1").offers(cpu="many"), a_pod("p").needs(cpu=4), a_pod("q").needs(cpu=4)
     )

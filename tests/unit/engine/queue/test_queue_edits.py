@@ -17,7 +17,9 @@ from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
 @pytest.fixture
 def harness() -> EngineHarness:
-    return EngineHarness(default_profile())
+    harness = EngineHarness(default_profile())
+    harness.start()
+    return harness
 
 
 def bound(effects: Sequence[Effect]) -> set[str]:

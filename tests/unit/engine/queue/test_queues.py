@@ -234,7 +234,7 @@ REASONS: dict[str, tuple[list[Any], str, str]] = {
             a_pod("p").in_queue("q"),
         ],
         "EmptyQueueCapability",
-        "Queue <q> capability <{'cpu': 1000}> is empty, deny it to preempt",
+        "Queue <q> capability <cpu 1000.00> is empty, deny it to preempt",
     ),
     "a card named and none asked for": (
         [

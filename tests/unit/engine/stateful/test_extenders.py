@@ -27,6 +27,7 @@ class ConsultedLife(Life):
     def __init__(self) -> None:
         super().__init__()
         self.engine = Engine([default_profile()], extenders=[JUDGE], parallel_extender_calls=2)
+        self.engine.handlers.start(0.0)
         self.questions: list[ExtenderQuery] = []
 
     @precondition(lambda self: self.questions)

@@ -89,6 +89,7 @@ class Life(RuleBasedStateMachine):
     def policy_is_chosen(self, **policy: Any) -> None:
         self.policy = GangPolicy(wait_time=60.0, **policy)
         self.begin()
+        self.engine.handlers.start(self.now)
         self.node_is_set_or_goes("n0", 3)
         self.node_is_set_or_goes("n1", 2)
 
@@ -225,6 +226,7 @@ class Life(RuleBasedStateMachine):
         random.Random(seed).shuffle(shows)
         for show in shows:
             show()
+        self.engine.handlers.start(self.now)
 
     # --- time --------------------------------------------------------------------------------
 

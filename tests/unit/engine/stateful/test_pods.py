@@ -48,6 +48,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.engine = Engine([default_profile()])
+        self.engine.handlers.start(0.0)
         self.now = 0.0
         self.born = 0
         self.nodes: dict[str, tuple[int, bool]] = {}
@@ -189,7 +190,7 @@ class Life(RuleBasedStateMachine):
             engine.handlers._uid_of,
             engine._context.waiting_pods,
             [e for e, by, _ in engine._effects._pending.values() if by is engine._binding_cycle],
-            engine.queue._unschedulable,
+            list(engine.queue._resting.entities()),
         )
         assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._unknown_node_pods)), (
             "left over"

@@ -1,0 +1,1 @@
+"""What kube-controller-manager makes of Deployments, Jobs and their like in a real cluster."""

@@ -1,0 +1,91 @@
+"""What the first lists show, kept until all kinds have been read, and then handed on in one order.
+
+A decision depends on objects of many kinds, and informers deliver their first lists in any order.
+So that a start decides as a scheduler would that has seen everything happen, nothing is made of an
+object before the others are known, and the order of delivery decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from arranger.api.types.core import Node, Pod
+from arranger.api.types.disruption_budgets import PodDisruptionBudget
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
+from arranger.api.types.queue import Queue
+from arranger.cluster.object_store import StoredObject
+
+WatchedObject = Node | StoredObject | PodDisruptionBudget | Queue | AnyPodGroup | GangObject | Pod
+
+_UNKNOWN_TIME: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True, eq=False)
+class InitialObjects:
+    """The last state of each object, until :meth:`take`; empty ever after."""
+
+    _objects: dict[tuple[type[Any], str], WatchedObject] | None = field(
+        default_factory=dict, init=False
+    )
+
+    @property
+    def taken(self) -> bool:
+        """Whether they have been handed on."""
+        return self._objects is None
+
+    def keep(self, obj: WatchedObject) -> bool:
+        """Keep an object that appeared or was edited; False once all have been taken."""
+        if self._objects is None:
+            return False
+        self._objects[type(obj), key_of(obj)] = obj
+        return True
+
+    def drop(self, kind: type[Any], key: str) -> bool:
+        """Drop an object that was deleted; False once all have been taken."""
+        if self._objects is None:
+            return False
+        self._objects.pop((kind, key), None)
+        return True
+
+    def take(self) -> list[WatchedObject] | None:
+        """All objects, those first that others depend on; None at later calls.
+
+        Nodes; what plugins look up; budgets, Queues, PodGroups and Gangs; pods that have a node,
+        those that are nominated for one, and the others; each the oldest first.
+        """
+        if self._objects is None:
+            return None
+        objects, self._objects = self._objects, None
+        return sorted(objects.values(), key=_place)
+
+
+def key_of(obj: WatchedObject) -> str:
+    """``namespace/name``; ``/name`` for what has no namespace."""
+    return f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+
+def _place(obj: WatchedObject) -> tuple[int, datetime, str, str]:
+    created = obj.metadata.creation_timestamp or _UNKNOWN_TIME
+    return _rank(obj), created, type(obj).__name__, key_of(obj)
+
+
+def _rank(obj: WatchedObject) -> int:
+    match obj:
+        case Node():
+            return 0
+        case PodDisruptionBudget():
+            return 2
+        case Queue():
+            return 3
+        case PodGroup() | NativePodGroup():
+            return 4
+        case GangObject():
+            return 5
+        case Pod():
+            if obj.spec.node_name:
+                return 6
+            return 7 if obj.status.nominated_node_name else 8
+        case _:
+            return 1

@@ -1,0 +1,26 @@
+"""The order in which the initial lists come in decides nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.warm_cold.engines import an_engine, decide, state_of, tell
+from tests.simulation.warm_cold.worlds import a_world, shuffled
+
+#: Seconds after the start at which decisions are compared: back-offs have ended between them.
+MOMENTS = (0.0, 5.0, 30.0)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 20))
+def test_a_start_in_any_order_of_delivery_decides_the_same(first: int) -> None:
+    for seed in range(first, first + 20):
+        world = a_world(seed, past=True)
+        starts = []
+        for order in range(3):
+            engine = an_engine()
+            tell(engine, shuffled(world.objects, order))
+            starts.append([(decide(engine, now), state_of(engine)) for now in MOMENTS])
+        for other in starts[1:]:
+            for (decided, state), (expected, known) in zip(other, starts[0], strict=True):
+                assert decided == expected, f"world {seed}"
+                assert state == known, f"world {seed}"
