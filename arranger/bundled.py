@@ -17,3 +17,8 @@ def bundled_folder(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise FileNotFoundError(f"the folder {name} did not come with this installation of Arranger")
+
+
+def bundled_definitions() -> frozenset[str]:
+    """The names of the CustomResourceDefinitions that come with Arranger: those of the files."""
+    return frozenset(file.stem for file in bundled_folder("crds").glob("*.yaml"))

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
 
 pytest_plugins = ["tests.controlplane.fixtures"]
+
+
+_configure = structlog.configure
+
+
+def _configure_without_cache(**options: Any) -> None:
+    _configure(**{**options, "cache_logger_on_first_use": False})
 
 
 def pytest_configure() -> None:
     # Otherwise looptime's plugin makes a loop for the first synchronous test of a process, and
     # nobody closes it: a ResourceWarning, which is an error, in whichever test runs then.
     asyncio.set_event_loop(None)
+    # A logger that keeps its configuration would keep that of a command which a test has run.
+    structlog.configure = _configure_without_cache
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Commands that run in the process of the tests configure its logging; undo that."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)

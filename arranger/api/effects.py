@@ -77,6 +77,24 @@ class PatchPodStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """Why a pod has to leave its node; for the log.
+
+    Attributes:
+        reason: in a word or two.
+        taker: the pod that gets its place, "" for nobody.
+        gang: the gang group of the taker, or the pod's own where nobody takes.
+        queue: the taker's queue, if that is not the victim's.
+    """
+
+    node: str
+    reason: str
+    taker: str = ""
+    gang: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """Delete one incarnation of a pod (``preconditions.uid``).
 
@@ -87,6 +105,7 @@ class DeletePod:
     pod: ObjectKey
     condition: PodCondition | None = None
     grace_seconds: int | None = None
+    eviction: Eviction | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,30 +61,23 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
     return own or group_queue or DEFAULT_QUEUE
 
 
-def requested_cards(pod: Pod) -> tuple[str, ...]:
-    """The cards a pod can use, in its order of preference; empty when it names none."""
-    text = pod.metadata.annotations.get(CARD_NAME, "")
+def requested_cards(text: str) -> tuple[str, ...]:
+    """The cards in the value of ``card.name``, in order of preference."""
     return tuple(card for card in (part.strip() for part in text.split("|")) if card)
 
 
-def is_preemptable(pod: Pod) -> bool:
-    """Whether a pod may be evicted: yes unless its annotation or label says otherwise.
+def is_preemptable(text: str) -> bool:
+    """Whether a pod may be evicted, by the value that counts for it; "" where nothing is said.
 
     An invalid value counts as no, as in Volcano.
     """
-    meta = pod.metadata
-    text = meta.annotations.get(PREEMPTABLE) or meta.labels.get(PREEMPTABLE) or "true"
-    return text.lower() in ("true", "1", "t")
+    return (text or "true").lower() in ("true", "1", "t")
 
 
-def service_type(pod: Pod, group: Mapping[str, str], by_owner: Mapping[str, str]) -> str:
-    """``inference``, ``training`` or ``""``.
-
-    Of the annotations ``group`` of its PodGroup, else of the pod, else by the kind of its owner.
-    """
-    service = group.get(SERVICE_TYPE) or pod.metadata.annotations.get(SERVICE_TYPE, "")
-    if service:
-        return service if service in ("inference", "training") else ""
+def service_type(pod: Pod, stated: str, by_owner: Mapping[str, str]) -> str:
+    """``inference``, ``training`` or ``""``: what is ``stated``, else by the kind of its owner."""
+    if stated:
+        return stated if stated in ("inference", "training") else ""
     owners = pod.metadata.owner_references
     return by_owner.get(owners[0].kind, "") if owners else ""
 
@@ -105,7 +98,7 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     service = annotations.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
         problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")
-    if annotations.get(CARD_NAME) and not requested_cards(pod):
+    if annotations.get(CARD_NAME) and not requested_cards(annotations[CARD_NAME]):
         problems.append(f"{CARD_NAME}: {annotations[CARD_NAME]!r} names no card")
     preemptable = annotations.get(PREEMPTABLE, "")
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):

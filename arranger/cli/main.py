@@ -24,7 +24,7 @@ for command in (controllers, demo, explain, queue, run, simulate):
 
 
 @main.command()
-@options.output("text")
+@options.output
 def version(output: str) -> None:
     """Print the version, and whose behaviour the plugins have."""
     import json

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -53,7 +54,11 @@ FILE = InputPath(dir_okay=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 log_level = click.option(
-    "--log-level", default="INFO", show_default=True, help="The least that is logged."
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="The least that is logged.",
 )
 
 
@@ -76,12 +81,37 @@ def manifests(text: str) -> Decorator:
     return click.option("-f", "--filename", "files", type=InputPath(), multiple=True, help=text)
 
 
-def output(form: str) -> Decorator:
-    """``-o``: this form for people, or ``json`` for programs."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice([form, "json"]),
-        default=form,
-        help="Form of the output.",
-    )
+class OutputFormat(click.Choice[str]):
+    """``table`` for people, ``json`` for programs; ``text`` is an earlier word for the first."""
+
+    def __init__(self) -> None:
+        super().__init__(["table", "json"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the format; click calls this."""
+        return super().convert("table" if value == "text" else value, param, ctx)
+
+
+output = click.option(
+    "-o",
+    "--output",
+    type=OutputFormat(),
+    default="table",
+    show_default=True,
+    help="A table for people, or json for programs.",
+)
+
+
+def address(url: str) -> tuple[str, int]:
+    """Host and port of a URL to serve at.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "http" and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{url!r} is not like http://0.0.0.0:8080")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from arranger.api.resource_requests import format_resource_list
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import (
@@ -79,6 +80,14 @@ class QueueView:
             if used or limit is not None:
                 yield name, used, limit, usage(name, state, self.used)
 
+    def shares(self) -> Iterator[tuple[str, str]]:
+        """(what of, amounts) of what is guaranteed to it and what it deserves, if anything is."""
+        state = self.state or QueueQuota(self.name)
+        for what, amounts in (("guarantee", state.guarantee), ("deserved", state.deserved)):
+            if amounts:
+                texts = format_resource_list(amounts).items()
+                yield what, ", ".join(f"{name} {amount}" for name, amount in texts)
+
     def as_json(self) -> dict[str, Any]:
         """The same for programs; cpu in thousandths, memory in bytes."""
         state = self.state or QueueQuota(self.name)
@@ -89,6 +98,8 @@ class QueueView:
             "weight": state.weight,
             "priority": state.priority,
             "reclaimable": state.reclaimable,
+            "guarantee": dict(state.guarantee),
+            "deserved": dict(state.deserved),
             "use": [{"name": n, "used": u, "limit": most} for n, u, most, _ in self.usage_rows()],
             "groups": {phase.lower(): n for phase, n in sorted(self.counts.items())},
             "problems": list(self.problems),

@@ -3,77 +3,102 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
-import aiohttp
 import kopf
 import structlog
 
-from arranger import __version__
 from arranger.api.types.core import Pod
 from arranger.controllers.gang.controller import GangController
 from arranger.controllers.queue.controller import QueueController
-from arranger.controllers.runtime.controller import ControllerOptions, Tasks
+from arranger.controllers.runtime.controller import (
+    ControllerOptions,
+    Resource,
+    Tasks,
+    WatchRegistry,
+)
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
+from arranger.controllers.runtime.kopf_operator import operator_settings, register_login
 from arranger.controllers.tyjob.controller import TYJobController
 from arranger.controllers.vcjob.controller import JobController
-from arranger.kube.client.aiohttp_transport import READ_BUFFER_BYTES, HttpTransport
+from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.credentials import ApiServerConfig
-from arranger.kube.client.transport import Transport
+from arranger.kube.client.problems import ProblemReporter, resource_name
+from arranger.kube.client.rights_observer import RightsObserver
+from arranger.kube.client.transport import Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between two logins after the server has rejected what we have.
-_LOGIN_RETRY: Final = 10.0
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether the controllers have read what they need, for probes."""
+
+    unread: Sequence[asyncio.Event] | None = None
+
+    def readiness_error(self) -> str | None:
+        """What is missing, if anything."""
+        if self.unread is None:
+            return "not started yet"
+        left = sum(not event.is_set() for event in self.unread)
+        return f"{left} of {len(self.unread)} resources are not read yet" if left else None
 
 
 async def run_controllers(
-    config: ApiServerConfig, options: ControllerOptions, *, liveness: str | None = None
+    config: ApiServerConfig, options: ControllerOptions, *, readiness: Readiness | None = None
 ) -> None:
     """Keep Gangs and PodGroups true, and run Jobs and TYJobs, until cancelled or a signal.
 
     In the main thread kopf takes SIGINT and SIGTERM, and this returns when one of them comes. Two
     processes at a time do no harm, because both write the same.
 
+    A server that cannot be reached, or does not let us, is tried again until it does.
+
     Args:
-        liveness: where to answer probes, ``http://0.0.0.0:8080/healthz`` for example.
+        readiness: told what has to be read.
 
     Raises:
-        Exception: the API server could not be reached at all, or kopf or a controller has failed.
+        Exception: kopf or a controller has failed.
     """
     namespaces = list(options.namespaces)
     log.info("controllers.starting", server=config.url, namespaces=namespaces or "all")
-    transport = HttpTransport(config)
+    transport = RightsObserver(HttpTransport(config), options.problems)
     tasks: list[asyncio.Task[Any]] = []
     try:
-        registry = kopf.OperatorRegistry()
-        _register_login(registry, config)
-        tasks += map(asyncio.create_task, _controllers(transport, registry, options))
+        registry = WatchRegistry()
+        register_login(registry, config, options.problems)
+        started, synced = _controllers(transport, registry, options)
+        if readiness is not None:
+            readiness.unread = synced
+        tasks += map(asyncio.create_task, started)
+        absent = asyncio.create_task(_tell_absent(transport, registry.resources, options.problems))
         # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
         tasks += await kopf.spawn_tasks(
             registry=registry,
-            settings=_settings(),
+            settings=operator_settings(),
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
-            liveness_endpoint=liveness,
         )
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        for task in tasks:
+        for task in [*tasks, absent]:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, absent, return_exceptions=True)
         await transport.close()
     log.info("controllers.stopped")
 
 
 def _controllers(
-    transport: Transport, registry: kopf.OperatorRegistry, options: ControllerOptions
-) -> Tasks:
-    """Put the controllers together; what has to run beside kopf."""
+    transport: Transport, registry: WatchRegistry, options: ControllerOptions
+) -> tuple[Tasks, list[asyncio.Event]]:
+    """Put the controllers together; what has to run beside kopf, and what comes once all of that
+    has been listed."""
     gangs = GangController(transport, options)
     jobs, tyjobs = JobController(transport, options), TYJobController(transport, options)
     controllers: list[GangController | JobController | TYJobController | QueueController]
@@ -89,37 +114,22 @@ def _controllers(
         controller.register(registry)
     # A gang whose pods have not been read yet looks like one that has lost them.
     started = (controller.tasks(caches_synced=pods.synced) for controller in controllers)
-    return [*pods.tasks(), *chain.from_iterable(started)]
+    synced = [*pods.synced, *(event for each in controllers for event in each.synced)]
+    return [*pods.tasks(), *chain.from_iterable(started)], synced
 
 
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    settings.watching.reconnect_backoff = 1.0
-    settings.process.ultimate_exiting_timeout = None
-    return settings
-
-
-def _register_login(registry: kopf.OperatorRegistry, config: ApiServerConfig) -> None:
-    """Let kopf in with our credentials; it asks again when the server has rejected them."""
-    given: list[str] = []
-
-    @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.AiohttpSession:
-        credentials = config.credentials
-        if given and not await credentials.renew(given[-1]):
-            raise kopf.TemporaryError("the credentials were rejected", delay=_LOGIN_RETRY)
-        authorization = await credentials.authorization()
-        given[:] = [authorization]
-        headers = {"User-Agent": f"arranger-controllers/{__version__}"}
-        if authorization:
-            headers["Authorization"] = authorization
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=credentials.ssl_context()),
-            headers=headers,
-            proxy=config.proxy,
-            read_bufsize=READ_BUFFER_BYTES,
-        )
-        return kopf.AiohttpSession(
-            aiohttp_session=session, server=config.url, default_namespace=config.namespace
-        )
+async def _tell_absent(
+    transport: Transport, resources: Iterable[Resource], problems: ProblemReporter
+) -> None:
+    """Tell which of the resources that kopf watches are not served; that one is later, it notices
+    by itself."""
+    for group, version, plural in sorted(set(resources)):
+        path = f"/apis/{group}/{version}"
+        try:
+            answer = await transport.send(Request("GET", path))
+        except TransportError as error:
+            log.debug("controllers.discovery_failed", path=path, error=str(error))
+            continue
+        served = f'"{plural}"'.encode() in answer.body
+        if answer.status == 404 or (answer.status == 200 and not served):
+            problems.absent(resource_name(f"{path}/{plural}"))

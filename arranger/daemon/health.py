@@ -1,7 +1,13 @@
-"""One small web server: /livez, /readyz and /metrics."""
+"""One small web server: /livez, /readyz and /metrics.
+
+``/readyz`` answers as those of Kubernetes do: ``ok``, or with ``?verbose``, and whenever a check
+fails, one line for each check.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -12,34 +18,42 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 Checks = Mapping[str, Callable[[], str | None]]
 
 
+class ServerError(Exception):
+    """The address to serve on cannot be used; the message says why."""
+
+
 @asynccontextmanager
 async def health_server(
     *,
     host: str,
     port: int,
     checks: Checks,
-    registry: CollectorRegistry,
-    before_metrics: Callable[[], None],
+    registry: CollectorRegistry | None = None,
+    before_metrics: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[int]:
     """Serve while the context lasts; yields the port in use.
 
-    ``/livez`` answers 200 with ``ok``; ``/readyz`` too, or 503 with the checks that fail.
+    ``/livez`` answers 200 with ``ok``; ``/readyz`` too, or 503 when one of the checks fails.
 
     Raises:
-        OSError: the address cannot be bound.
+        ServerError: the address cannot be bound.
     """
 
     async def live(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
-    async def ready(_: web.Request) -> web.Response:
-        failed = {name: why for name, check in checks.items() if (why := check()) is not None}
-        if failed:
-            text = "".join(f"[-]{name} failed: {why}\n" for name, why in failed.items())
-            return web.Response(status=503, text=text)
-        return web.Response(text="ok")
+    async def ready(request: web.Request) -> web.Response:
+        found = {name: check() for name, check in checks.items()}
+        failed = any(found.values())
+        if not failed and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines = [f"[-]{n} failed: {why}" if why else f"[+]{n} ok" for n, why in found.items()]
+        lines.append(f"readyz check {'failed' if failed else 'passed'}")
+        return web.Response(status=503 if failed else 200, text="\n".join(lines) + "\n")
 
     async def metrics(_: web.Request) -> web.Response:
+        if registry is None:
+            raise web.HTTPNotFound
         before_metrics()
         body = generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -52,8 +66,18 @@ async def health_server(
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise ServerError(_bind_error(error, host, port)) from error
         addresses = runner.addresses
         yield int(addresses[0][1]) if addresses else port
     finally:
         await runner.cleanup()
+
+
+def _bind_error(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use on this machine"
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"cannot serve on {host}:{port}: {reason}"

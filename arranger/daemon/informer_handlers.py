@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
+from arranger.api.types.workloads import Owner
 from arranger.cluster.cluster import Cluster
 from arranger.engine.event_handlers import EventHandlers
 
@@ -66,6 +67,18 @@ class TimedHandler(Generic[T]):
         self.deleted(obj, self.now())
 
 
+def both(
+    first: Callable[[Any, float], None], second: Callable[[Any, float], None]
+) -> Callable[[Any, float], None]:
+    """Two handlers of one kind of event, called one after the other."""
+
+    def call(obj: Any, now: float) -> None:
+        first(obj, now)
+        second(obj, now)
+
+    return call
+
+
 def creation_time(obj: Node | Pod) -> datetime:
     """When the object was created: after a restart, the pod that waited longest is still first."""
     return obj.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
@@ -79,3 +92,9 @@ def trim_ended_pod(pod: Pod) -> Pod:
     meta = pod.metadata
     name = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return Pod(name, _NO_SPEC, _NO_STATUS)
+
+
+def trim_owner(owner: Owner) -> Owner:
+    """What an informer keeps of an owner: its name."""
+    meta = owner.metadata
+    return Owner(ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, get_args
 
@@ -12,16 +12,25 @@ from arranger.api.types.core import Namespace, Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.queue import Queue
 from arranger.api.types.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
-from arranger.api.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from arranger.api.types.workloads import (
+    Owner,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.daemon.informer_handlers import (
     PodHandler,
     TimedHandler,
+    both,
     creation_time,
     trim_ended_pod,
+    trim_owner,
 )
 from arranger.engine.engine import Engine
 from arranger.kube.client.metrics import MetricsRecorder
+from arranger.kube.client.problems import ProblemReporter, resource_name
 from arranger.kube.client.transport import Transport
 from arranger.kube.watch.decoder import Decoder
 from arranger.kube.watch.informer import Informer
@@ -54,6 +63,12 @@ COLLECTION_PATHS: Final[dict[type[Any], str]] = {
     Queue: "/apis/scheduling.volcano.sh/v1beta1/queues",
     pod_groups.GangObject: "/apis/arranger.io/v1alpha1/gangs",
 }
+#: Kinds that are read as a whole, and own pods.
+_STORED_OWNERS: Final[tuple[type[Any], ...]] = (
+    ReplicaSet,
+    StatefulSet,
+    ReplicationController,
+)
 assert set(STORED_KINDS.values()) <= COLLECTION_PATHS.keys(), "a kind without a path"
 
 
@@ -64,10 +79,17 @@ class Informers:
         engine: whose event handlers are called.
         now: the engine's clock, seconds.
         wake: called after each change: the engine may have something to do.
+        owner_resources: resources of which only the metadata is read, as in the configuration.
     """
 
-    def __init__(self, engine: Engine, now: Callable[[], float], wake: Callable[[], None]) -> None:
-        handlers = engine.handlers
+    def __init__(
+        self,
+        engine: Engine,
+        now: Callable[[], float],
+        wake: Callable[[], None],
+        owner_resources: Iterable[str] = (),
+    ) -> None:
+        handlers, owners = engine.handlers, engine.owner_handlers
 
         def informer(
             on_updated: Callable[[Any, float], None],
@@ -100,18 +122,50 @@ class Informers:
             self._informers[kind] = informer(*groups)
         for kind in STORED_KINDS.values():
             self._informers[kind] = informer(handlers.on_object_updated, handlers.on_object_deleted)
+        for kind in _STORED_OWNERS:
+            self._informers[kind] = informer(
+                both(handlers.on_object_updated, owners.on_updated),
+                both(handlers.on_object_deleted, owners.on_deleted),
+            )
+        #: By path.
+        self._owners: dict[str, Informer[Owner]] = {
+            f"/apis/{resource}": Informer(
+                TimedHandler(owners.on_updated, owners.on_deleted, now),
+                transform=trim_owner,
+                notify=wake,
+            )
+            for resource in owner_resources
+        }
 
     @property
     def synced(self) -> bool:
         """Whether the whole state has been read."""
-        return all(informer.synced for informer in self._informers.values())
+        informers = (*self._informers.values(), *self._owners.values())
+        return all(informer.synced for informer in informers)
+
+    @property
+    def unread(self) -> list[str]:
+        """The resources that have not been read yet."""
+        return [
+            resource_name(path)
+            for kind, path in COLLECTION_PATHS.items()
+            if not self._informers[kind].synced
+        ]
 
     def reflectors(
-        self, transport: Transport, *, rng: random.Random, metrics: MetricsRecorder
+        self,
+        transport: Transport,
+        *,
+        rng: random.Random,
+        metrics: MetricsRecorder,
+        problems: ProblemReporter,
     ) -> list[Reflector[Any]]:
         """A reflector for each kind."""
-        make = partial(Reflector[Any], transport, rng=rng, metrics=metrics)
+        make = partial(Reflector[Any], transport, rng=rng, metrics=metrics, problems=problems)
         return [
             make(path, Decoder(kind), self._informers[kind])
             for kind, path in COLLECTION_PATHS.items()
+        ] + [
+            make(path, Decoder(Owner), informer, metadata_only=True)
+            for path, informer in self._owners.items()
         ]

@@ -6,6 +6,7 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import EventDict
 
 
 def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> None:
@@ -24,7 +25,11 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
     last: list[structlog.types.Processor] = (
         [structlog.dev.ConsoleRenderer()]
         if readable
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [
+            structlog.processors.format_exc_info,
+            _what_happened_first,
+            structlog.processors.JSONRenderer(),
+        ]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -36,9 +41,17 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    # What it reports here it raises as well, and that is told once and with what to do.
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _what_happened_first(_: object, __: str, line: EventDict) -> EventDict:
+    """When and what, before all that belongs to it."""
+    first = ("timestamp", "level", "event")
+    return {**{name: line[name] for name in first if name in line}, **line}

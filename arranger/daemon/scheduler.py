@@ -15,14 +15,23 @@ from typing import Any
 
 import structlog
 
-from arranger.api.effects import Bind, Effect, Outcome, QueryExtenderPreemption, QueryExtenders
+from arranger.api.effects import (
+    Bind,
+    DeletePod,
+    Effect,
+    Outcome,
+    QueryExtenderPreemption,
+    QueryExtenders,
+)
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
 from arranger.daemon.config.schema import Config
+from arranger.daemon.decision_log import DecisionLog
 from arranger.daemon.informers import COLLECTION_PATHS, Informers
 from arranger.daemon.metrics import Metrics
 from arranger.engine.engine import Engine
+from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.transport import RequestTransport, Transport
 from arranger.kube.extenders.caller import ExtenderTransport
 from arranger.kube.extenders.client import ExtenderClient
@@ -56,6 +65,7 @@ class Scheduler:
         rng: spreads retries; pass a seeded one to replay a simulation.
         clock: the calendar, in seconds since 1970; pass a virtual one to a simulation.
         extender_transport: how extenders are reached, if not by HTTP.
+        problems: hears what works and what does not.
 
     Raises:
         ConfigError: the configured plugins do not load or do not work together.
@@ -71,9 +81,12 @@ class Scheduler:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         extender_transport: ExtenderTransport | None = None,
+        problems: ProblemReporter = IGNORE_PROBLEMS,
     ) -> None:
         self._transport = transport
         self._config = config
+        self._problems = problems
+        self._decision_log = DecisionLog(_call_later)
         self._rng = rng or random.Random()
         self.metrics = Metrics()
         extenders = ordered_extenders(config.extenders)
@@ -90,7 +103,9 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._leading = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._informers = Informers(self.engine, _loop_time, self._wake.set)
+        self._informers = Informers(
+            self.engine, _loop_time, self._wake.set, config.queues.owner_resources
+        )
         self._election = self._make_election(identity)
         self._dispatcher = ApiDispatcher(
             write_transport or transport,
@@ -123,6 +138,22 @@ class Scheduler:
         """Whether the whole state has been read."""
         return self._informers.synced and (self._raw_nodes.synced or not self._reads_raw_nodes)
 
+    def readiness_checks(self) -> dict[str, Callable[[], str | None]]:
+        """The checks of ``/readyz``: what is wrong, or None. A standby reads nothing but the lease,
+        and is ready when it could take over."""
+        return {
+            "shutdown": lambda: "stopping" if self._stopping.is_set() else None,
+            "leader-election": self._election.readiness_error if self._election else lambda: None,
+            "informer-sync": self._sync_error,
+        }
+
+    def _sync_error(self) -> str | None:
+        if not self.may_write() or self.synced:
+            return None
+        unread = self._informers.unread
+        shown = ", ".join(unread[:5]) + (f" and {len(unread) - 5} more" if len(unread) > 5 else "")
+        return f"not read yet: {shown or 'nodes for extenders'}"
+
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""
         self._stopping.set()
@@ -149,7 +180,9 @@ class Scheduler:
             await asyncio.wait({lease, work}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 await _cancel_and_wait(work)
-                raise LeadershipLostError("the lease was not renewed in time")
+                raise LeadershipLostError(
+                    "the lease was not renewed in time: another replica may lead, so this one ends"
+                )
             work.result()
         finally:
             await _cancel_and_wait(lease)
@@ -180,7 +213,11 @@ class Scheduler:
                 await _cancel_and_wait(part)
 
     def _reflectors(self) -> Iterator[Reflector[Any]]:
-        options: dict[str, Any] = {"rng": self._rng, "metrics": self.metrics}
+        options: dict[str, Any] = {
+            "rng": self._rng,
+            "metrics": self.metrics,
+            "problems": self._problems,
+        }
         yield from self._informers.reflectors(self._transport, **options)
         if self._reads_raw_nodes:
             path, decoder = COLLECTION_PATHS[Node], RawObjectDecoder()
@@ -192,10 +229,15 @@ class Scheduler:
 
     async def _scheduling_loop(self) -> None:
         """Run the engine whenever an event, an outcome or a timer gives it something to do."""
+        began, told = _loop_time(), False
         while True:
             await self._wait_for_work()
             if not self.synced:
                 continue
+            if not told:
+                told = True
+                counts = {"nodes": self.engine.cluster.table.count}
+                log.info("scheduler.synced", **counts, seconds=round(_loop_time() - began, 1))
             while self._may_schedule():
                 self._run_engine()
                 await asyncio.sleep(0)
@@ -226,13 +268,16 @@ class Scheduler:
                 self._dispatcher.submit(effect, on_outcome)
 
     def _outcome_callback(self, effect: Effect) -> Callable[[Outcome], None]:
-        if self.engine.awaits(effect):
+        if self.engine.awaits(effect) or isinstance(effect, DeletePod):
             return partial(self._report_outcome, effect)
         # The engine does not wait for it, but the backlog may have kept us from going on.
         return lambda _: self._wake.set()
 
     def _report_outcome(self, effect: Effect, outcome: Outcome) -> None:
-        self.engine.on_outcome(effect, outcome, _loop_time())
+        now = _loop_time()
+        self.engine.on_outcome(effect, outcome, now)
+        if isinstance(effect, Bind | DeletePod):
+            self._decision_log.record(effect, outcome, now)
         self._wake.set()
 
     async def _wait_for_work(self) -> None:
@@ -268,6 +313,7 @@ class Scheduler:
             on_stopped=partial(self.metrics.set_leading, settings.resource_name, False),
             on_recovered=self._wake.set,
             metrics=self.metrics,
+            problems=self._problems,
         )
 
     def _on_started_leading(self, epoch: int) -> None:
@@ -291,6 +337,10 @@ class Scheduler:
 def _loop_time() -> float:
     """The engine's clock: the event loop's, monotonic seconds."""
     return asyncio.get_running_loop().time()
+
+
+def _call_later(delay: float, callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(delay, callback)
 
 
 async def _cancel_and_wait(task: asyncio.Task[None]) -> None:

@@ -13,13 +13,16 @@ from pathlib import Path
 
 import structlog
 
+from arranger.bundled import bundled_definitions
 from arranger.daemon.config.schema import Config
 from arranger.daemon.debugger import dump
-from arranger.daemon.health import health_server
+from arranger.daemon.health import ServerError, health_server
 from arranger.daemon.scheduler import Scheduler
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.connection_pool import write_transport
 from arranger.kube.client.kubeconfig import load_api_server_config
+from arranger.kube.client.problem_log import ProblemLog
+from arranger.kube.client.rights_observer import RequestRightsObserver
 
 log = structlog.get_logger(__name__)
 
@@ -44,9 +47,10 @@ async def run_daemon(
         ConfigError: the configured plugins cannot be used.
         KubeconfigError: no API server or no credentials were found.
         LeadershipLostError: another replica may have taken over; end the process.
-        OSError: the health server's address is taken.
+        ServerError: the health server's address is taken.
     """
     tune_gc()
+    problems = ProblemLog("the rights of manifests/20-rbac.yaml", bundled_definitions())
     server = await load_api_server_config(kubeconfig, context)
     transport = HttpTransport(server)
     writes = write_transport(server, transport)
@@ -56,8 +60,9 @@ async def run_daemon(
             transport,
             config,
             identity=identity,
-            write_transport=writes,
+            write_transport=RequestRightsObserver(writes, problems),
             rng=random.Random(os.urandom(16)),
+            problems=problems,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,20 +71,18 @@ async def run_daemon(
         async with health_server(
             host=config.server.host,
             port=config.server.port,
-            checks={"sync": lambda: _readiness_error(scheduler)},
+            checks={**scheduler.readiness_checks(), "api": problems.readiness_error},
             registry=scheduler.metrics.registry,
             before_metrics=lambda: scheduler.metrics.update_gauges(scheduler.engine),
         ) as port:
             log.info("scheduler.starting", server=server.url, identity=identity, health_port=port)
             await scheduler.run()
         log.info("scheduler.stopped")
+    except ServerError as error:
+        raise ServerError(
+            f"{error}: is another scheduler there (kube-scheduler's port is 10259, too)? Set"
+            " server.port in the configuration (--config); 0 picks a free one"
+        ) from error
     finally:
         await writes.close()
         await transport.close()
-
-
-def _readiness_error(scheduler: Scheduler) -> str | None:
-    """A replica that stands by is ready; one that leads is ready when it has read the state."""
-    if scheduler.may_write() and not scheduler.synced:
-        return "leading, and still reading the cluster's state"
-    return None

@@ -30,6 +30,7 @@ from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
+from arranger.engine.owner_handlers import OwnerHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
@@ -46,6 +47,7 @@ from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
+from arranger.engine.satisfiability import Satisfiability
 from arranger.engine.schedule_one import EntityScheduler
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.framework.runtime.profile import Profile
@@ -53,6 +55,7 @@ from arranger.gangs.registry import GangRegistry
 from arranger.quota.admission import Admission
 from arranger.quota.eviction_protection import EvictionProtection
 from arranger.quota.ledger import QuotaLedger
+from arranger.quota.pod_owners import PodOwners
 from arranger.quota.preemption_policy import QueuePreemptionPolicy, QuotaConfig
 from arranger.quota.quota_plugin import with_quota
 
@@ -62,6 +65,7 @@ class Engine:
 
     Attributes:
         handlers: takes in the events of the watches.
+        owner_handlers: takes in those of the owners of pods.
         cluster: nodes and placed pods.
         queue: what is not placed.
         registry: the gangs.
@@ -89,10 +93,12 @@ class Engine:
         gang_config, quotas = gang_policy or GangPolicy(), quota_config or QuotaConfig()
         # State.
         registry = self.registry = GangRegistry()
+        owners = PodOwners()
         table = NodeTable()
         ledger = self.ledger = QuotaLedger(
             table,
             pod_groups=registry,
+            owners=owners,
             service_by_owner=quotas.service_type_by_owner,
             exempt_card_pods=quotas.exempt_card_pods,
         )
@@ -153,6 +159,7 @@ class Engine:
         self._extender_calls = ExtenderCoordinator(
             context, queue, cycle, effects, parallel_extender_calls
         )
+        satisfiability = Satisfiability(cluster, ledger)
         # Gangs.
         gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
@@ -172,6 +179,7 @@ class Engine:
             starvation_guard,
             attempt_status,
             GangNotifier(context, queue, gate, entities, holds, preemption),
+            satisfiability,
             quota,
         )
         # What drives them.
@@ -187,6 +195,7 @@ class Engine:
             preemption,
             self._extender_calls,
             self._gang_scheduler,
+            satisfiability,
             perf_counter,
         )
         self.handlers = EventHandlers(
@@ -204,6 +213,8 @@ class Engine:
             self._gang_scheduler,
             attempt_status,
         )
+
+        self.owner_handlers = OwnerHandlers(context, owners, ledger, queue, release)
 
     # --- deciding --------------------------------------------------------------------------
 

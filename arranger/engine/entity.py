@@ -149,6 +149,8 @@ class QueuedEntity:
         evictions: how often pods have been evicted for it; not again before ``evict_after``.
         notify_after: when to notify its members that others are missing, if none arrives before.
         notified_at: when they were last notified.
+        revision: how often its members have changed.
+        never: why it can never be placed, as it was worked out in the state ``judged_at``.
     """
 
     key: str
@@ -179,6 +181,9 @@ class QueuedEntity:
     evict_after: float = 0.0
     notify_after: float = 0.0
     notified_at: float = -math.inf
+    revision: int = 0
+    never: str = ""
+    judged_at: Hashable = None
     #: Members that PreEnqueue is still to be asked about, and those it lets pass.
     _unchecked: dict[str, QueuedPod] = field(default_factory=dict)
     _ready: dict[str, QueuedPod] = field(default_factory=dict)
@@ -242,6 +247,7 @@ class QueuedEntity:
     def add_member(self, member: QueuedPod) -> None:
         """A pod is placed with this entity from now on."""
         self.members[member.uid] = member
+        self.revision += 1
         self._unchecked[member.uid] = member
         self._one_of_each_class = None
         member.entity = self
@@ -255,6 +261,7 @@ class QueuedEntity:
     def remove_member(self, member: QueuedPod) -> None:
         """A pod is not placed with this entity any more."""
         del self.members[member.uid]
+        self.revision += 1
         self._unchecked.pop(member.uid, None)
         self._one_of_each_class = None
         self._unmark_ready(member)
@@ -264,6 +271,7 @@ class QueuedEntity:
         """A member was edited: PreEnqueue is to be asked about it again."""
         self._one_of_each_class = None
         self._unmark_ready(member)
+        self.revision += 1
         self._unchecked[member.uid] = member
 
     def _unmark_ready(self, member: QueuedPod) -> None:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.annotations import SERVICE_TYPE
+from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import invalid_values, is_preemptable, queue_of
+from arranger.api.queue_annotations import invalid_values, queue_of
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
@@ -398,10 +398,11 @@ class EventHandlers:
         self._release.stop_tracking(member)
 
 
-def _quota_fields(pod: Pod) -> tuple[str, str, bool]:
+def _quota_fields(pod: Pod) -> tuple[str | None, ...]:
     """What a pod says that its queue's ledger notes: its queue and service, and if it may go."""
-    notes = pod.metadata.annotations
-    return queue_of(pod), notes.get(SERVICE_TYPE, ""), is_preemptable(pod)
+    notes, labels = pod.metadata.annotations, pod.metadata.labels
+    said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
+    return queue_of(pod), *said
 
 
 def _object_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from arranger.api.effects import Refused
+from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueueState
@@ -20,6 +21,7 @@ from arranger.engine.pod.schedule_result import CycleError, Scheduled, Unschedul
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
+from arranger.engine.satisfiability import Satisfiability
 from arranger.framework.preemption import EvictionPolicy
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class EntityScheduler:
     _preemption: PreemptionExecutor
     _extenders: ExtenderCoordinator
     _gangs: GangScheduler
+    _satisfiability: Satisfiability
     _perf_counter: Callable[[], float] | None = None
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
@@ -129,7 +132,8 @@ class EntityScheduler:
         pod, context, node = entity.representative, self._context, result.nominated_node
         change = None if node == self._nominator.node_of(pod.uid) else node
         context.record_attempt(pod, "unschedulable")
-        reason, message = pod_events.UNSCHEDULABLE, result.message
+        why = self._satisfiability.why_never(entity)
+        reason, message = pod_events.UNSCHEDULABLE, unsatisfiable_message(why, result.message)
         context.outbox.extend(pod_events.scheduling_failed(pod, reason, message, change))
         context.outbox.extend(pod_events.plugin_events(pod, result.events))
         self._queue.add_unschedulable(entity, result.rejected_by, now)

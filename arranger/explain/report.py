@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arranger.api.unsatisfiable import unsatisfiable_message
+from arranger.cluster.node_sizes import why_too_large
 from arranger.cluster.node_table import NodeTable
 from arranger.cluster.pod_info import PodInfo
 from arranger.explain.evaluate import Verdict
@@ -32,8 +35,8 @@ def render(snapshot: Snapshot, verdicts: Sequence[Verdict]) -> RenderableType:
         for reason, count in reason_counts(snapshot, verdict):
             grid.add_row(str(count), reason)
         parts.append(Padding(grid, (0, 0, 0, 2)))
-        if not fits and (hint := nearest_fit(snapshot, pod, verdict)):
-            parts.append(Padding(Text(hint), (0, 0, 0, 2)))
+        hints = [] if fits else [never_fits(snapshot, pod), nearest_fit(snapshot, pod, verdict)]
+        parts += [Padding(Text(hint), (0, 0, 0, 2)) for hint in hints if hint]
     if not parts:
         parts.append(Text(f"{snapshot.origin}: no pod is pending"))
     return Group(*parts)
@@ -63,36 +66,75 @@ def reason_counts(snapshot: Snapshot, verdict: Verdict) -> list[tuple[str, int]]
     return [*fitting, *sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
+def never_fits(snapshot: Snapshot, pod: PodInfo) -> str:
+    """Why no node could ever take the pod; "" if one might, or if there are none yet."""
+    table = snapshot.cluster.table
+    return unsatisfiable_message(why_too_large(table, pod) if table.count else "", "").rstrip()
+
+
 def nearest_fit(snapshot: Snapshot, pod: PodInfo, verdict: Verdict) -> str:
     """The node that lacks least, and what it lacks; "" if none can ever fit."""
     table = snapshot.cluster.table
-    short = {
-        node: _missing(table, table.index[node], pod)
+    lacking = [
+        _Lack.of(table, node, pod)
         for node, why in verdict["rejected"].items()
         if why["plugin"] == "NodeResourcesFit"
-    }
-    if short:
-        node = min(short, key=lambda name: _distance(short[name], pod))
-        lacks = ", ".join(_amount(name, n) for name, n in short[node].items())
-        return f"closest: {node} lacks {lacks}"
+    ]
+    if lacking:
+        nowhere = set.intersection(*(each.has_none for each in lacking))
+        if nowhere and len(lacking) == table.count:
+            return f"no node has {', '.join(sorted(nowhere))}"
+        return f"closest: {min(lacking, key=_Lack.rank).text()}"
     for node, why in verdict["rejected"].items():
         if why["code"] == "Unschedulable":
             return f"closest: {node}, {', '.join(why['reasons'])}"
     return ""
 
 
-def _missing(table: NodeTable, row: int, pod: PodInfo) -> dict[str, int]:
-    missing = {}
-    for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
-        lacking = amount - int(table.allocatable[column, row] - table.requested[column, row])
-        if lacking > 0:
-            missing[table.resources.values[column]] = lacking
-    return missing
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """What a node is short of for a pod.
 
+    Attributes:
+        missing: resource → how much more of it would have to be free.
+        has_none: the devices of which the node has none at all.
+        share: the largest share of any of the pod's requests that is missing.
+    """
 
-def _distance(missing: dict[str, int], pod: PodInfo) -> float:
-    """The largest missing share of any of the pod's requests."""
-    return max(amount / max(pod.requests.get(name, 1), 1) for name, amount in missing.items())
+    node: str
+    missing: dict[str, int]
+    has_none: set[str]
+    share: float
+
+    @classmethod
+    def of(cls, table: NodeTable, node: str, pod: PodInfo) -> _Lack:
+        """Compare what is free on the node with what the pod asks for."""
+        missing: dict[str, int] = {}
+        has_none: set[str] = set()
+        share, row = 0.0, table.index[node]
+        for column, amount in zip(*pod.request_vector(table.resource_column), strict=True):
+            name, in_all = table.resources.values[column], int(table.allocatable[column, row])
+            short = amount - (in_all - int(table.requested[column, row]))
+            if short > 0:
+                share = max(share, short / max(amount, 1))
+                if "/" in name and not in_all:
+                    has_none.add(name)
+                else:
+                    missing[name] = short
+        return cls(node, missing, has_none, share)
+
+    def rank(self) -> tuple[int, float]:
+        """Least for the node that is closest: room may come, devices do not."""
+        return len(self.has_none), self.share
+
+    def text(self) -> str:
+        """What the node would need."""
+        lacks = ", ".join(_amount(name, amount) for name, amount in self.missing.items())
+        parts = [
+            f"lacks {lacks}" if lacks else "",
+            f"has no {', '.join(sorted(self.has_none))}" if self.has_none else "",
+        ]
+        return f"{self.node} {' and '.join(filter(None, parts))}"
 
 
 def _amount(resource: str, amount: int) -> str:

@@ -1,13 +1,15 @@
 """Why a pod does not fit: the facts, and the text that is shown everywhere.
 
 The text is kube-scheduler's ``FitError``, character for character, because autoscalers and
-dashboards parse it.
+dashboards parse it; of what PostFilter plugins say, only those count that the pod concerns.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -104,3 +106,14 @@ class Diagnosis:
         if self.post_filter_message:
             text += f" {self.post_filter_message}"
         return text
+
+
+#: Where PostFilter's part of a message begins.
+_POST_FILTER_PART: Final = re.compile(
+    r"(?<=\.) (?=preemption: |still not schedulable|no new claims|deallocation of ResourceClaim)"
+)
+
+
+def filters_part(message: str) -> str:
+    """What a message says of nodes, without why evictions would not help: for narrow columns."""
+    return _POST_FILTER_PART.split(message, maxsplit=1)[0]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.gang_membership import Mode
+from arranger.api.gang_membership import Mode, Topology
 from arranger.gangs.gang import Gang, MemberState
 
 #: Gang → bundle → how many.
@@ -49,6 +49,11 @@ class GangGroup:
     def is_strict(self) -> bool:
         """Whether it holds nothing while it is incomplete: one Strict gang makes it so."""
         return any(gang.mode is Mode.STRICT for gang in self.gangs)
+
+    @property
+    def topology(self) -> Topology | None:
+        """Its constraint: that of its first gang that has one."""
+        return next((g.settings.topology for g in self.gangs if g.settings.topology), None)
 
     @property
     def partially_bound(self) -> bool:

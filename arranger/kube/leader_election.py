@@ -20,16 +20,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
+from typing import Final
 
 import msgspec
 import structlog
 
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
+from arranger.kube.client.problems import (
+    IGNORE_PROBLEMS,
+    Problem,
+    ProblemKind,
+    ProblemReporter,
+    problem_of_answer,
+)
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import Request, RequestTransport, Response, TransportError
 
 log = structlog.get_logger(__name__)
+
+#: What problems are reported of.
+_SOURCE: Final = "lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,7 @@ class LeaderElection:
         on_recovered: called when we may write again after a stall of the event loop.
         clock: the calendar, for the time stamps that people read.
         metrics: gets ``leader`` {lease} and ``loop_stalls``.
+        problems: hears whether the lease can be read and written.
 
     The order for a graceful end: stop work, drain the writer, cancel :meth:`run`, then
     :meth:`release`, so that the next leader starts at once and never beside our last write.
@@ -106,6 +118,7 @@ class LeaderElection:
     on_recovered: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
     metrics: MetricsRecorder = NULL_METRICS
+    problems: ProblemReporter = IGNORE_PROBLEMS
 
     def __post_init__(self) -> None:
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.config.namespace}/leases"
@@ -120,6 +133,10 @@ class LeaderElection:
         self._stalled = False
         self._stalled_at = float("-inf")
         self._renew_now = asyncio.Event()
+        #: What was wrong with the last try to read or write the lease; "" for nothing.
+        self._trouble = "not read yet"
+        #: The other holder that was told of last.
+        self._told_holder: str | None = None
 
     @property
     def epoch(self) -> int:
@@ -141,6 +158,14 @@ class LeaderElection:
             self._note_stall()
         return not self._stalled and now < self._renewed_at + self.config.renew_deadline
 
+    def readiness_error(self) -> str | None:
+        """Why we can neither lead nor stand by, if so: a standby must be able to take over."""
+        if self._leading:
+            if self._stalled:
+                return "the event loop stood still: the lease has to be renewed before all else"
+            return None if self.is_leader() else "the lease was not renewed in time"
+        return f"lease {self._lease_name}: {self._trouble}" if self._trouble else None
+
     async def run(self) -> None:
         """Wait for leadership, keep it, and return once it is lost.
 
@@ -152,15 +177,17 @@ class LeaderElection:
         self._leading = True
         heartbeat = asyncio.create_task(self._heartbeat(), name="leader-heartbeat")
         self.metrics.set_gauge("leader", 1, lease=self.config.name)
-        log.info("lease.acquired", identity=self.config.identity, epoch=self.epoch)
+        names = {"lease": self._lease_name, "identity": self.config.identity}
+        log.info("lease.acquired", **names, epoch=self.epoch)
+        self._told_holder = None
         try:
             self.on_started(self.epoch)
             await self._renew_until_lost()
+            log.warning("lease.lost", **names, holder=self.holder)
         finally:
             self._leading = False
             heartbeat.cancel()
             self.metrics.set_gauge("leader", 0, lease=self.config.name)
-            log.info("lease.stopped", identity=self.config.identity, holder=self.holder)
             self.on_stopped()
 
     async def release(self) -> bool:
@@ -179,18 +206,25 @@ class LeaderElection:
         except TransportError as error:
             log.warning("lease.release_failed", error=str(error))
             return False
-        if answer.status == 200:
-            self._observe(answer)
-        return answer.status == 200
+        if answer.status != 200:
+            log.warning("lease.release_failed", error=str(_unexpected_answer(answer)))
+            return False
+        self._observe(answer)
+        log.info("lease.released", lease=self._lease_name, identity=self.config.identity)
+        return True
 
     async def _acquire(self) -> None:
         config = self.config
         while True:
             try:
-                if await self._try_acquire():
-                    return
+                acquired = await self._try_acquire()
             except TransportError as error:
-                log.info("lease.unreachable", error=str(error))
+                self._note_failure(error)
+            else:
+                self._note_success()
+                if acquired:
+                    return
+                self._tell_holder()
             # As upstream, jitter only lengthens the period.
             await asyncio.sleep(config.retry_period * self.rng.uniform(1.0, 2.2))
 
@@ -228,7 +262,9 @@ class LeaderElection:
                 if not await self._renew() and self.holder != config.identity:
                     return
             except TransportError as error:
-                log.info("lease.renewal_failed", error=str(error))
+                self._note_failure(error)
+            else:
+                self._note_success()
 
     async def _renew(self) -> bool:
         """Write our record over the one observed; on a conflict read who holds the lease.
@@ -250,6 +286,7 @@ class LeaderElection:
         return await self._create_lease()
 
     async def _create_lease(self) -> bool:
+        """Create the lease; false when somebody else was faster. Raises TransportError."""
         meta = _Meta(self.config.name, self.config.namespace)
         return await self._write("POST", self._collection, meta, 0, None)
 
@@ -265,6 +302,11 @@ class LeaderElection:
         spec = _Spec(self.config.identity, duration, acquired or stamp, stamp, transitions)
         body, sent = _encode(_Lease(meta, spec)), self._now()
         answer = await self._request(method, path, body, self._attempt_timeout())
+        if answer.status == 404 and method == "POST":
+            # Nothing but the namespace can be missing where something is created.
+            what = "the namespace of the lease does not exist"
+            problem = Problem(ProblemKind.NAMESPACE_MISSING, what, self.config.namespace)
+            raise TransportError(str(problem), problem)
         if answer.status not in (200, 201):
             if answer.status not in (404, 409):
                 raise _unexpected_answer(answer)
@@ -287,6 +329,23 @@ class LeaderElection:
             raise _unexpected_answer(answer)
         self._observe(answer)
         return True
+
+    def _note_failure(self, error: TransportError) -> None:
+        self._trouble = str(error.problem)
+        self.problems.failed(_SOURCE, error.problem)
+
+    def _note_success(self) -> None:
+        self._trouble = ""
+        self.problems.succeeded(_SOURCE)
+
+    def _tell_holder(self) -> None:
+        if self.holder and self.holder != self._told_holder:
+            self._told_holder = self.holder
+            log.info("lease.standing_by", lease=self._lease_name, holder=self.holder)
+
+    @property
+    def _lease_name(self) -> str:
+        return f"{self.config.namespace}/{self.config.name}"
 
     def _observe(self, answer: Response) -> None:
         try:
@@ -340,4 +399,5 @@ class LeaderElection:
 
 def _unexpected_answer(answer: Response) -> TransportError:
     status = parse_status(answer.body, answer.status)
-    return TransportError(f"{answer.status} {status.reason} {status.message}".rstrip())
+    problem = problem_of_answer(answer.status, status.message or status.reason)
+    return TransportError(str(problem), problem)

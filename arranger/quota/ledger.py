@@ -14,7 +14,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from arranger.api.queue_annotations import DEFAULT_QUEUE, is_preemptable, queue_of, service_type
+from arranger.api.annotations import CARD_NAME, PREEMPTABLE, SERVICE_TYPE
+from arranger.api.queue_annotations import (
+    DEFAULT_QUEUE,
+    is_preemptable,
+    queue_of,
+    requested_cards,
+    service_type,
+)
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.api.types.queue import Queue
@@ -22,6 +29,7 @@ from arranger.cluster import BoolArray, Cluster, IdArray, NodeTable, PodInfo, Ro
 from arranger.cluster.columns import Interner
 from arranger.framework.preemption import Limit
 from arranger.quota.cards import NO_CARDS, Cards, cards_of
+from arranger.quota.pod_owners import PodOwners
 from arranger.quota.queue_spec import QueueQuota, charges_for, path_self_to_root, read_queue
 
 
@@ -107,7 +115,8 @@ class QuotaLedger:
     Args:
         table: the nodes; the cluster is made of it and of the ledger, and reports its pods here.
         pod_groups: knows the PodGroups of pods; without it pods have none.
-        service_by_owner: kind of a pod's owner → service type, for pods without the annotation.
+        owners: knows what the owners of pods say.
+        service_by_owner: kind of a pod's owner → service type, where nobody says it.
         exempt_card_pods: whether pods with cards are free of limits on cpu and memory.
 
     Attributes:
@@ -122,11 +131,13 @@ class QuotaLedger:
         table: NodeTable,
         *,
         pod_groups: PodGroups | None = None,
+        owners: PodOwners | None = None,
         service_by_owner: Mapping[str, str] | None = None,
         exempt_card_pods: bool = False,
     ) -> None:
         self._table = table
         self._pod_groups = pod_groups
+        self._owners = owners or PodOwners()
         self._service_by_owner = service_by_owner or {}
         self.exempt_card_pods = exempt_card_pods
         self.queues: dict[str, QueueQuota] = {}
@@ -200,11 +211,34 @@ class QuotaLedger:
         found = self.queues.get(name)
         return self._default_queue if found is None and name == DEFAULT_QUEUE else found
 
+    def annotation(self, pod: PodInfo, key: str) -> str:
+        """What counts for a pod: what it says itself, else its PodGroup, else its owners."""
+        meta = pod.pod.metadata
+        if own := meta.annotations.get(key):
+            return own
+        group = self._group_of(pod)
+        if group is not None and (said := group.metadata.annotations.get(key)):
+            return said
+        return self._owners.annotations_of(meta).get(key, "")
+
+    def said_by_owners(self, pod: PodInfo) -> tuple[tuple[str, str], ...]:
+        """The annotations of a pod's owners that count for it."""
+        return tuple(sorted(self._owners.annotations_of(pod.pod.metadata).items()))
+
     def service_of(self, pod: PodInfo) -> str:
         """``inference``, ``training`` or "" for a pod that is neither."""
-        group = self._group_of(pod)
-        notes = group.metadata.annotations if group is not None else {}
-        return service_type(pod.pod, notes, self._service_by_owner)
+        stated = self.annotation(pod, SERVICE_TYPE)
+        return service_type(pod.pod, stated, self._service_by_owner)
+
+    def cards_wanted_by(self, pod: PodInfo) -> tuple[str, ...]:
+        """The cards that a pod can use, in its order of preference; empty when it names none."""
+        return requested_cards(self.annotation(pod, CARD_NAME))
+
+    def is_preemptable(self, pod: PodInfo) -> bool:
+        """Whether a pod may be evicted: yes unless the pod, its PodGroup or its owners say no."""
+        meta = pod.pod.metadata
+        label = "" if PREEMPTABLE in meta.annotations else meta.labels.get(PREEMPTABLE)
+        return is_preemptable(label or self.annotation(pod, PREEMPTABLE))
 
     def cards_on(self, node: str) -> Cards:
         """The cards of a node by resource."""
@@ -303,7 +337,7 @@ class QuotaLedger:
             self.queue_name(pod),
             self.charges_for(pod, cards),
             self.service_of(pod),
-            is_preemptable(pod.pod),
+            self.is_preemptable(pod),
         )
 
     def _recount(self, cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,11 +13,26 @@ from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.kubelet import HollowKubelets
 from arranger.kube.client.aiohttp_transport import HttpTransport
 from arranger.kube.client.kubeconfig import load_api_server_config
+from arranger.kube.client.transport import MERGE_PATCH, Request
 from tests.controlplane.daemon import Daemon, install_rbac, manifests
 from tests.controlplane.fixtures import skip_without_binary
 from tests.controlplane.harness import ControlPlane
 
 Object = dict[str, Any]
+
+
+class ContainerEndingKubelets(HollowKubelets):
+    """They end containers before they remove a pod, which the Job controller waits for."""
+
+    async def _execute(self, action: str, uid: str, pod: Object) -> None:
+        if action == "remove":
+            meta = pod["metadata"]
+            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
+            body = json.dumps({"metadata": {"uid": uid}, "status": {"phase": "Failed"}})
+            await self._transport.send(
+                Request("PATCH", path, body=body.encode(), content_type=MERGE_PATCH)
+            )
+        await super()._execute(action, uid, pod)
 
 
 @dataclass

@@ -37,3 +37,19 @@ $(ORACLE_BIN): $(ORACLE_SOURCES)
 	cd $(CONTROLPLANE_DIR) && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" \
 		-o $@.part ./cmd/oracle
 	@mv $@.part $@
+
+# kubectl, as it is published: what the documentation says is typed by a test. A module of its own,
+# so that its dependencies do not touch those of the control plane.
+KUBECTL_SOURCES := $(addprefix $(CONTROLPLANE_DIR)/kubectl/,go.mod go.sum main.go)
+KUBECTL_HASH := $(shell cat $(KUBECTL_SOURCES) | sha256sum | cut -c1-16)
+KUBECTL_BIN := $(ARRANGER_CACHE)/kubectl-$(KUBECTL_HASH)/kubectl
+
+.PHONY: kubectl
+kubectl: $(KUBECTL_BIN) ## Build kubectl for the test that types the documentation (needs Go)
+
+$(KUBECTL_BIN): $(KUBECTL_SOURCES)
+	@command -v go >/dev/null || { echo "make kubectl: needs Go, which is not installed"; exit 2; }
+	@echo "building kubectl (a minute the first time)"
+	@mkdir -p $(@D)
+	cd $(CONTROLPLANE_DIR)/kubectl && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $@.part .
+	@mv $@.part $@

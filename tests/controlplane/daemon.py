@@ -54,17 +54,20 @@ class Daemon:
             "leaderElection": {"leaseDuration": 6, "renewDeadline": 5, "retryPeriod": 0.5},
         }
         file.write_text(yaml.safe_dump(content | (config or {})))
-        return await cls._run(plane, name, "run", f"--kubeconfig={kubeconfig}", f"--config={file}")
+        return await cls.launch(
+            plane, name, "run", f"--kubeconfig={kubeconfig}", f"--config={file}"
+        )
 
     @classmethod
     async def controllers(cls, plane: ControlPlane, name: str = "controllers") -> Daemon:
         """``arranger controllers`` instead, with the service account of ``manifests/``."""
         token = await plane.service_account_token("arranger-system", "arranger-controllers")
         kubeconfig = plane.kubeconfig(f"arranger-{name}", token)
-        return await cls._run(plane, name, "controllers", f"--kubeconfig={kubeconfig}")
+        return await cls.launch(plane, name, "controllers", f"--kubeconfig={kubeconfig}")
 
     @classmethod
-    async def _run(cls, plane: ControlPlane, name: str, *args: str) -> Daemon:
+    async def launch(cls, plane: ControlPlane, name: str, *args: str) -> Daemon:
+        """``arranger`` with these arguments; ``name`` is that of its log."""
         log = plane.folder / f"{name}.log"
         with log.open("ab") as out:
             process = await asyncio.create_subprocess_exec(

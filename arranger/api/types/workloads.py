@@ -1,4 +1,4 @@
-"""The objects that select pods: Services and workload controllers.
+"""The objects that select or own pods: Services and workload controllers.
 
 Pods that one of these selects belong together, and are spread by default.
 """
@@ -48,3 +48,13 @@ class StatefulSet(Struct):
 
     metadata: ObjectMeta
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+
+
+class Owner(Struct):
+    """Any object that owns pods, or owns what owns them; only its metadata is read."""
+
+    metadata: ObjectMeta
+
+
+#: What pods may be owned by.
+AnyOwner = Owner | ReplicaSet | StatefulSet | ReplicationController

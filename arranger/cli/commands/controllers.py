@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -13,7 +14,9 @@ from arranger.cli import options
 @options.cluster
 @options.config("The scheduler's configuration: whose pods are ours.")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
-@click.option("--liveness", help="Where to answer probes, http://0.0.0.0:8080/healthz for example.")
+@click.option(
+    "--liveness", help="Where to answer probes (/livez, /readyz), http://0.0.0.0:8080 for example."
+)
 @options.log_level
 def controllers(
     kubeconfig: Path | None,
@@ -25,28 +28,41 @@ def controllers(
 ) -> None:
     """Maintain Gang objects and the status of PodGroups, and run Jobs and TYJobs, until stopped."""
     import asyncio
-    import logging
 
-    import aiohttp
-
-    from arranger.controllers.manager import run_controllers
+    from arranger.bundled import bundled_definitions
+    from arranger.controllers.manager import Readiness, run_controllers
     from arranger.controllers.runtime.controller import ControllerOptions
+    from arranger.controllers.runtime.kopf_operator import quiet_kopf
     from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.health import ServerError, health_server
     from arranger.daemon.logging import configure_logging
     from arranger.kube.client.kubeconfig import KubeconfigError, load_api_server_config
+    from arranger.kube.client.problem_log import ProblemLog
 
     async def run() -> None:
         access = await load_api_server_config(kubeconfig, context)
-        schedulers = [profile.scheduler_name for profile in config.profiles]
+        problems = ProblemLog(
+            "the rights of manifests/60-controllers-rbac.yaml", bundled_definitions()
+        )
+        schedulers, readiness = [p.scheduler_name for p in config.profiles], Readiness()
         timeout = config.tyjobs.scheduling_timeout_seconds
-        settings = ControllerOptions(schedulers, namespaces, scheduling_timeout=timeout)
-        await run_controllers(access, settings, liveness=liveness)
+        settings = ControllerOptions(
+            schedulers, namespaces, scheduling_timeout=timeout, problems=problems
+        )
+        checks = {"informer-sync": readiness.readiness_error, "api": problems.readiness_error}
+        async with AsyncExitStack() as stack:
+            if liveness is not None:
+                host, port = options.address(liveness)
+                server = health_server(host=host, port=port, checks=checks)
+                await stack.enter_async_context(server)
+            await run_controllers(access, settings, readiness=readiness)
 
     try:
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
-        # kopf reports every event that it has handed over as news.
-        logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+        quiet_kopf()
         asyncio.run(run())
-    except (ConfigError, KubeconfigError, aiohttp.ClientError, OSError, ValueError) as error:
+    except ServerError as error:
+        raise click.ClickException(f"--liveness: {error}") from error
+    except (ConfigError, KubeconfigError, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -18,7 +18,7 @@ from arranger.cli import options
     required=True,
     help="JSON, YAML, or .jsonl[.gz] whose lines are snapshots. May be repeated.",
 )
-@options.output("table")
+@options.output
 def explain(snapshots: tuple[Path, ...], output: str) -> None:
     """Evaluate every pending pod of a snapshot, changing nothing."""
     import msgspec

@@ -15,7 +15,7 @@ from arranger.cli import options
 @click.option(
     "--scheduler", "schedulers", multiple=True, default=["arranger"], help="Whose pods wait here."
 )
-@options.output("text")
+@options.output
 def queue(
     name: str | None,
     kubeconfig: Path | None,

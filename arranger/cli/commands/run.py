@@ -20,6 +20,7 @@ def run(
     import asyncio
 
     from arranger.daemon.config.schema import ConfigError, load_config
+    from arranger.daemon.health import ServerError
     from arranger.daemon.logging import configure_logging
     from arranger.daemon.scheduler import LeadershipLostError
     from arranger.daemon.server import run_daemon
@@ -29,5 +30,5 @@ def run(
         config = load_config(config_file)
         configure_logging(level=log_level.upper())
         asyncio.run(run_daemon(config, kubeconfig=kubeconfig, context=context))
-    except (ConfigError, KubeconfigError, LeadershipLostError, OSError, ValueError) as error:
+    except (ConfigError, KubeconfigError, LeadershipLostError, ServerError, OSError) as error:
         raise click.ClickException(str(error)) from error

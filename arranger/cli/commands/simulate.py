@@ -18,7 +18,7 @@ from arranger.cli import options
 )
 @options.config()
 @click.option("--seed", default=0, show_default=True, help="Equal seeds give equal runs.")
-@options.output("table")
+@options.output
 @click.option("--policy", "policies", multiple=True, help="With --trace: default all known ones.")
 @click.option(
     "--speedup",

@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.tree import Tree
 
 from arranger.cli.queues import QueueView
+from arranger.framework.diagnosis import filters_part
 from arranger.quota.queue_spec import QueueQuota
 
 _BAR: Final = 20
+#: Columns of a terminal that leave a table's reasons room to be read.
+_TABLE_WIDTH: Final = 120
 #: (percent of the limit in use, colour of the bar from there on).
 _COLOURS: Final = ((100, "red"), (80, "yellow"), (0, "green"))
 
@@ -28,7 +32,8 @@ def print_queues(views: list[QueueView], console: Console, *, now: datetime) -> 
     console.print(tree if views else "no queues, and nothing waits")
     for view in views:
         if view.waiting:
-            console.print(_table(view, now))
+            wide = console.width >= _TABLE_WIDTH
+            console.print(_table(view, now) if wide else _list(view, now))
 
 
 def _branch(view: QueueView) -> Group:
@@ -39,6 +44,8 @@ def _branch(view: QueueView) -> Group:
     grid = Table.grid(padding=(0, 1))
     for name, used, limit, text in view.usage_rows():
         grid.add_row(escape(name), _bar(used, limit), text)
+    for what, amounts in view.shares():
+        grid.add_row(what, "", escape(amounts))
     for problem in view.problems:
         grid.add_row("[red]invalid[/red]", "", escape(problem))
     title = f"[bold]{escape(view.name)}[/bold] {view.phase}, {', '.join(facts)}"
@@ -54,8 +61,19 @@ def _bar(used: int, limit: int | None) -> str:
     return f"[{colour}]{'█' * full}[/{colour}]{'░' * (_BAR - full)}"
 
 
+def _list(view: QueueView, now: datetime) -> Group:
+    """What a narrow terminal shows in place of the table: the reasons on lines of their own."""
+    lines: list[RenderableType] = [f"queue [bold]{escape(view.name)}[/bold]"]
+    for each in view.waiting:
+        age = _age(now - each.since) if each.since else ""
+        pods = f"{each.pods} {'pod' if each.pods == 1 else 'pods'}"
+        facts = [pods, f"priority {each.priority}", *([f"for {age}"] if age else [])]
+        lines.append(f"{each.position}. [bold]{escape(each.name)}[/bold]  {', '.join(facts)}")
+        lines.append(Padding(escape(each.reason), (0, 0, 0, 3)))
+    return Group(*lines)
+
+
 def _table(view: QueueView, now: datetime) -> Table:
-    # A narrow terminal breaks names and reasons, but cuts nothing off.
     waiting, because = Column("waiting", overflow="fold"), Column("because", overflow="fold")
     table = Table("#", waiting, "pods", "priority", "for", because, title_justify="left")
     table.title = f"queue {escape(view.name)}"
@@ -66,7 +84,7 @@ def _table(view: QueueView, now: datetime) -> Table:
             str(each.pods),
             str(each.priority),
             _age(now - each.since if each.since else None),
-            escape(each.reason),
+            escape(filters_part(each.reason)),
         )
     return table
 

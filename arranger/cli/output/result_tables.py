@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from arranger.cli.simulation.result import SimulationResult
+from arranger.framework.diagnosis import filters_part
 
 
 class LiveProgress:
@@ -78,7 +79,7 @@ def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -
     if outcome.pending:
         pending = Table(Column("waiting", overflow="fold"), Column("because", overflow="fold"))
         for pod in outcome.pending:
-            pending.add_row(pod["pod"], pod["reason"])
+            pending.add_row(pod["pod"], escape(filters_part(pod["reason"])))
         console.print(pending)
     if outcome.end is not None:
         console.print(escape(outcome.end), soft_wrap=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-import kopf
 import msgspec
 import structlog
 
@@ -25,6 +24,7 @@ from arranger.controllers.runtime.controller import (
     DEFINITIONS,
     ControllerOptions,
     Tasks,
+    WatchRegistry,
     status_fields,
     watch,
 )
@@ -72,7 +72,7 @@ class GangController:
         )
         self._reconciler = GangReconciler(Writer(transport), cache, self.work_queue, options.now)
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
+    def register(self, registry: WatchRegistry) -> None:
         """Have kopf tell of Gangs, PodGroups, and the definitions that are installed."""
         watch(registry, DEFINITIONS, self.on_definition_event, id="gang.definition")
         for group, versions in _WATCHED_VERSIONS.items():
@@ -80,6 +80,11 @@ class GangController:
             for version in versions:
                 handle = partial(self.on_object_event, group)
                 watch(registry, (group, version, plural), handle, id=f"gang.{plural}")
+
+    @property
+    def synced(self) -> list[asyncio.Event]:
+        """Come when what it reads beside kopf has been listed once."""
+        return []
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""

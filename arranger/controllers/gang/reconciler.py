@@ -46,7 +46,8 @@ class GangReconciler:
                 if error.not_found and (changed := self.cache.on_object_deleted(change.key)):
                     self.work_queue.enqueue(changed)
                     return Result.REQUEUE
-                log.warning("gang.write_refused", path=_path(change), error=str(error))
+                write = log.debug if error.unauthorized else log.warning
+                write("gang.write_refused", path=_path(change), error=str(error))
                 if not error.invalid:
                     return Result.BACKOFF
         self.cache.mark_written(name)

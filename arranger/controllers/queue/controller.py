@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-import kopf
-
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.controllers.queue.cache import QUEUE_API_VERSION, ObservedQueue, QueueCache
@@ -16,6 +14,7 @@ from arranger.controllers.runtime.controller import (
     DEFINITIONS,
     ControllerOptions,
     Tasks,
+    WatchRegistry,
     status_fields,
     watch,
 )
@@ -65,13 +64,18 @@ class QueueController:
             Writer(transport), cache, self._events, self.work_queue, options.now
         )
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
+    def register(self, registry: WatchRegistry) -> None:
         """Have kopf tell which fields the status of Queues has here."""
         watch(registry, DEFINITIONS, self.on_definition_event, id="queue.definition")
 
+    @property
+    def synced(self) -> list[asyncio.Event]:
+        """Come when what it reads beside kopf has been listed once."""
+        return [event for each in self._informers for event in each.synced]
+
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
-        synced = [*caches_synced, *(event for each in self._informers for event in each.synced)]
+        synced = [*caches_synced, *self.synced]
         return [
             self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
             self._events.run(),

@@ -73,7 +73,8 @@ class QueueReconciler:
         except StatusError as error:
             if error.not_found:
                 return Result.DONE  # the watch will show that it is gone
-            log.warning("queue.write_refused", queue=queue.name, error=str(error))
+            write = log.debug if error.unauthorized else log.warning
+            write("queue.write_refused", queue=queue.name, error=str(error))
             return Result.DONE if error.invalid else Result.BACKOFF
         written = msgspec.json.decode(body, type=ObservedQueue)
         self.work_queue.enqueue(self.cache.on_queue_updated(written) - {queue.name})

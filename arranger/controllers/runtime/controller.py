@@ -11,6 +11,7 @@ from typing import Any, Final
 import kopf
 
 from arranger.controllers.runtime.objects import Object
+from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
 from arranger.kube.client.timestamps import utc_now
 
 Tasks = list[Coroutine[Any, Any, None]]
@@ -34,6 +35,7 @@ class ControllerOptions:
         now: the calendar clock.
         scheduling_timeout: seconds that a TYJob may wait for nodes where it does not say; None for
             as long as it takes.
+        problems: hears what can be read and what cannot.
     """
 
     schedulers: Sequence[str] = ("arranger",)
@@ -42,10 +44,19 @@ class ControllerOptions:
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now
     scheduling_timeout: float | None = None
+    problems: ProblemReporter = IGNORE_PROBLEMS
+
+
+class WatchRegistry(kopf.OperatorRegistry):
+    """A registry that can tell which resources kopf is to watch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resources: list[Resource] = []
 
 
 def watch(
-    registry: kopf.OperatorRegistry,
+    registry: WatchRegistry,
     resource: Resource,
     handle: Callable[[Object, bool], None],
     *,
@@ -60,6 +71,8 @@ def watch(
     Args:
         id: names the handler in kopf's log; no two handlers of a resource may share it.
     """
+
+    registry.resources.append(resource)
 
     @kopf.on.event(*resource, registry=registry, id=id)
     async def on_event(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002

@@ -76,6 +76,6 @@ class EventBroadcaster:
                 Request(write.method, write.path, body=write.body, content_type=write.content_type)
             )
         except TransportError as error:
-            log.info("event.write_failed", path=write.path, error=str(error))
+            log.debug("event.write_failed", path=write.path, error=str(error))
             return 0
         return answer.status

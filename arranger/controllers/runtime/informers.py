@@ -66,6 +66,7 @@ class MultiNamespaceInformer(Generic[T]):
                 informer,
                 rng=options.rng,
                 query=query,
+                problems=options.problems,
             )
             for namespace, informer in self._informers.items()
         ]

@@ -114,7 +114,10 @@ class WorkQueue:
             try:
                 result = await reconcile(key)
             except (StatusError, TransportError, msgspec.MsgspecError) as error:
-                log.info(f"{self._name}.write_failed", key=key, error=str(error))
+                # What ails all objects is told of the server, and the rest at its first failure.
+                own = isinstance(error, StatusError) and not error.unauthorized
+                write = log.info if own and key not in self._backoffs else log.debug
+                write(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
             finally:
                 self._processing.discard(key)

@@ -48,6 +48,11 @@ class StatusError(Exception):
         return self.code == 409
 
     @property
+    def unauthorized(self) -> bool:
+        """Whether a credential or a right is missing, which the log tells of all writes at once."""
+        return self.code in (401, 403)
+
+    @property
     def invalid(self) -> bool:
         """Whether the same request would be refused again, until something changes."""
         return self.code in (400, 422)

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-import kopf
-
 from arranger.api.annotations import TYJOB
-from arranger.controllers.runtime.controller import ControllerOptions, Tasks, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks, WatchRegistry, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.objects import Object
@@ -63,16 +61,21 @@ class TYJobController:
             options.now,
         )
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
+    def register(self, registry: WatchRegistry) -> None:
         """Have kopf tell of TYJobs."""
         resource = ("arranger.io", "v1alpha1", "tyjobs")
         watch(registry, resource, self.on_tyjob_event, id="tyjob")
+
+    @property
+    def synced(self) -> list[asyncio.Event]:
+        """Come when what it reads beside kopf has been listed once."""
+        return [event for each in self._informers.values() for event in each.synced]
 
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
         informers = self._informers.values()
-        synced = [*caches_synced, *(event for each in informers for event in each.synced)]
+        synced = [*caches_synced, *self.synced]
         return [
             self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
             self._events.run(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-import kopf
 import msgspec
 import structlog
 
@@ -14,7 +13,7 @@ from arranger.api.annotations import JOB_NAME
 from arranger.api.effects import ObjectReference
 from arranger.api.types.pod_groups import VolcanoPodGroup
 from arranger.api.types.volcano_job import JOB_API, JOB_GROUP, JOB_VERSION, JobPod
-from arranger.controllers.runtime.controller import ControllerOptions, Tasks, watch
+from arranger.controllers.runtime.controller import ControllerOptions, Tasks, WatchRegistry, watch
 from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.informers import CacheHandler, MultiNamespaceInformer
 from arranger.controllers.runtime.objects import Object
@@ -47,16 +46,21 @@ class JobController:
             Writer(transport), cache, self._events, self._pods.record, options.now
         )
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
+    def register(self, registry: WatchRegistry) -> None:
         """Have kopf tell of Jobs and PodGroups."""
         group, version = VolcanoPodGroup.api_version.split("/")
         watch(registry, (JOB_GROUP, JOB_VERSION, "jobs"), self.on_job_event, id="job")
         watch(registry, (group, version, "podgroups"), self.on_pod_group_event, id="job.podgroups")
 
+    @property
+    def synced(self) -> list[asyncio.Event]:
+        """Come when what it reads beside kopf has been listed once."""
+        return self._pods.synced
+
     def tasks(self, *, caches_synced: Iterable[asyncio.Event] = ()) -> Tasks:
         """What has to run beside kopf, each until cancelled."""
         # A job whose pods have not been read yet looks like one that has lost them.
-        synced = [*caches_synced, *self._pods.synced]
+        synced = [*caches_synced, *self.synced]
         return [
             self.work_queue.run(self._reconciler.reconcile, caches_synced=synced),
             self._events.run(),

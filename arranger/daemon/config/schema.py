@@ -17,6 +17,7 @@ from arranger.daemon.config.section import ConfigSection
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
+from arranger.kube.client.kubeconfig_check import file_error
 from arranger.quota.preemption_policy import QuotaConfig
 
 API_VERSION: Final = "arranger.io/v1alpha1"
@@ -131,6 +132,17 @@ class QueueConfig(ConfigSection):
         "Job": "training",
     }
     """Service type of pods that do not tell theirs, by the kind of their owner."""
+    owner_resources: list[Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+/[a-z]+$")]] = [
+        "apps/v1/deployments",
+        "apps/v1/daemonsets",
+        "batch/v1/jobs",
+        "batch.volcano.sh/v1alpha1/jobs",
+        "arranger.io/v1alpha1/tyjobs",
+    ]
+    """Resources (group/version/resource) whose annotations count for the pods that they own,
+    beside those of ReplicaSets, StatefulSets and ReplicationControllers; the scheduler needs the
+    right to list and watch them, and reads their metadata only.
+    """
     respect_priority: bool = True
     """Whether a victim in another queue must be of lower priority than the pod it gives way to,
     unless neither has any.
@@ -255,7 +267,7 @@ def load_config(path: Path | None) -> Config:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {file_error(error)}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping with kind: {KIND}")
     try:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from arranger.api.gang_membership import Topology
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.gang.topology import topology_constraint
 from arranger.gangs import messages
 from arranger.gangs.group import BundleCounts, GangGroup
 from arranger.gangs.registry import GangRegistry
@@ -101,7 +100,7 @@ class GangHolds:
         group = entity.gang_group
         hold = self._holds.get(group.name)
         if hold is None:
-            hold = GangHold(entity, now, now + self._wait_time(group), topology_constraint(group))
+            hold = GangHold(entity, now, now + self._wait_time(group), group.topology)
             self._holds[group.name] = hold
         return hold
 
@@ -118,7 +117,7 @@ class GangHolds:
         if any(self._registry.gangs.get(gang.name) is not gang for gang in before.gangs):
             return False
         group = self._registry.group_of(before.gangs[0])
-        unchanged = group == before and topology_constraint(group) == hold.topology
+        unchanged = group == before and group.topology == hold.topology
         if not unchanged or messages.blocking_reason(group):
             return False
         hold.entity.group = group

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT
-from arranger.api.effects import AnnotatePod, DeletePod
+from arranger.api.effects import AnnotatePod, DeletePod, Eviction
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -258,7 +258,9 @@ class GangManager:
                 pod = self._context.cluster.pod(uid)
                 if pod is None or uid in self._context.pods or gang.is_terminating(uid):
                     continue
-                self._context.outbox.append(DeletePod(pod_events.pod_key(pod.pod)))
+                why = Eviction(pod.pod.spec.node_name, "incomplete gang", gang=group.name)
+                key = pod_events.pod_key(pod.pod)
+                self._context.outbox.append(DeletePod(key, eviction=why))
 
     def _clear_timeout_marks(self, members: Iterable[QueuedPod]) -> None:
         """Remove the annotation of a timeout from pods of gangs whose owner has reacted."""

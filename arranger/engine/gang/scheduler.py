@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -19,6 +20,7 @@ from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
+from arranger.engine.satisfiability import Satisfiability
 from arranger.framework.status import Code, Status
 from arranger.gangs import messages
 
@@ -38,6 +40,7 @@ class GangScheduler:
     _starvation_guard: StarvationGuard
     _attempt_status: GangAttemptStatus
     _notifier: GangNotifier
+    _satisfiability: Satisfiability
     _quota: QuotaGate
 
     def is_admitted(self, entity: QueuedEntity, now: float) -> bool:
@@ -173,4 +176,8 @@ class GangScheduler:
             text = f"{arrived}, {result.placeable} placeable now"
         if result.blocker is not None and not result.complete:
             text += f", blocked by pod {result.blocker.pod.key}"
-        return f"{result.message} {group.display_name}: {text}.".lstrip()
+        text = f"{result.message} {group.display_name}: {text}.".lstrip()
+        if result.complete:
+            return text
+        held = self._holds.members_of(entity)
+        return unsatisfiable_message(self._satisfiability.why_never(entity, held), text)

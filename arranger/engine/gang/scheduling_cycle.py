@@ -15,7 +15,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.holds import GangHolds
-from arranger.engine.gang.topology import placement_order, topology_constraint, topology_row_masks
+from arranger.engine.gang.topology import placement_order, topology_row_masks
 from arranger.engine.pod.node_reservation import select_nodes
 from arranger.engine.pod.schedule_result import (
     CycleError,
@@ -116,7 +116,7 @@ class GangSchedulingCycle:
         """
         group = entity.gang_group
         nominated = self._nominated_members(entity)
-        topology = topology_constraint(group)
+        topology = group.topology
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from arranger.api.gang_membership import Topology
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import ABSENT, IdArray, IntArray
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
@@ -22,11 +21,6 @@ from arranger.gangs.group import GangGroup
 OUTSIDE_DOMAIN: Final = PluginRejection(
     GANG, Rejection(("node(s) outside the gang's topology domain",), Code.UNRESOLVABLE)
 )
-
-
-def topology_constraint(group: GangGroup) -> Topology | None:
-    """The constraint of a group: that of its first gang that has one."""
-    return next((g.settings.topology for g in group.gangs if g.settings.topology), None)
 
 
 def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[QueuedPod]:
@@ -68,7 +62,7 @@ def topology_row_masks(
     largest one, whose diagnosis says best what is missing.
     """
     group = entity.gang_group
-    topology = topology_constraint(group)
+    topology = group.topology
     if topology is not None:
         table = cluster.table
         column = table.label_column(topology.key)[: table.size]

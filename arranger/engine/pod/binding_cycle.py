@@ -125,7 +125,9 @@ class BindingCycle:
             # The watch has shown the pod on the node: it is bound, whoever did it.
             self._release.stop_tracking(member)
             return
-        log.error("pod %s: %s", member.pod.key, message)
+        if refused is None:
+            # What the server refuses, the driver has in its log, and not without bounds.
+            log.error("pod %s: %s", member.pod.key, message)
         context.record_attempt(member, "error")
         if self._release.release_node(member, now):
             if refused is None or refused.reason not in SILENT_REFUSALS:

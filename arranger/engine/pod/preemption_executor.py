@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from arranger.api.effects import Ambiguous, Applied, DeletePod, Effect, Outcome, PatchPodStatus
+from arranger.api.effects import (
+    Ambiguous,
+    Applied,
+    DeletePod,
+    Effect,
+    Eviction,
+    Outcome,
+    PatchPodStatus,
+)
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
@@ -126,7 +134,9 @@ class PreemptionExecutor:
             self._binding_cycle.preempt(own, Status(Code.UNSCHEDULABLE, (reason,)), now)
             return
         condition = pod_events.disruption_condition(controller, group=bool(group))
-        delete = DeletePod(pod_events.pod_key(victim.pod), condition)
+        reason = "reclaim" if queue else "preemption"
+        eviction = Eviction(node, reason, by.key, group, queue)
+        delete = DeletePod(pod_events.pod_key(victim.pod), condition, eviction=eviction)
         self._nominator.terminating_victims.add(victim.uid)
         self._protection.record_eviction(victim)
         self._gangs.on_evicted(victim)

@@ -282,7 +282,9 @@ class SchedulingCycle:
             nominated_pods=() if monotone else self._nominator.visible_pods(),
         )
         answer = run_post_filter(context, diagnosis)
-        diagnosis.post_filter_message = answer.message()
+        # Unlike kube-scheduler, which says of every pod without claims that it has none to give up.
+        unconcerned = infeasible.evaluation.unconcerned_plugins
+        diagnosis.post_filter_message = answer.message(leave_out=unconcerned)
         return Unschedulable(
             diagnosis.message(),
             diagnosis.unschedulable_plugins(),

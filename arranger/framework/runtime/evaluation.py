@@ -7,7 +7,7 @@ result is the same as from scratch each time, which a property test checks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -81,6 +81,12 @@ class Evaluation:
         if self.pre_filter_status is not None:
             return frozenset({self.pre_filter_status.plugin})
         return frozenset(p.name for p in (*self._usage_filters, *self._cluster_filters))
+
+    @property
+    def unconcerned_plugins(self) -> Set[str]:
+        """The plugins that have nothing to say about this class: their PreFilter skipped it, or was
+        not asked any more."""
+        return self._pre_filter.unconcerned
 
     def scores(self) -> dict[str, IntArray]:
         """Plugin → normalised and weighted scores by row, for the plugins that scored."""

@@ -5,6 +5,7 @@ An error ends it as well, and is then the whole message (``RunPostFilterPlugins`
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from arranger.cluster.pod_info import PodInfo
@@ -22,18 +23,20 @@ class PostFilterOutcome:
     Attributes:
         nominated_node: the node that will have room; "" clears a nomination, None leaves it.
         victims: pods to be evicted from it.
-        reasons: the messages of plugins that found no room.
+        reasons: (plugin, message) of those that found no room.
         options: the alternatives, where extenders choose among them.
     """
 
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
-    reasons: list[str] = field(default_factory=list)
+    reasons: list[tuple[str, str]] = field(default_factory=list)
     options: tuple[PreemptionCandidate, ...] = ()
 
-    def message(self) -> str:
-        """The part of the text that follows that of the filters."""
-        return "" if self.nominated_node else ", ".join(self.reasons)
+    def message(self, *, leave_out: Container[str] = ()) -> str:
+        """The part of the text that follows that of the filters; some plugins may be left out."""
+        if self.nominated_node:
+            return ""
+        return ", ".join(text for plugin, text in self.reasons if plugin not in leave_out)
 
 
 def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
@@ -52,10 +55,10 @@ def run_post_filter(context: DryRun, diagnosis: Diagnosis) -> PostFilterOutcome:
                 outcome.options = answer.candidates
                 break
             if answer.message:
-                outcome.reasons.append(answer.message)
+                outcome.reasons.append((plugin.name, answer.message))
         elif answer is not None and answer.code is Code.ERROR:
-            outcome.reasons = list(answer.reasons)
+            outcome.reasons = [(plugin.name, reason) for reason in answer.reasons]
             break
         elif answer is not None:
-            outcome.reasons += answer.reasons
+            outcome.reasons += [(plugin.name, reason) for reason in answer.reasons]
     return outcome

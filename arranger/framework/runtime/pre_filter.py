@@ -22,12 +22,14 @@ class PreFilterOutcome:
         skipped: names of the plugins whose Filter is to be skipped.
         allowed_rows: the rows that all node lists name; None if no plugin gave a list.
         restricted_by: names of the plugins that gave one, sorted.
+        unconcerned: names of the plugins that skipped the pod, or were not asked any more.
     """
 
     status: Status | None = None
     skipped: set[str] = field(default_factory=set)
     allowed_rows: BoolArray | None = None
     restricted_by: list[str] = field(default_factory=list)
+    unconcerned: set[str] = field(default_factory=set)
 
 
 def run_pre_filter(
@@ -40,7 +42,8 @@ def run_pre_filter(
     """
     outcome = PreFilterOutcome()
     names: frozenset[str] | None = None
-    for plugin in profile.plugins_at("pre_filter"):
+    plugins = profile.plugins_at("pre_filter")
+    for position, plugin in enumerate(plugins):
         with plugin_errors(plugin.name, "PreFilter"):
             answer = plugin.pre_filter(state, pod, cluster)
         if answer is None:
@@ -50,12 +53,15 @@ def run_pre_filter(
             outcome.restricted_by = sorted([*outcome.restricted_by, plugin.name])
             if not names:
                 outcome.status = _no_node_left(outcome.restricted_by)
+                outcome.unconcerned |= {later.name for later in plugins[position + 1 :]}
                 return outcome
         elif answer.code is Code.SKIP:
             outcome.skipped.add(plugin.name)
+            outcome.unconcerned.add(plugin.name)
         elif answer.rejected:
             outcome.status = replace(answer, plugin=answer.plugin or plugin.name)
             if answer.code is not Code.UNSCHEDULABLE:
+                outcome.unconcerned |= {later.name for later in plugins[position + 1 :]}
                 return outcome
             # Evictions may help, unless a later plugin says otherwise.
     if names is not None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -12,6 +16,7 @@ import aiohttp
 
 from arranger import __version__
 from arranger.kube.client.credentials import ApiServerConfig, CredentialSource
+from arranger.kube.client.problems import Problem, ProblemKind
 from arranger.kube.client.transport import (
     RefusedConnectionError,
     Request,
@@ -185,12 +190,44 @@ def tls_options(credentials: CredentialSource, server_name: str | None) -> dict[
     try:
         context = credentials.ssl_context()
     except OSError as error:
-        raise RefusedConnectionError(f"TLS set-up: {error}") from error
+        what = f"the TLS certificates cannot be read: {error}"
+        raise RefusedConnectionError(what, Problem(ProblemKind.UNTRUSTED, what)) from error
     return {"ssl": context, **({"server_hostname": server_name} if server_name else {})}
 
 
 def transport_error(error: Exception) -> TransportError:
     """Tell "never connected" from "may have been sent"."""
-    unsent = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
-    kind = RefusedConnectionError if unsent else TransportError
-    return kind(str(error) or type(error).__name__)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return connection_error(error.host, error.port, error.os_error)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        what = "connecting to the API server takes too long"
+        return RefusedConnectionError(what, Problem(ProblemKind.UNREACHABLE, what))
+    return TransportError(str(error) or type(error).__name__)
+
+
+def connection_error(host: str, port: int | None, error: Exception) -> RefusedConnectionError:
+    """Why no connection came about."""
+    address = f"{host}:{port}" if port else host
+    match error:
+        case ssl.SSLCertVerificationError():
+            kind = ProblemKind.UNTRUSTED
+            what = f"the certificate of {address} is not trusted: {error.verify_message}"
+        case ssl.SSLError() | ssl.CertificateError():
+            kind = ProblemKind.UNTRUSTED
+            reason = (error.reason or str(error)).replace("_", " ").lower()
+            what = f"no TLS connection to {address}: {reason}"
+        case socket.gaierror():
+            kind, what = ProblemKind.UNRESOLVED, f"the host name {host} cannot be resolved"
+        case ConnectionRefusedError():
+            kind, what = ProblemKind.UNREACHABLE, f"{address} refuses connections"
+        case TimeoutError():
+            kind, what = ProblemKind.UNREACHABLE, f"{address} does not answer"
+        case OSError() if error.errno:
+            kind = ProblemKind.UNREACHABLE
+            what = f"no connection to {address}: {os.strerror(error.errno).lower()}"
+        case _ if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+            # The name has several addresses, and each of them refused.
+            kind, what = ProblemKind.UNREACHABLE, f"{address} refuses connections"
+        case _:
+            kind, what = ProblemKind.UNREACHABLE, f"no connection to {address}: {error}"
+    return RefusedConnectionError(what, Problem(kind, what))

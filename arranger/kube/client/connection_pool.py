@@ -18,7 +18,11 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httptools
 
-from arranger.kube.client.aiohttp_transport import CONNECT_TIMEOUT, USER_AGENT
+from arranger.kube.client.aiohttp_transport import (
+    CONNECT_TIMEOUT,
+    USER_AGENT,
+    connection_error,
+)
 from arranger.kube.client.credentials import ApiServerConfig
 from arranger.kube.client.transport import (
     RefusedConnectionError,
@@ -249,7 +253,7 @@ class ConnectionPool:
             self._free_slots += 1
             self._wake()
             if isinstance(error, OSError):
-                raise RefusedConnectionError(str(error) or type(error).__name__) from error
+                raise connection_error(self._host, self._port, error) from error
             raise
         self._busy.add(connection)
         return connection

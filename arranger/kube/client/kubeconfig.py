@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
+from arranger.kube.client.kubeconfig_check import KubeconfigError, check_kubeconfig
+
+__all__ = ["KubeconfigError", "load_api_server_config", "load_in_cluster", "load_kubeconfig"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-class KubeconfigError(Exception):
-    """No usable configuration was found; the message says what was looked for and why it failed."""
 
 
 async def load_api_server_config(
@@ -60,7 +59,10 @@ async def load_in_cluster(folder: Path = SERVICE_ACCOUNT) -> ApiServerConfig:
     try:
         configuration = configure()
     except (ConfigException, OSError) as error:
-        raise KubeconfigError(f"in-cluster configuration: {error}") from error
+        raise KubeconfigError(
+            f"in-cluster configuration: {error} Is a service account mounted into this pod"
+            " (automountServiceAccountToken)?"
+        ) from error
     try:
         namespace = (folder / "namespace").read_text().strip()
     except OSError:
@@ -76,14 +78,13 @@ async def load_kubeconfig(path: str, context: str | None = None) -> ApiServerCon
     Raises:
         KubeconfigError: the file, the context or a plugin it names cannot be used.
     """
+    plugin = check_kubeconfig(path, context)
     source = _KubeconfigSource(path, context)
     try:
         await source.open()
-    except KubeconfigError:
-        raise
-    # A broken file shows itself as anything: YAML errors, KeyError, a plugin that is missing.
+    # A broken file shows itself as anything: KeyError, a missing file, a plugin that fails.
     except Exception as error:
-        raise KubeconfigError(f"kubeconfig {path}: {error or type(error).__name__}") from error
+        raise KubeconfigError(f"kubeconfig {path}: {_load_error(error, plugin)}") from error
     configuration = source.configuration
     return ApiServerConfig(
         configuration.host.rstrip("/"),
@@ -108,8 +109,6 @@ class _KubeconfigSource:
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import load_kube_config
 
-        if not _exists(self.path):
-            raise KubeconfigError(f"kubeconfig {self.path}: no such file")
         self.configuration = Configuration()
         self.loader = await load_kube_config(
             config_file=self.path,
@@ -135,8 +134,15 @@ class _KubeconfigSource:
         return str(context.get("context", {}).get("namespace") or "default")
 
 
-def _exists(paths: str) -> bool:
-    return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
+def _load_error(error: Exception, plugin: str) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.filename:
+        if plugin == error.filename:
+            return f"the credential plugin {plugin!r} is not installed, or not in $PATH"
+        return f"{error.filename}: {(error.strerror or text).lower()}"
+    if plugin and text.startswith("exec: "):
+        return f"the credential plugin {plugin!r} failed: {text.removeprefix('exec: ')}"
+    return text.replace("File does not exists:", "no such file:")
 
 
 def _credential(configuration: Any) -> Credential:

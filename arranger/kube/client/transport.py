@@ -14,6 +14,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from arranger.kube.client.problems import Problem, ProblemKind
+
 MERGE_PATCH: Final = "application/merge-patch+json"
 #: Not for custom resources.
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
@@ -49,7 +51,15 @@ class Response:
 
 
 class TransportError(Exception):
-    """No answer came: refused, reset, timed out, or cut off. The server may have acted."""
+    """No answer came: refused, reset, timed out, or cut off. The server may have acted.
+
+    Attributes:
+        problem: the same in words for people.
+    """
+
+    def __init__(self, message: str, problem: Problem | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem or Problem(ProblemKind.FAILING, message)
 
 
 class RefusedConnectionError(TransportError):

@@ -20,6 +20,14 @@ import structlog
 
 from arranger.kube.client.backoff import Backoff
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
+from arranger.kube.client.problems import (
+    IGNORE_PROBLEMS,
+    Problem,
+    ProblemKind,
+    ProblemReporter,
+    problem_of_answer,
+    resource_name,
+)
 from arranger.kube.client.status import Status, parse_status, retry_after
 from arranger.kube.client.transport import Request, Response, Transport, TransportError
 from arranger.kube.watch.decoder import (
@@ -78,8 +86,9 @@ class _NotServedError(Exception):
 class _ServerUnavailableError(Exception):
     """The server answered with an error, or not at all: back off."""
 
-    def __init__(self, reason: str, wait: float = 0.0) -> None:
-        super().__init__(reason)
+    def __init__(self, problem: Problem, wait: float = 0.0) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
         self.wait = wait
 
 
@@ -94,8 +103,11 @@ class Reflector(Generic[T]):
         sink: hears of every change, in order, and of no state twice.
         rng: spreads time-outs and back-off.
         query: selectors to add to every request.
+        metadata_only: ask for nothing but the objects' metadata; a server that does not know how to
+            sends all.
         metrics: gets ``watch_events`` {resource}, ``watch_bad_objects`` {resource} and
             ``watch_restarts`` {resource, why}.
+        problems: hears whether the resource can be read.
     """
 
     transport: Transport
@@ -105,9 +117,12 @@ class Reflector(Generic[T]):
     _: KW_ONLY
     rng: random.Random
     query: Mapping[str, str] = field(default_factory=dict)
+    metadata_only: bool = False
     metrics: MetricsRecorder = NULL_METRICS
+    problems: ProblemReporter = IGNORE_PROBLEMS
 
     def __post_init__(self) -> None:
+        self._name = resource_name(self.path)
         self._backoff = Backoff(self.rng)
         self._silent_streams = 0
         self._use_watch_list = True
@@ -142,10 +157,12 @@ class Reflector(Generic[T]):
                 self._report_not_served()
                 delay = NOT_SERVED_RETRY
             except _ServerUnavailableError as error:
-                self._record_restart("error", str(error))
+                self._record_restart("error", str(error.problem))
+                self.problems.failed(self._name, error.problem)
                 delay = max(error.wait, self._backoff.next_delay())
             except TransportError as error:
                 self._record_restart("connection", str(error))
+                self.problems.failed(self._name, error.problem)
                 delay = self._backoff.next_delay()
             await asyncio.sleep(delay)
 
@@ -154,7 +171,8 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query = {**self.query, "limit": str(PAGE_SIZE)}
         while True:
-            request = Request("GET", self.path, query=query, timeout=60.0)
+            accept = self._accept("PartialObjectMetadataList")
+            request = Request("GET", self.path, query=query, accept=accept, timeout=60.0)
             answer = await self.transport.send(request)
             if answer.status == 410 and "continue" in query:
                 # The continue token has expired: fetch all in one piece.
@@ -166,9 +184,9 @@ class Reflector(Generic[T]):
             try:
                 meta, good, bad = self.decoder.decode_page(answer.body)
             except msgspec.DecodeError as error:
-                raise _ServerUnavailableError(f"not a list: {error}") from error
+                raise self._failing(f"not a list: {error}") from error
             if not meta.resource_version:
-                raise _ServerUnavailableError("not a list: it has no resourceVersion")
+                raise self._failing("not a list: it has no resourceVersion")
             self._report_undecodable(bad)
             objects += good
             if not meta.continue_:
@@ -190,7 +208,7 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         seen = 0
-        request = Request("GET", self.path, query)
+        request = Request("GET", self.path, query, accept=self._accept("PartialObjectMetadata"))
         opened = self.transport.stream(request, inactivity=INACTIVITY_TIMEOUT)
         async with opened as stream:
             if stream.status != 200:
@@ -199,6 +217,8 @@ class Reflector(Generic[T]):
                     raise _WatchListUnsupportedError(parse_status(answer.body).message)
                 raise self._response_error(answer)
             self.last_error = ""
+            if not initial:
+                self.problems.succeeded(self._name)
             async with aclosing(stream.lines()) as lines:  # type: ignore[type-var]
                 try:
                     if initial:
@@ -223,7 +243,7 @@ class Reflector(Generic[T]):
                     if seen or loop.time() - started >= MIN_WATCH_SECONDS:
                         self._backoff.reset()
         if not seen and loop.time() - started < MIN_WATCH_SECONDS:
-            raise _ServerUnavailableError("the watch ended at once")
+            raise self._failing("the watch ended at once")
 
     async def _read_initial_events(self, lines: Any) -> float:
         """Collect the full state until its bookmark; gives the time at which it was complete."""
@@ -258,6 +278,11 @@ class Reflector(Generic[T]):
             raise _WatchListUnsupportedError("the initial events do not end") from None
         raise TransportError("the watch ended within the initial events")
 
+    def _accept(self, kind: str) -> str:
+        """What to ask for, the metadata-only form of which is called ``kind``."""
+        plain = "application/json"
+        return f"{plain};as={kind};g=meta.k8s.io;v=v1,{plain}" if self.metadata_only else plain
+
     def _handle_line(self, line: bytes) -> None:
         event = self.decoder.decode_event(line)
         if isinstance(event, UndecodableObject):
@@ -290,6 +315,7 @@ class Reflector(Generic[T]):
         self.last_error = ""
         self._versions = {o.metadata.uid: o.metadata.resource_version for o in objects}
         self.resource_version = version
+        self.problems.succeeded(self._name)
         self.sink.replaced(objects, version)
         self.synced.set()
 
@@ -303,14 +329,14 @@ class Reflector(Generic[T]):
         if not self.not_served:
             self.not_served = True
             self._versions = {}
-            log.info("reflector.absent", resource=self.path)
+            self.problems.absent(self._name)
             self.sink.replaced([], "")
             self.synced.set()
 
     def _record_restart(self, why: str, detail: str) -> None:
         self.last_error = detail or why
         self.metrics.increment("watch_restarts", 1, resource=self.path, why=why)
-        log.info("reflector.restart", resource=self.path, why=why, detail=detail)
+        log.debug("reflector.restart", resource=self.path, why=why, detail=detail)
 
     def _report_undecodable(self, bad: Iterable[UndecodableObject]) -> None:
         for item in bad:
@@ -334,10 +360,13 @@ class Reflector(Generic[T]):
         return error
 
     def _classify(self, status: Status, wait: float) -> Exception:
-        detail = f"{status.code} {status.reason} {status.message}".strip()
         if status.expired or status.too_large_version:
-            return _ExpiredError(detail)
-        return _ServerUnavailableError(detail, wait)
+            return _ExpiredError(f"{status.code} {status.reason} {status.message}".strip())
+        message = status.message or status.reason
+        return _ServerUnavailableError(problem_of_answer(status.code, message, self._name), wait)
+
+    def _failing(self, what: str) -> _ServerUnavailableError:
+        return _ServerUnavailableError(Problem(ProblemKind.FAILING, what, self._name))
 
 
 def is_newer(version: str, other: str) -> bool:

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from arranger.api import event_reasons
-from arranger.api.annotations import NODE_GROUP, SERVICE_TYPE, VOLCANO_GROUP, VOLCANO_GROUP_LONG
-from arranger.api.queue_annotations import queue_of, requested_cards
+from arranger.api.annotations import (
+    CARD_NAME,
+    NODE_GROUP,
+    SERVICE_TYPE,
+    VOLCANO_GROUP,
+    VOLCANO_GROUP_LONG,
+)
+from arranger.api.queue_annotations import queue_of
 from arranger.api.resource_requests import Amounts
 from arranger.cluster import BoolArray, Cluster, IntArray, NodeView, PodInfo
 from arranger.framework import ActionType, DependsOn, FilterResult, Plugin, QueueingHint, Rejection
@@ -65,15 +71,16 @@ class CapacityCard(Plugin):
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """The queue, the cards and the service type; a PodGroup's by the PodGroup's name."""
-        meta = pod.pod.metadata
+        meta, ledger = pod.pod.metadata, self._ledger
         annotations, owners = meta.annotations, meta.owner_references
         group = annotations.get(VOLCANO_GROUP) or annotations.get(VOLCANO_GROUP_LONG, "")
         return (
             queue_of(pod.pod),
-            requested_cards(pod.pod),
+            annotations.get(CARD_NAME, ""),
             f"{meta.namespace}/{group}" if group else "",
             annotations.get(SERVICE_TYPE, ""),
             owners[0].kind if owners else "",
+            ledger.said_by_owners(pod) if ledger is not None else (),
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: Cluster) -> Status | None:
@@ -86,7 +93,7 @@ class CapacityCard(Plugin):
             return self.reject(f"Queue <{name}> does not exist", resolvable=False)
         if closed := ledger.closed_queue(pod):
             return self.reject(f"Queue <{closed}> is not open", resolvable=False)
-        wanted = requested_cards(pod.pod)
+        wanted = ledger.cards_wanted_by(pod)
         resources = tuple(name for name in pod.requests if is_card_resource(name))
         error = ""
         if wanted and not resources:

@@ -7,7 +7,6 @@ rights of ``manifests/``, one node of eight cards with a hollow kubelet.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -16,9 +15,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from arranger.embedded.kubelet import HollowKubelets
-from arranger.kube.client.transport import Request
-from tests.controlplane.cluster import ClusterHarness
+from tests.controlplane.cluster import ClusterHarness, ContainerEndingKubelets
 from tests.controlplane.daemon import REPO, manifests
 from tests.controlplane.harness import a_node, until
 
@@ -33,20 +30,6 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
-
-
-class Kubelets(HollowKubelets):
-    """They end containers before they remove a pod, which the Job controller waits for."""
-
-    async def _execute(self, action: str, uid: str, pod: Object) -> None:
-        if action == "remove":
-            meta = pod["metadata"]
-            path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
-            body = json.dumps({"metadata": {"uid": uid}, "status": {"phase": "Failed"}})
-            await self._transport.send(
-                Request("PATCH", path, body=body.encode(), content_type=MERGE)
-            )
-        await super()._execute(action, uid, pod)
 
 
 class QueueClusterHarness(ClusterHarness):
@@ -154,7 +137,7 @@ async def harness() -> AsyncIterator[QueueClusterHarness]:
     """One node of eight cards, and the queues of the example."""
     (config,) = manifests("examples/queues/config.yaml")
     async with QueueClusterHarness.start(
-        [_node()], served=[QUEUES], config=config, kubelets=Kubelets
+        [_node()], served=[QUEUES], config=config, kubelets=ContainerEndingKubelets
     ) as harness:
         await harness.apply("queues/queues.yaml")
         yield harness

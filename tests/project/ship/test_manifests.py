@@ -10,7 +10,7 @@ import yaml
 
 from arranger import __version__
 from arranger.daemon.config.profiles import build_profiles
-from arranger.daemon.config.schema import load_config
+from arranger.daemon.config.schema import Config, load_config
 from arranger.daemon.informers import COLLECTION_PATHS
 from tests.paths import REPO
 
@@ -59,7 +59,8 @@ def config_file(folder: Path) -> Path:
 def lookup_rights() -> set[Right]:
     """What the daemon's reflectors need: taken from the paths they read."""
     found = set()
-    for path in COLLECTION_PATHS.values():
+    workloads = (f"/apis/{resource}" for resource in Config().queues.owner_resources)
+    for path in (*COLLECTION_PATHS.values(), *workloads):
         parts = path.strip("/").split("/")
         group = parts[1] if parts[0] == "apis" else ""
         found |= {(group, parts[-1], verb) for verb in ("list", "watch")}

@@ -105,8 +105,9 @@ async def test_the_newest_event_of_a_member_says_what_holds_it_now(sim: GangHarn
         sim.create(*members("g", 1, 3, first=2))
         await asyncio.sleep(1)
         full = (
-            "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
-            "2 placeable now, blocked by pod default/g-2."
+            "Unsatisfiable: all nodes together have room for 2 of the 3 pods of gang default/g "
+            "that must run. 0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 "
+            "arrived, 2 placeable now, blocked by pod default/g-2."
         )
         assert sorted(sim.event_notes("g-0")) == sorted([waits, full])
         assert sim.event_notes("g-2") == [full]

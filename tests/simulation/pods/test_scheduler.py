@@ -20,7 +20,7 @@ async def test_a_pod_without_room_is_told_why_and_woken_by_a_deletion(
         await sim.until(lambda: bool(sim.pod("second")["status"].get("conditions")))
         (condition,) = sim.pod("second")["status"]["conditions"]
         assert condition["message"] == (
-            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+            "0/1 nodes are available: 1 Insufficient cpu. preemption: "
             "0/1 nodes are available: 1 No preemption victims found for incoming pod."
         )
         sim.delete("pod", "first")

@@ -158,7 +158,7 @@ class Judge:
             if placed:
                 self.moments += 1
                 changed = True
-                for (higher, lower), (state, name) in before.items():
+                for (_, lower), (state, name) in before.items():
                     if lower == key:
                         self.overtakings.append(
                             f"{now:g}: {names[key]} before {name}, which fits ({state})"

@@ -61,7 +61,7 @@ async def test_a_job_that_does_not_fit_waits_whole_and_says_why(sim: TYJobHarnes
         await asyncio.sleep(60)
         status = sim.status()
         assert (status["stage"], status["scheduleState"]) == ("Pending", "Unscheduled")
-        assert status["reason"] == "Unschedulable"
+        assert status["reason"] == "Unsatisfiable", "the nodes have 2 CPU in all"
         assert "gang default/job: 3 of 3 arrived" in status["message"]
         assert "allocations" not in status
         sim.nodes("n2", cpu=1)
@@ -276,3 +276,34 @@ async def test_a_pod_of_a_dead_node_does_not_hold_the_job_up_for_ever(sim: TYJob
         async with sim.kubelets():
             await sim.until_stage("Running")
         assert "workerRestarts" not in sim.status()
+
+
+async def test_a_job_larger_than_every_node_is_told_so_at_once_and_waits_on(
+    sim: TYJobHarness,
+) -> None:
+    sim.nodes("n1", cpu=1)
+    sim.submit(leader=a_template(cpu=64))
+    async with sim.at_work():
+        await sim.until(lambda: sim.status().get("reason") == "Unsatisfiable", within=10)
+        why = f"Unsatisfiable: pod default/{LEADER} asks for cpu 64, and the largest node has cpu 1"
+        assert sim.status()["message"].startswith(why)
+        assert sim.message(LEADER).startswith(why)
+        (scheduled,) = (c for c in sim.status()["conditions"] if c["type"] == "Scheduled")
+        assert (scheduled["status"], scheduled["reason"]) == ("False", "Unsatisfiable")
+        await asyncio.sleep(300)
+        assert sim.status()["stage"] == "Pending"
+        sim.create(a_pod("other").needs(cpu=64).on("n2"))
+        sim.may_exceed_capacity.add("n2")
+        sim.nodes("n2", cpu=66)
+        await sim.until(lambda: sim.status().get("reason") == "Unschedulable")
+        sim.delete("pod", "other")
+        await sim.until_stage("Running")
+
+
+async def test_a_job_without_gang_larger_than_every_node_is_told_so_too(sim: TYJobHarness) -> None:
+    sim.nodes("n1")
+    sim.submit(worker=a_template(cpu=64), schedulerPolicy={"basicPolicy": "BinPack"})
+    async with sim.at_work():
+        await sim.until(lambda: sim.status().get("reason") == "Unsatisfiable", within=10)
+        assert sim.status()["stage"] == "Starting"
+        assert sim.message(FIRST).startswith(f"Unsatisfiable: pod default/{FIRST} asks for cpu 64")

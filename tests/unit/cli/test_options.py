@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from arranger.bundled import bundled_folder
+from arranger.cli.main import main
 from arranger.cli.options import InputPath
 
 
@@ -27,6 +28,21 @@ def given(path: str) -> str:
         click.echo(file)
 
     return CliRunner().invoke(command, [path]).output.strip()
+
+
+@pytest.mark.parametrize("command", ["version", "queue", "explain", "simulate"])
+def test_every_output_is_a_table_or_json(command: str) -> None:
+    (option,) = (p for p in main.commands[command].params if p.name == "output")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == ["table", "json"]
+    assert option.default == "table"
+
+
+@pytest.mark.parametrize("form", ["table", "text", "json"])
+def test_the_earlier_word_for_a_table_stays(form: str) -> None:
+    result = CliRunner().invoke(main, ["version", "-o", form])
+    assert result.exit_code == 0
+    assert result.output.startswith("{" if form == "json" else "arranger ")
 
 
 def test_an_example_that_is_not_here_is_the_one_that_comes_along() -> None:

@@ -156,6 +156,28 @@ def test_a_narrow_terminal_cuts_nothing_off() -> None:
     assert text.count("x") == 60
 
 
+def test_on_eighty_columns_a_reason_has_lines_of_its_own() -> None:
+    reason = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu [of all], and so on."
+    pods = [born(told(training(name), reason), 1) for name in ("a", "b")]
+    lines = printed(queue_views(a_book(two_queues(), *pods)), width=80).splitlines()
+    first = lines.index("1. default/a  1 pod, priority 20000, for 23h")
+    assert lines[first + 1].rstrip() == f"   {reason}"
+    assert lines[first + 2].startswith("2. default/b  1 pod")
+
+
+def test_what_is_guaranteed_and_deserved_is_shown() -> None:
+    queue = a_queue_manifest("training", capability={"cpu": 8, "memory": "32Gi"})
+    queue["spec"] |= {"guarantee": {"resource": {"cpu": "1500m"}}}
+    queue["spec"] |= {"deserved": {"cpu": 4, "memory": "16Gi"}}
+    (view,) = (v for v in queue_views(a_book([queue])) if v.name == "training")
+    lines = [" ".join(line.split()) for line in printed([view]).splitlines()]
+    assert any(line.endswith("guarantee cpu 1500m") for line in lines)
+    assert any(line.endswith("deserved cpu 4, memory 16Gi") for line in lines)
+    shown = view.as_json()
+    assert shown["guarantee"] == {"cpu": 1500}
+    assert shown["deserved"] == {"cpu": 4000, "memory": 16 * 1024**3}
+
+
 def test_nothing_to_show() -> None:
     assert printed([]) == "no queues, and nothing waits\n"
 

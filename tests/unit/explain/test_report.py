@@ -59,6 +59,37 @@ CASES: dict[str, tuple[PodBuilder, Members, str, list[tuple[str, int]], str]] = 
         [("Insufficient example.com/gpu, Too many pods (NodeResourcesFit)", 1)],
         "closest: small lacks example.com/gpu 1, 1 pod slot",
     ),
+    "the closest node is one that has such devices, however few are free": (
+        a_pod().needs({"nvidia.com/gpu": 4, "cpu": 1}),
+        [
+            a_node("cpu-1").offers(cpu=64),
+            a_node("gpu-1").offers({"nvidia.com/gpu": 4}, cpu=8),
+            a_pod("busy").needs({"nvidia.com/gpu": 4, "cpu": 8}).on("gpu-1"),
+        ],
+        "default/p: no node fits (of 2)",
+        [
+            ("Insufficient cpu, Insufficient nvidia.com/gpu (NodeResourcesFit)", 1),
+            ("Insufficient nvidia.com/gpu (NodeResourcesFit)", 1),
+        ],
+        "closest: gpu-1 lacks nvidia.com/gpu 4, cpu 1000m",
+    ),
+    "devices that no node has": (
+        a_pod().needs({"nvidia.com/gpu": 4}),
+        [a_node("cpu-1"), a_node("cpu-2")],
+        "default/p: no node fits (of 2)",
+        [("Insufficient nvidia.com/gpu (NodeResourcesFit)", 2)],
+        "no node has nvidia.com/gpu",
+    ),
+    "a node that lacks room and devices": (
+        a_pod().needs({"nvidia.com/gpu": 4}, cpu=4),
+        [a_node("gpu-1").offers({"nvidia.com/gpu": 4}).cordoned(), a_node("cpu-1").offers(cpu=2)],
+        "default/p: no node fits (of 2)",
+        [
+            ("Insufficient cpu, Insufficient nvidia.com/gpu (NodeResourcesFit)", 1),
+            ("node(s) were unschedulable (NodeUnschedulable)", 1),
+        ],
+        "closest: cpu-1 lacks cpu 2000m and has no nvidia.com/gpu",
+    ),
     "ports that others may give up": (
         a_pod().host_port(80),
         [SMALL, a_pod("b").host_port(80).on("small")],
@@ -108,6 +139,12 @@ def test_explains(
     text = _text(snapshot)
     assert text.splitlines()[0] == answer
     assert near in text
+
+
+def test_a_pod_larger_than_every_node_is_told_so() -> None:
+    text = _text(_snapshot(a_pod().needs(cpu=64), [SMALL, LARGE]))
+    assert "Unsatisfiable: pod default/p asks for cpu 64, and the largest node has cpu 8." in text
+    assert "Unsatisfiable" not in _text(_snapshot(a_pod().needs(cpu=1), [SMALL, LARGE]))
 
 
 def test_a_snapshot_without_pending_pods_says_so() -> None:

@@ -21,7 +21,7 @@ from arranger.framework import (
     Rejection,
     Status,
 )
-from arranger.framework.diagnosis import Diagnosis, PluginRejection
+from arranger.framework.diagnosis import Diagnosis, PluginRejection, filters_part
 from arranger.framework.runtime.profile import PluginWeight, Profile, ProfileError
 from arranger.framework.runtime.registry import PluginError, Registry
 from arranger.framework.runtime.run import run_filter, run_score
@@ -276,3 +276,21 @@ def test_wakes_if(case: tuple[QueueingHint, bool]) -> None:
     wake, expected = case
     event = ClusterEvent(ActionType.NODE_ADDED, node=a_node().build())
     assert wake.matches(a_pod().info(), event) == expected
+
+
+FILTERS_PARTS = {
+    "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No"
+    " preemption victims found for incoming pod.": "0/1 nodes are available: 1 Insufficient cpu.",
+    "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: not"
+    " eligible due to preemptionPolicy=Never.": (
+        "0/1 nodes are available: 1 cannot allocate all claims."
+    ),
+    "0/2 nodes are available: 2 Insufficient cpu.": "0/2 nodes are available: 2 Insufficient cpu.",
+    "no nodes available to schedule pods": "no nodes available to schedule pods",
+    "gang a/b waits for members: 2 of 5 arrived": "gang a/b waits for members: 2 of 5 arrived",
+}
+
+
+@pytest.mark.parametrize(("message", "part"), FILTERS_PARTS.items(), ids=range(len(FILTERS_PARTS)))
+def test_the_part_of_a_message_that_columns_show(message: str, part: str) -> None:
+    assert filters_part(message) == part

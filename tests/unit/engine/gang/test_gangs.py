@@ -337,7 +337,8 @@ def test_every_member_is_told_who_blocks_the_gang(harness: EngineHarness) -> Non
     told = {patch.pod.name: patch.condition for patch in of_kind(PatchPodStatus, effects)}
     assert told.keys() == {"g-0", "g-1", "g-2"}
     assert {condition.message for condition in told.values() if condition} == {
-        "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
+        "Unsatisfiable: all nodes together have room for 2 of the 3 pods of gang default/g that "
+        "must run. 0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
         "2 placeable now, blocked by pod default/g-2."
     }
     events = of_kind(PublishEvent, effects)

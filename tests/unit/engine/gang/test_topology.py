@@ -204,14 +204,17 @@ def test_gangs_of_a_group_share_the_domain(harness: EngineHarness) -> None:
 MESSAGES: dict[str, tuple[list[Object], str]] = {
     "the zone with most room is full": (
         [*zone("one", 1), *zone("two", 2), BARE.offers(cpu=0), *gang(3)],
-        "0/3 nodes are available: 1 node(s) outside the gang's topology domain, "
-        "2 Insufficient cpu. gang default/g: 3 of 3 arrived, 2 placeable now, blocked by pod "
-        "default/g-2.",
+        f"Unsatisfiable: no domain of {ZONE} has room for more than 2 of the 3 pods of gang "
+        "default/g that must run. 0/3 nodes are available: 1 node(s) outside the gang's topology "
+        "domain, 2 Insufficient cpu. gang default/g: 3 of 3 arrived, 2 placeable now, blocked by "
+        "pod default/g-2.",
     ),
     "nodes that would do are in another domain": (
         [*zone("one", 1), *zone("two", 2, 0), BARE, *gang(3)],
-        "0/4 nodes are available: 2 Insufficient cpu, 2 node(s) outside the gang's topology "
-        "domain. gang default/g: 3 of 3 arrived, 2 placeable now, blocked by pod default/g-2.",
+        f"Unsatisfiable: no domain of {ZONE} has room for more than 2 of the 3 pods of gang "
+        "default/g that must run. 0/4 nodes are available: 2 Insufficient cpu, 2 node(s) outside "
+        "the gang's topology domain. gang default/g: 3 of 3 arrived, 2 placeable now, blocked by "
+        "pod default/g-2.",
     ),
     "no node has the label": (
         [BARE, *gang(3)],
@@ -304,6 +307,7 @@ def test_members_that_want_to_be_near_each_other_are_blamed_for_what_is_true_at_
     harness.observe(*zone("one", 4), first, second, third)
     ((_, message),) = set(conditions(harness.run()))
     assert message == (
+        "Unsatisfiable: pod default/g-2 asks for cpu 9, and the largest node has cpu 4. "
         "0/1 nodes are available: 1 Insufficient cpu. gang default/g: 3 of 3 arrived, "
         "2 placeable now, blocked by pod default/g-2."
     )

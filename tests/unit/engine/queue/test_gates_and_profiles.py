@@ -69,12 +69,12 @@ def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(
 
     unhelpful = "Preemption is not helpful for scheduling."
     text = (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: "
         f"0/1 nodes are available: 1 {unhelpful}"
     )
     longer = (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
-        "1 node(s) were unschedulable. no new claims to deallocate, preemption: "
+        "1 node(s) were unschedulable. preemption: "
         f"0/3 nodes are available: 3 {unhelpful}"
     )
     assert event_notes(first) == event_notes(second) == [("FailedScheduling", text)]
@@ -82,6 +82,14 @@ def test_every_failed_attempt_has_an_event_and_the_condition_only_what_is_new(
     assert conditions(second) == []
     assert event_notes(third) == [("FailedScheduling", longer)]
     assert conditions(third) == [("Unschedulable", longer)]
+
+
+def test_a_plugin_that_was_not_asked_about_a_pod_says_nothing_about_it(
+    harness: EngineHarness,
+) -> None:
+    harness.observe(a_node("n1"), a_pod("p").with_claim("data"))
+    text = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+    assert conditions(harness.run()) == [("Unschedulable", text)]
 
 
 def test_after_a_restart_a_condition_that_says_it_already_is_left_alone(

@@ -1,0 +1,100 @@
+"""What the owners of pods say by annotations: a pod's ReplicaSet, its Deployment, and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from arranger.api.annotations import CARD_NAME, PREEMPTABLE, SERVICE_TYPE
+from arranger.api.types.core import ObjectMeta
+
+#: The annotations that count on an owner, for pods that do not say the same themselves.
+OWNER_ANNOTATIONS: Final = (SERVICE_TYPE, PREEMPTABLE, CARD_NAME)
+#: A Deployment notes it on its ReplicaSets, onto which it copies its own annotations as well, and
+#: never takes one back: where the Deployment is known, the copies say nothing.
+_COPIED: Final = "deployment.kubernetes.io/revision"
+#: Owners above each other that are looked at; no workload has more.
+_MAX_DEPTH: Final = 5
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class _Owner(NamedTuple):
+    """What is kept of an owner: its annotations that count, and the uid of its own owner.
+
+    Attributes:
+        copied: whether the annotations are copies of its owner's.
+    """
+
+    annotations: Mapping[str, str]
+    owner: str
+    copied: bool = False
+
+
+class PodOwners:
+    """The owners of pods, of which little more than the annotations that count is kept.
+
+    Owners may appear after their pods, and in any order.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owner] = {}
+        #: uids that pods have been traced to, whether or not they are known.
+        self._asked: set[str] = set()
+
+    def set(self, meta: ObjectMeta) -> bool:
+        """An owner appeared or was edited; returns whether pods may be told otherwise."""
+        said = meta.annotations
+        found: dict[str, str] = {key: said[key] for key in OWNER_ANNOTATIONS if key in said}
+        owner = _Owner(found or _NOTHING, _owner_of(meta), bool(found) and _COPIED in said)
+        return self._replace(meta.uid, owner)
+
+    def remove(self, meta: ObjectMeta) -> bool:
+        """An owner was deleted; returns whether pods may be told otherwise."""
+        changed = self._replace(meta.uid, None)
+        self._asked.discard(meta.uid)
+        return changed
+
+    def annotations_of(self, meta: ObjectMeta) -> Mapping[str, str]:
+        """What the owners of a pod say about it, the nearest first."""
+        uid = _owner_of(meta)
+        return self._collect(uid) if uid else _NOTHING
+
+    def is_owned_by(self, meta: ObjectMeta, uid: str) -> bool:
+        """Whether an owner is among those of a pod."""
+        return uid in self._path(_owner_of(meta))
+
+    def _replace(self, uid: str, owner: _Owner | None) -> bool:
+        if self._owners.get(uid) == owner:
+            return False
+        asked = uid in self._asked
+        before = self._collect(uid) if asked else _NOTHING
+        if owner is None:
+            del self._owners[uid]
+        else:
+            self._owners[uid] = owner
+        return asked and self._collect(uid) != before
+
+    def _collect(self, uid: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = _NOTHING
+        for each in self._path(uid):
+            self._asked.add(each)
+            known = self._owners.get(each)
+            if known is None or (known.copied and known.owner in self._owners):
+                continue
+            if known.annotations:
+                found = {**known.annotations, **found}
+        return found
+
+    def _path(self, uid: str) -> list[str]:
+        path: list[str] = []
+        while uid and len(path) < _MAX_DEPTH:
+            path.append(uid)
+            known = self._owners.get(uid)
+            uid = known.owner if known is not None else ""
+        return path
+
+
+def _owner_of(meta: ObjectMeta) -> str:
+    """The uid of the owner: the one that controls it, else the first."""
+    owners = meta.owner_references
+    return (meta.controller or owners[0]).uid if owners else ""
