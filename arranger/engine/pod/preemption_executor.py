@@ -77,7 +77,10 @@ class PreemptionExecutor:
             if other.entity is not member.entity and can_preempt(member.pod, other.pod):
                 self.clear_nomination(other, now)
                 self._requeuer.requeue(other, now)
+        earlier = nominator.node_of(member.uid)
         nominator.nominate(member, node)
+        if earlier and earlier != node:
+            self._release.notify_pod_removed(member.pod, earlier, now)
         victims = list(victims)
         for victim in victims:
             self.evict(victim, member, node, now)

@@ -23,13 +23,13 @@ def main(count: int, first: int, seed: int | None) -> None:
     lower = moments_taken_by_the_lower(80)
     click.echo(f"churn elsewhere: the lower job goes first in {lower} of 80 moments")
     seeds = range(first, first + count) if seed is None else [seed]
-    overtakings = forgotten = moments = tries = placements = bad = 0
+    overtakings = forgotten = lucky = moments = tries = placements = bad = 0
     started = time.monotonic()
     for each in seeds:
         judge = BusyWorld(each).play()
         overtakings += len(judge.overtakings)
         forgotten += len(judge.forgotten)
-        moments += judge.moments
+        moments, lucky = moments + judge.moments, lucky + judge.lucky
         tries, placements = tries + judge.tries, placements + judge.placements
         if judge.overtakings or judge.forgotten:
             bad += 1
@@ -37,7 +37,8 @@ def main(count: int, first: int, seed: int | None) -> None:
                 click.echo(f"seed {each}: {(judge.overtakings + judge.forgotten)[:4]}")
     click.echo(
         f"{len(seeds)} worlds, {moments} placements: {overtakings} overtakings, {forgotten} "
-        f"forgotten, {tries / max(placements, 1):.2f} tries of gangs a placement of one, "
+        f"forgotten, {lucky} gangs that would fit by luck, "
+        f"{tries / max(placements, 1):.2f} tries of gangs for each one placed, "
         f"{time.monotonic() - started:.0f} s"
     )
     sys.exit(1 if overtakings or forgotten or lower else 0)

@@ -112,9 +112,9 @@ class Judge:
     moments: int = 0
     tries: int = 0
     placements: int = 0
-    #: How often the world has changed but by our placing; and when each was tried last, by that.
-    changes: int = 0
-    _tried_at: dict[str, int] = field(default_factory=dict)
+    lucky: int = 0
+    #: Keys of gangs that fit since others were placed, until they are tried or fit no more.
+    _lucky: set[str] = field(default_factory=set)
     _known: dict[str, bool] = field(default_factory=dict)
 
     def decide(self, now: float) -> Iterator[list[Any]]:
@@ -150,7 +150,7 @@ class Judge:
             if entity.attempts == tried[entity.key] and (entity.members or not members[entity.key]):
                 continue
             key = entity.key
-            self._tried_at[key] = self.changes
+            self._lucky.discard(key)
             self.refused -= {m.uid for m in members[key]}
             placed = any(m.node or m.phase.name != "QUEUED" for m in members[key])
             self.tries += key in gangs
@@ -163,6 +163,8 @@ class Judge:
                         self.overtakings.append(
                             f"{now:g}: {names[key]} before {name}, which fits ({state})"
                         )
+        if changed:
+            self._note_luck(waiting, fitting)
         if changed or effects:
             self._known.clear()
         return effects
@@ -178,23 +180,28 @@ class Judge:
         """Whether neither its back-off nor its rest is to blame for its waiting."""
         if entity.state is QueueState.BACKOFF:
             return not self.refused.isdisjoint(entity.members)
-        return self._is_lucky(entity)
+        return entity.key in self._lucky
 
-    def _is_lucky(self, entity: QueuedEntity) -> bool:
-        """Whether it was tried in vain since anything but our placing has changed the world.
+    def _note_luck(self, waiting: list[QueuedEntity], fitted: list[QueuedEntity]) -> None:
+        """Something was placed, and nothing else has happened: who fits only now is lucky.
 
         Members of different kinds are placed one after the other, each on the best node for itself;
         less room elsewhere may lead one of them to where it is in nobody's way.
         """
-        if entity.group is None or self._tried_at.get(entity.key) != self.changes:
-            return False
-        pods = [member.pod for member in entity.one_of_each_class()]
-        spread = any(pod.affinity_terms or pod.pod.spec.topology_spread_constraints for pod in pods)
-        return len(pods) > 1 or spread
+        for entity in waiting:
+            if entity.group is None or entity in fitted or entity.state not in WAITING:
+                continue
+            pods = [member.pod for member in entity.one_of_each_class()]
+            spread = any(p.affinity_terms or p.pod.spec.topology_spread_constraints for p in pods)
+            if (len(pods) > 1 or spread) and would_fit(self.engine, entity):
+                self._lucky.add(entity.key)
+                self.lucky += 1
 
     def _fits(self, entity: QueuedEntity) -> bool:
         if entity.key not in self._known:
             self._known[entity.key] = would_fit(self.engine, entity)
+            if not self._known[entity.key]:
+                self._lucky.discard(entity.key)
         return self._known[entity.key]
 
     def _look_for_forgotten(self) -> None:

@@ -101,7 +101,6 @@ class BusyWorld:
                 self.engine.on_outcome(effect, CONFLICT, self.now)
                 gang = self.engine.registry.gang_of(effect.pod.uid)
                 self.judge.refused |= {effect.pod.uid, *(gang.memberships if gang else ())}
-                self.judge.changes += 1
                 return
             self.engine.on_outcome(effect, Applied(), self.now)
             self.running[name] = effect.node
@@ -113,7 +112,6 @@ class BusyWorld:
             self.engine.on_outcome(effect, Applied(), self.now)
 
     def _gone(self, name: str) -> None:
-        self.judge.changes += 1
         self.pods.pop(name)
         self.running.pop(name, None)
         self.engine.handlers.on_pod_deleted(f"default/{name}", self.now)
@@ -125,7 +123,6 @@ class BusyWorld:
         self.engine.handlers.on_pod_updated(pod.build(), self.now)
 
     def _edit(self) -> None:
-        self.judge.changes += 1
         waiting = sorted(self.pods.keys() - self.running.keys())
         if waiting:
             name = self.rng.choice(waiting)
@@ -133,7 +130,6 @@ class BusyWorld:
             self._show(name)
 
     def _set_node(self, name: str) -> None:
-        self.judge.changes += 1
         node = a_node(name).offers(cpu=self.rng.choice((1, 2, 4, 4, 6)))
         node = node.labelled({ZONE: self.rng.choice(("z0", "z1"))})
         self.engine.handlers.on_node_updated(node.build(), self.now)
