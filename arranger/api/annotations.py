@@ -109,8 +109,8 @@ SERVICE_TYPE: Final = _VOLCANO + "service.type"
 QUEUE_STATE: Final = "arranger.io/queue-state"
 #: On a node (label): the group that queues name in ``spec.affinity``.
 NODE_GROUP: Final = _VOLCANO + "nodegroup-name"
-#: On a pod (annotation or label): ``false`` keeps it from being evicted, as long as there are
-#: queues.
+#: On a pod or PodGroup: ``false`` keeps it from being evicted, as long as there are queues. On a
+#: pod also as a label.
 PREEMPTABLE: Final = _VOLCANO + "preemptable"
 
 # --- Volcano Jobs ---------------------------------------------------------------------------------

@@ -10,39 +10,15 @@ from typing import Final
 import structlog
 
 from arranger.api.effects import Ambiguous, Applied, Bind, DeletePod, Eviction, Outcome, Refused
+from arranger.daemon.token_bucket import TokenBucket
 from arranger.kube.client.problems import missing_right
 
 log = structlog.get_logger(__name__)
 
-#: Lines at once, and a second in the long run, of each event.
-BURST: Final = 50
-RATE: Final = 5.0
 #: Seconds after which the lines left out are counted in one.
 SUMMARY_INTERVAL: Final = 10.0
 
 _DELETED: Final = Eviction("", "")
-
-
-@dataclass(slots=True)
-class TokenBucket:
-    """``burst`` at once, then ``rate`` a second."""
-
-    rate: float
-    burst: int
-    _tokens: float = field(init=False)
-    _filled_at: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        self._tokens = self.burst
-
-    def take(self, now: float) -> bool:
-        """Whether one more may pass."""
-        self._tokens = min(self.burst, self._tokens + (now - self._filled_at) * self.rate)
-        self._filled_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
 
 
 @dataclass(eq=False)
@@ -76,7 +52,7 @@ class DecisionLog:
                 return
         bucket = self._buckets.get(event)
         if bucket is None:
-            bucket = self._buckets[event] = TokenBucket(RATE, BURST)
+            bucket = self._buckets[event] = TokenBucket()
         if bucket.take(now):
             _write(event, effect, outcome)
             return

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 
 import structlog
 from structlog.typing import EventDict
+
+from arranger.daemon.token_bucket import TokenBucket
 
 
 def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> None:
@@ -32,6 +35,7 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
         ]
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Bounded())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -49,6 +53,34 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+class _Bounded(logging.Filter):
+    """Lets no more through of one message than a bucket allows, and counts the rest in the next.
+
+    Many messages are about one object each, and of objects there may be thousands that are wrong.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it may be written; asked before it is put into words."""
+        # structlog hands over the whole line as a dictionary.
+        line = record.msg if isinstance(record.msg, dict) else None
+        key = record.name, str(line["event"] if line else record.msg)
+        bucket = self._buckets.setdefault(key, TokenBucket())
+        if not bucket.take(record.created):
+            self._left_out[key] += 1
+            return False
+        if more := self._left_out.pop(key, 0):
+            if line is not None:
+                line["left_out"] = more
+            else:
+                record.msg = f"{record.msg} (left out: {more} of this kind)"
+        return True
 
 
 def _what_happened_first(_: object, __: str, line: EventDict) -> EventDict:

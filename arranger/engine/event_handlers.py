@@ -6,10 +6,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
-from arranger.api.queue_annotations import invalid_values, queue_of
+from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
@@ -28,7 +27,14 @@ from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
-from arranger.engine.queue.cluster_events import node_change, placed_pod_change, waiting_pod_change
+from arranger.engine.queue.cluster_events import (
+    node_change,
+    object_change,
+    placed_pod_change,
+    quota_change,
+    quota_fields,
+    waiting_pod_change,
+)
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
@@ -152,14 +158,14 @@ class EventHandlers:
             return
         before = self._context.cluster.objects.set(stored)
         if before is None or not equal_but_version(before, stored):
-            self._queue.wake(_object_event(before, stored), now)
+            self._queue.wake(object_change(before, stored), now)
 
     def on_object_deleted(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up was deleted."""
         if self._initial.drop(type(stored), key_of(stored)):
             return
         self._context.cluster.objects.remove(stored)
-        self._queue.wake(_object_event(stored, None), now)
+        self._queue.wake(object_change(stored, None), now)
 
     # --- events: budgets -------------------------------------------------------------------
 
@@ -189,7 +195,7 @@ class EventHandlers:
         problems = self._ledger.queues[queue.name].problems
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_queue(queue, problems))
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(quota_change("Queue"), now)
 
     def _release_admission(self, gang: str, now: float) -> None:
         """A gang that was admitted is gone: others may have the cards that were kept for it."""
@@ -203,7 +209,7 @@ class EventHandlers:
         self._ledger.remove_queue(queue.name)
         if not self._ledger.active:
             self._queue.requeue_all(now)
-        self._queue.wake(ClusterEvent(ActionType.OTHER, resource="Queue"), now)
+        self._queue.wake(quota_change("Queue"), now)
 
     # --- events: gangs ---------------------------------------------------------------------
 
@@ -214,6 +220,7 @@ class EventHandlers:
         gang = self._registry.gangs.get(group.key)
         before = list(gang.problems) if gang is not None else []
         edited = self._registry.changes_owner_fields(group)
+        was_known = self._registry.knows(group)
         changed = self._registry.on_pod_group_updated(group)
         if edited and gang is not None and gang.pod_group is group:
             # Its queue, its service type or its cards may be others.
@@ -223,6 +230,8 @@ class EventHandlers:
                 self._queue.wake(ClusterEvent(ActionType.OTHER, resource="PodGroup"), now)
         update_priorities(self._context, self._nominator, self._registry, group)
         self._on_gangs_changed(changed, now)
+        if edited and was_known:
+            self._queue.wake(quota_change("PodGroup"), now)
         if gang is not None and gang.problems and gang.problems != before:
             self._context.outbox.append(pod_events.invalid_pod_group(group, gang.problems))
 
@@ -318,9 +327,12 @@ class EventHandlers:
             binding = member.phase in (Phase.BINDING, Phase.UNKNOWN)
             if not binding or member.node != info.pod.spec.node_name:
                 self._stop_tracking(member, now)  # else the Binding's outcome ends the story
-        if before is not None and _quota_fields(before.pod) != _quota_fields(info.pod):
+        new_rules = before is not None and quota_fields(before.pod) != quota_fields(info.pod)
+        if new_rules:
             self._ledger.mark_stale()
         cluster.observe_pod(info)
+        if new_rules:
+            self._queue.wake(quota_change("Pod"), now)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)
@@ -396,15 +408,3 @@ class EventHandlers:
         self._binding_cycle.cancel(member)
         self._requeuer.remove(member, now)
         self._release.stop_tracking(member)
-
-
-def _quota_fields(pod: Pod) -> tuple[str | None, ...]:
-    """What a pod says that its queue's ledger notes: its queue and service, and if it may go."""
-    notes, labels = pod.metadata.annotations, pod.metadata.labels
-    said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
-    return queue_of(pod), *said
-
-
-def _object_event(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
-    resource = type(after or before).__name__
-    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

@@ -27,6 +27,7 @@ class ActionType(Flag):
     POD_SCALED_DOWN = auto()  # a placed pod requests less
     OWN_UPDATE = auto()  # the waiting pod itself was edited
     OTHER = auto()  # an object of another kind changed; see ClusterEvent.resource
+    EVICTION_RULES = auto()  # who may be evicted, or for whom: may help whatever was rejected
 
     NODE_EDITED = NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_IMAGES | NODE_FEATURES
     NODE_CHANGED = NODE_ADDED | NODE_EDITED

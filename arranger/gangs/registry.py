@@ -157,11 +157,14 @@ class GangRegistry:
         before = self._pod_groups.get((type(pod_group), pod_group.key))
         return before is None or _owner_fields(before) != _owner_fields(pod_group)
 
+    def knows(self, pod_group: AnyPodGroup) -> bool:
+        """Whether a PodGroup was there before."""
+        return (type(pod_group), pod_group.key) in self._pod_groups
+
     def on_pod_group_updated(self, pod_group: AnyPodGroup) -> set[str]:
         """A PodGroup was added or edited."""
-        key = type(pod_group), pod_group.key
-        edited = key in self._pod_groups and self.changes_owner_fields(pod_group)
-        self._pod_groups[key] = pod_group
+        edited = self.knows(pod_group) and self.changes_owner_fields(pod_group)
+        self._pod_groups[type(pod_group), pod_group.key] = pod_group
         gang = self.gangs.get(pod_group.key)
         if gang is None or self._find_pod_group(gang) is not pod_group:
             return set()

@@ -36,6 +36,7 @@ from arranger.kube.client.problems import (
 from arranger.kube.client.status import parse_status
 from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import Request, RequestTransport, Response, TransportError
+from arranger.kube.lease import Lease, LeaseMeta, LeaseSpec, decode_lease, encode_lease
 
 log = structlog.get_logger(__name__)
 
@@ -65,31 +66,6 @@ class LeaseConfig:
                 "lease_duration > renew_deadline > 1.2 × retry_period > 0 does not hold: "
                 f"{self.lease_duration}, {self.renew_deadline}, {self.retry_period}"
             )
-
-
-class _Spec(msgspec.Struct, rename="camel", eq=True):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class _Meta(msgspec.Struct, rename="camel", omit_defaults=True):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Lease(msgspec.Struct, rename="camel"):
-    metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    kind: str = "Lease"
-    api_version: str = "coordination.k8s.io/v1"
-
-
-_decoder = msgspec.json.Decoder(_Lease)
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(eq=False)
@@ -124,7 +100,7 @@ class LeaderElection:
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.config.namespace}/leases"
         self._path = f"{self._collection}/{self.config.name}"
         #: The lease as last observed, and when we last saw its spec change.
-        self._observed: _Lease | None = None
+        self._observed: Lease | None = None
         self._observed_at = float("-inf")
         #: When the request that last renewed the lease was sent.
         self._renewed_at = float("-inf")
@@ -199,8 +175,8 @@ class LeaderElection:
         if self._leading or observed is None or self.holder != self.config.identity:
             return False
         stamp = micro_time(self.clock())
-        spec = _Spec("", 1, stamp, stamp, observed.spec.lease_transitions)
-        body = _encode(_Lease(observed.metadata, spec))
+        spec = LeaseSpec("", 1, stamp, stamp, observed.spec.lease_transitions)
+        body = encode_lease(Lease(observed.metadata, spec))
         try:
             answer = await self._request("PUT", self._path, body, self.config.retry_period)
         except TransportError as error:
@@ -287,7 +263,7 @@ class LeaderElection:
 
     async def _create_lease(self) -> bool:
         """Create the lease; false when somebody else was faster. Raises TransportError."""
-        meta = _Meta(self.config.name, self.config.namespace)
+        meta = LeaseMeta(self.config.name, self.config.namespace)
         return await self._write("POST", self._collection, meta, 0, None)
 
     async def _replace_lease(self, transitions: int, acquired: str | None) -> bool:
@@ -295,12 +271,12 @@ class LeaderElection:
         return await self._write("PUT", self._path, self._observed.metadata, transitions, acquired)
 
     async def _write(
-        self, method: str, path: str, meta: _Meta, transitions: int, acquired: str | None
+        self, method: str, path: str, meta: LeaseMeta, transitions: int, acquired: str | None
     ) -> bool:
         """Write the lease in our name; whether the server agreed."""
         stamp, duration = micro_time(self.clock()), max(1, int(self.config.lease_duration))
-        spec = _Spec(self.config.identity, duration, acquired or stamp, stamp, transitions)
-        body, sent = _encode(_Lease(meta, spec)), self._now()
+        spec = LeaseSpec(self.config.identity, duration, acquired or stamp, stamp, transitions)
+        body, sent = encode_lease(Lease(meta, spec)), self._now()
         answer = await self._request(method, path, body, self._attempt_timeout())
         if answer.status == 404 and method == "POST":
             # Nothing but the namespace can be missing where something is created.
@@ -349,7 +325,7 @@ class LeaderElection:
 
     def _observe(self, answer: Response) -> None:
         try:
-            lease = _decoder.decode(answer.body)
+            lease = decode_lease(answer.body)
         except msgspec.DecodeError as error:
             raise TransportError(f"not a lease: {error}") from error
         if self._observed is None or lease.spec != self._observed.spec:

@@ -191,6 +191,12 @@ class JobPod(ControlledPod):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def has_node(self) -> bool:
+        """Whether it was bound, or has even run."""
+        scheduled = self.status.has_true_condition("PodScheduled")
+        return scheduled or self.status.phase not in ("", "Pending")
+
+    @property
     def disrupted(self) -> bool:
         """Whether it was evicted, or is marked for eviction (``DisruptionTarget``)."""
         # "Evicted" is what a kubelet under pressure writes.

@@ -23,6 +23,7 @@ _SEEN: Final = "pods-seen"
 _SUCCEEDED: Final = "pods-succeeded"
 _CREATED: Final = "made"
 _LAST_ACTION: Final = "action"
+_TEMPLATE: Final = "pods-template"
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 
 
@@ -38,6 +39,7 @@ class ControlledResources:
         succeeded: pods that have succeeded; they are not made again when somebody removes them.
         created: object created for the job → digest of the manifest it was created from.
         last_action: the last value of the annotation with an owner's action that was acted on.
+        template: digest of what its pods are made from; "" while none was made.
     """
 
     restart_version: int = 0
@@ -47,6 +49,7 @@ class ControlledResources:
     succeeded: frozenset[TaskIndex] = frozenset()
     created: Mapping[str, str] = field(default_factory=dict)
     last_action: str = ""
+    template: str = ""
 
     def version_of(self, index: TaskIndex) -> int:
         """The version that the pod of an index must have at least."""
@@ -58,7 +61,8 @@ class ControlledResources:
 
     def with_job_restart(self, version: int) -> ControlledResources:
         """Of a job whose pods are all to be replaced, from this version on."""
-        return ControlledResources(version, created=self.created, last_action=self.last_action)
+        kept = replace(ControlledResources(version), created=self.created, template=self.template)
+        return replace(kept, last_action=self.last_action)
 
     def with_task_restart(self, version: int, task: str) -> ControlledResources:
         """Of a job whose pods of one task are to be replaced."""
@@ -125,7 +129,8 @@ class ControlledResources:
         version = _parse_int(written.get(_RESTART_VERSION, ""))
         action = written.get(_LAST_ACTION, "")
         seen, succeeded = frozenset(indices[_SEEN]), frozenset(indices[_SUCCEEDED])
-        return cls(version, tasks, pods, seen, succeeded, created, action)
+        template = written.get(_TEMPLATE, "")
+        return cls(version, tasks, pods, seen, succeeded, created, action, template)
 
     def to_dict(self) -> dict[str, str]:
         """For ``status.controlledResources``; :meth:`parse` reads it."""
@@ -138,7 +143,8 @@ class ControlledResources:
             for task, own in groupby(sorted(found), key=itemgetter(0)):
                 written[f"{kind}/{task}"] = _format_ranges(index for _, index in own)
         written |= {f"{_CREATED}/{name}": digest for name, digest in self.created.items()}
-        return written | ({_LAST_ACTION: self.last_action} if self.last_action else {})
+        texts = {_LAST_ACTION: self.last_action, _TEMPLATE: self.template}
+        return written | {key: text for key, text in texts.items() if text}
 
 
 def _parse_int(text: str) -> int:

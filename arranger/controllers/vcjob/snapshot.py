@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from arranger.api.annotations import JOB_VERSION_KEY
+import msgspec
+
+from arranger.api.annotations import INHERITED_ANNOTATIONS, JOB_VERSION_KEY
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.volcano_job import JobPod, JobSpec, Task, VolcanoJob
 from arranger.controllers.vcjob.controlled_resources import ControlledResources, TaskIndex
@@ -58,6 +61,18 @@ class JobSnapshot:
     def controlled_resources(self) -> ControlledResources:
         """What its status remembers."""
         return ControlledResources.parse(self.job.status.controlled_resources)
+
+    @cached_property
+    def pod_template_digest(self) -> str:
+        """Equal as long as new pods would be made like those that are there."""
+        spec, notes = self.spec, self.job.metadata.annotations
+        parts = (
+            [(task.name, task.template) for task in spec.tasks],
+            {key: notes[key] for key in INHERITED_ANNOTATIONS if key in notes},
+            (spec.scheduler_name, spec.queue, spec.priority_class_name),
+            (spec.plugins, spec.volumes),
+        )
+        return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:12]
 
     @cached_property
     def replicas(self) -> dict[str, int]:

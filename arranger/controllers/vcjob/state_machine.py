@@ -102,6 +102,9 @@ def next_status(snapshot: JobSnapshot) -> NextStatus:
             return _request(snapshot, state, decision)
     match state.phase:
         case JobPhase.PENDING | JobPhase.RUNNING:
+            state, edited = _with_template(snapshot, state)
+            if edited is not None:
+                return _apply(snapshot, state, edited)
             return _with_refusal(snapshot, _next_working_status(snapshot, state))
         case JobPhase.RESTARTING if not snapshot.outdated:
             return replace(state, phase=JobPhase.PENDING)
@@ -116,6 +119,27 @@ def _with_observations(snapshot: JobSnapshot) -> ControlledResources:
     resources = snapshot.controlled_resources.limited_to(snapshot.replicas)
     resources = resources.with_observed(snapshot.current, succeeded)
     return replace(resources, created={**resources.created, **snapshot.created})
+
+
+def _with_template(snapshot: JobSnapshot, state: NextStatus) -> tuple[NextStatus, Decision | None]:
+    """With what pods are made from now on; pods from before an edit are made anew.
+
+    Those that have a node keep it; when they are replaced, it is by the job as it then is.
+    """
+    wanted, known = snapshot.pod_template_digest, state.controlled_resources.template
+    if wanted == known:
+        return state, None
+    resources = replace(state.controlled_resources, template=wanted)
+    state = replace(state, controlled_resources=resources)
+    waiting = tuple(index for index, pod in snapshot.current.items() if not pod.has_node)
+    if not known or not waiting:
+        return state, None
+    whole = len(waiting) == len(snapshot.current)
+    action = JobAction.RESTART_JOB if whole else JobAction.RESTART_POD
+    message = f"the job was edited while {len(waiting)} of its pods had no node"
+    indices = () if whole else waiting
+    edited = Decision(action, "Edited", message, costs_no_retry=True, indices=indices)
+    return state, edited
 
 
 def _next_working_status(snapshot: JobSnapshot, state: NextStatus) -> NextStatus:

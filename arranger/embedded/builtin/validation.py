@@ -56,9 +56,21 @@ def validate_update(resource: Resource, before: Object, after: Object) -> None:
             causes.append(("FieldValueForbidden", field, why))
     elif resource.api_version == "events.k8s.io/v1":
         causes += _event_update_violations(before, after)
+    elif resource.kind == "PriorityClass":
+        causes += _priority_class_update_violations(before, after)
     else:
         causes += _kind_violations(resource, after)
     raise_if_invalid(resource, after, causes)
+
+
+def _priority_class_update_violations(before: Object, after: Object) -> Iterator[Cause]:
+    if before["value"] != after["value"]:
+        yield "FieldValueForbidden", "value", "Forbidden: may not be changed in an update."
+    default = "PreemptLowerPriority"
+    policy = after.get("preemptionPolicy", default)
+    if before.get("preemptionPolicy", default) != policy:
+        why = f'Invalid value: "{policy}": field is immutable'
+        yield "FieldValueInvalid", "preemptionPolicy", why
 
 
 def _metadata_violations(obj: Object) -> Iterator[Cause]:

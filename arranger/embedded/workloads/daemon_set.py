@@ -11,12 +11,14 @@ from arranger.api.selectors import is_valid_requirement, requirement_matches, un
 from arranger.api.types.core import Node, NodeSelectorTerm, Pod
 from arranger.embedded import Object
 from arranger.embedded.workloads.plan import (
+    REVISION_HASH,
     Plan,
     Surroundings,
     has_ended,
     is_active,
     is_ready,
     pod_of,
+    template_hash,
 )
 
 _NODE_PROBLEMS: Final = (
@@ -65,7 +67,9 @@ def _names(nodes: Sequence[Object]) -> Iterator[str]:
 
 
 def _pod(daemon_set: Object, node: str) -> Object:
-    pod = pod_of(daemon_set)
+    generation = str(daemon_set["metadata"].get("generation", 1))
+    labels = {REVISION_HASH: template_hash(daemon_set), "pod-template-generation": generation}
+    pod = pod_of(daemon_set, labels=labels)
     spec = pod["spec"]
     node_affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     required = node_affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})

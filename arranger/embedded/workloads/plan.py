@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -10,6 +12,8 @@ from typing import Any, Final
 
 from arranger.embedded import Object
 
+#: Label of pods of StatefulSets and DaemonSets.
+REVISION_HASH: Final = "controller-revision-hash"
 _ENDED: Final = ("Succeeded", "Failed")
 #: Seconds until a pod that has ended is made again, doubled each time, and the most that becomes:
 #: those of a kubelet's CrashLoopBackOff.
@@ -114,6 +118,12 @@ def pod_of(
         },
         "spec": deepcopy(template["spec"]),
     }
+
+
+def template_hash(workload: Object) -> str:
+    """What tells the pods of one template from those of the next."""
+    template = json.dumps(workload["spec"]["template"], sort_keys=True)
+    return hashlib.sha256(template.encode()).hexdigest()[:10]
 
 
 def controller_reference(owner: Object) -> Object:

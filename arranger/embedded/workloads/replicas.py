@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +15,7 @@ from arranger.embedded.workloads.plan import (
     is_ready,
     pod_of,
     replica_status,
+    template_hash,
 )
 
 #: Pods of a ReplicaSet that have ended and are kept to be looked at.
@@ -31,7 +30,7 @@ def reconcile_deployment(deployment: Object, owned: Sequence[Object], _: Surroun
     """
     meta, spec = deployment["metadata"], deployment["spec"]
     replicas = spec.get("replicas", 1)
-    digest = hashlib.sha256(json.dumps(spec["template"], sort_keys=True).encode()).hexdigest()[:10]
+    digest = template_hash(deployment)
     name = f"{meta['name']}-{digest}"
     sets = [each for each in owned if each["kind"] == "ReplicaSet"]
     wanted = {each["metadata"]["name"]: 0 for each in sets} | {name: replicas}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from arranger.embedded import Object
 from arranger.embedded.workloads.plan import (
+    REVISION_HASH,
     Plan,
     Surroundings,
     has_ended,
@@ -13,6 +14,7 @@ from arranger.embedded.workloads.plan import (
     is_ready,
     pod_of,
     replica_status,
+    template_hash,
 )
 
 
@@ -49,6 +51,7 @@ def reconcile_stateful_set(stateful_set: Object, owned: Sequence[Object], _: Sur
 
 def _pod(stateful_set: Object, name: str, ordinal: int) -> Object:
     labels = {
+        REVISION_HASH: f"{stateful_set['metadata']['name']}-{template_hash(stateful_set)}",
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(ordinal),
     }

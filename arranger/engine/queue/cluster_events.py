@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from arranger.api.types.core import Node
+from arranger.api.annotations import PREEMPTABLE, SERVICE_TYPE
+from arranger.api.queue_annotations import queue_of
+from arranger.api.types.core import Node, Pod
+from arranger.cluster.object_store import StoredObject
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
@@ -57,6 +60,28 @@ def waiting_pod_change(before: PodInfo, after: PodInfo) -> ClusterEvent | None:
         and before.pod.metadata.annotations == after.pod.metadata.annotations
         and before.pod.status.resource_claim_statuses == after.pod.status.resource_claim_statuses
     )
-    if same:
+    kind = _NO_ACTION if same else ActionType.OWN_UPDATE
+    if quota_fields(before.pod) != quota_fields(after.pod):
+        kind |= ActionType.OWN_UPDATE | ActionType.EVICTION_RULES
+    if not kind:
         return None
-    return ClusterEvent(ActionType.OWN_UPDATE, pod=after.pod, pod_before=before.pod)
+    return ClusterEvent(kind, pod=after.pod, pod_before=before.pod)
+
+
+def quota_fields(pod: Pod) -> tuple[object, ...]:
+    """What a pod says that its queue's ledger notes: queue, service, owner, and if it may go."""
+    meta = pod.metadata
+    notes, labels = meta.annotations, meta.labels
+    said = (notes.get(SERVICE_TYPE), notes.get(PREEMPTABLE), labels.get(PREEMPTABLE))
+    return queue_of(pod), *said, [(owner.kind, owner.uid) for owner in meta.owner_references]
+
+
+def quota_change(resource: str) -> ClusterEvent:
+    """A queue, or who is in it, has changed: other limits hold, and others may be evicted."""
+    return ClusterEvent(ActionType.OTHER | ActionType.EVICTION_RULES, resource=resource)
+
+
+def object_change(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
+    """The event of an object that plugins look up."""
+    resource = type(after or before).__name__
+    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

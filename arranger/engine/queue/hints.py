@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import GANG, RESERVATION, QueuedEntity
-from arranger.framework.cluster_event import ClusterEvent
+from arranger.framework.cluster_event import ActionType, ClusterEvent
 
 
 def may_help(
@@ -18,6 +18,8 @@ def may_help(
     ``pods`` are those whom it would have to help: of a gang those that could not be placed.
     """
     if not entity.rejected_by:
+        return True
+    if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
         return True
     if entity.group is not None:
         event = _for_any_member(entity, event)

@@ -7,9 +7,10 @@ fails in all that it does, again and again. One line a cause is enough, if it sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
+from math import inf
 from typing import Final
 
 import structlog
@@ -63,7 +64,7 @@ class _Source:
         settled = self.since + grace
         if isinstance(self.state, Problem):
             return max(settled, self.told_at.get(_key(self.state), -REPEAT) + REPEAT)
-        return float("inf") if self.state is self.told else settled
+        return inf if self.state is self.told else settled
 
     def tell(self, now: float) -> None:
         """What is known has been said."""
@@ -124,14 +125,34 @@ class ProblemLog:
             source.state = state
         self._arm()
 
+    def _due(self) -> dict[str, float]:
+        """When there is something to say of which source."""
+        #: What is wrong now → when that was said last.
+        causes: dict[tuple[ProblemKind, str], float] = {}
+        for source in self._sources.values():
+            if isinstance(state := source.state, Problem):
+                cause, told_at = _cause(state), source.told_at.get(_key(state), -inf)
+                causes[cause] = max(causes.get(cause, -inf), told_at)
+        return {name: self._due_of(source, causes) for name, source in self._sources.items()}
+
+    def _due_of(self, source: _Source, causes: Mapping[tuple[ProblemKind, str], float]) -> float:
+        match source.state, source.told:
+            case Problem() as state, _ if state.kind is not ProblemKind.FORBIDDEN:
+                # It suffers from what was said of others; but rights are named one by one.
+                return max(source.due(self.grace), causes[_cause(state)] + REPEAT)
+            case _Calm.WORKING, Problem() as told if _cause(told) in causes:
+                # Said once all works again that had failed for the same cause.
+                return inf
+        return source.due(self.grace)
+
     def _arm(self) -> None:
-        due = min(source.due(self.grace) for source in self._sources.values())
+        due = min(self._due().values())
         if self._timer is not None:
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
             self._timer = None
-        if due != float("inf"):
+        if due != inf:
             self._timer = asyncio.get_running_loop().call_at(due, self._tell)
 
     def _tell(self) -> None:
@@ -142,10 +163,11 @@ class ProblemLog:
         served: list[str] = []
         restored: list[str] = []
         problems: dict[tuple[ProblemKind, str], list[str]] = {}
-        for name, source in sorted(self._sources.items()):
+        for name, due in sorted(self._due().items()):
+            source = self._sources[name]
             # What has begun later has the same cause, and one line has room for it.
             slack = 0.0 if _key(source.state) is ProblemKind.FAILING else self.grace
-            if source.due(self.grace) > now + slack:
+            if due > now + slack:
                 continue
             state, before = source.state, source.told
             source.tell(now)
@@ -193,6 +215,10 @@ def _key(state: Problem | _Calm) -> object:
     """What makes a state another one: the words of what fails differ from try to try."""
     failing = isinstance(state, Problem) and state.kind is ProblemKind.FAILING
     return ProblemKind.FAILING if failing else state
+
+
+def _cause(problem: Problem) -> tuple[ProblemKind, str]:
+    return problem.kind, problem.what
 
 
 def _enumerate(details: list[str]) -> str:

@@ -67,7 +67,7 @@ class GangRequirement:
             self.minima[_role_of(pod)] = int(least)
         if least := notes.get(KOORDINATOR + "min-available"):
             self.minima[""] = int(least)
-        self.partners |= set(json.loads(notes.get(KOORDINATOR + "groups", "[]")))
+        self.partners |= set(json.loads(notes.get(KOORDINATOR + "groups") or "[]"))
 
     def is_met(self, have: Mapping[str, int]) -> bool:
         """Whether so many of each bundle are enough; "" stands for all bundles."""

@@ -34,6 +34,29 @@ async def test_a_job_is_scaled_up_and_down(sim: JobHarness) -> None:
         assert group["spec"]["minMember"] == 1
 
 
+async def test_an_edit_makes_pods_without_a_node_anew_and_leaves_the_others(
+    sim: JobHarness,
+) -> None:
+    sim.may_repeat_pods.add("j")
+    sim.job("j", task(replicas=2, cpu=5), minAvailable=1, maxRetry=1, on={"PodEvicted": "AbortJob"})
+    other = task(replicas=2, cpu=5)
+    other["template"]["spec"]["containers"][0]["image"] = "other"
+
+    def images() -> dict[str, str]:
+        pods = sim.cluster.objects("pods")
+        return {p["metadata"]["name"]: p["spec"]["containers"][0]["image"] for p in pods}
+
+    async with sim.at_work():
+        await sim.until(lambda: sorted(sim.pods_of_job("j").values()) == ["-", "Running"])
+        sim.edit("j", {"spec": {"tasks": [other]}})
+        await sim.until(lambda: sorted(images().values()) == ["img", "other"])
+        await sim.until_phase("j", "Running")
+        await asyncio.sleep(60)
+        waits = next(pod for pod, phase in sim.pods_of_job("j").items() if phase == "-")
+        assert images()[waits] == "other"
+        assert (sim.status("j")["retryCount"], sim.status("j")["version"]) == (0, 1)
+
+
 async def test_an_action_is_done_once_for_each_time_it_is_asked_for(sim: JobHarness) -> None:
     sim.job("j", task())
     async with sim.at_work():

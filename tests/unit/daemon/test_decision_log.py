@@ -16,7 +16,8 @@ from arranger.api.effects import (
     Outcome,
     Refused,
 )
-from arranger.daemon.decision_log import BURST, RATE, SUMMARY_INTERVAL, DecisionLog
+from arranger.daemon.decision_log import SUMMARY_INTERVAL, DecisionLog
+from arranger.daemon.token_bucket import BURST, RATE
 
 POD = ObjectKey("team", "p", "uid-p")
 BINDING = Bind(POD, "n1")

@@ -116,7 +116,9 @@ async def test_a_stateful_set_has_its_pods_in_order_each_after_the_one_before_is
     await at_work.after(5)
     assert at_work.names() == ["all-0", "all-1", "db-0", "db-1", "db-2", "stuck-0"]
     pod = next(p for p in at_work.pods() if p["metadata"]["name"] == "db-1")
-    assert pod["metadata"]["labels"] == {
+    labels = pod["metadata"]["labels"]
+    assert labels.pop("controller-revision-hash").startswith("db-")
+    assert labels == {
         "app": "db",
         "statefulset.kubernetes.io/pod-name": "db-1",
         "apps.kubernetes.io/pod-index": "1",

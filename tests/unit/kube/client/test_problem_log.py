@@ -65,6 +65,17 @@ async def test_two_dozen_failures_of_one_cause_are_one_line() -> None:
     assert "kubectl cluster-info" in lines[0]["remedy"]
 
 
+async def test_what_fails_later_for_the_same_cause_is_told_with_the_next_line() -> None:
+    log = a_log()
+    with capture_logs() as lines:
+        for name in ("lease", "nodes", "pods"):
+            log.failed(name, REFUSED)
+            await seconds(3 * GRACE)
+        assert len(lines) == 1
+        await seconds(REPEAT)
+        assert len(lines) == 2
+
+
 async def test_what_is_over_within_the_grace_was_nothing() -> None:
     log = a_log()
     with capture_logs() as lines:
@@ -85,6 +96,21 @@ async def test_what_lasts_is_told_again_after_a_while_and_once_when_it_is_over()
         await seconds(3 * REPEAT)
     told = ("error", "api.unreachable", REFUSED.what)
     assert short(lines) == [told, told, told, ("info", "api.restored", "pods")]
+
+
+async def test_a_server_that_is_back_is_told_once_though_its_lists_come_back_one_by_one() -> None:
+    log = a_log()
+    with capture_logs() as lines:
+        for name in ("lease", "nodes", "pods"):
+            log.failed(name, REFUSED)
+        await seconds(GRACE)
+        for name in ("lease", "nodes", "pods"):
+            log.succeeded(name)
+            await seconds(3 * GRACE)
+    assert short(lines) == [
+        ("error", "api.unreachable", REFUSED.what),
+        ("info", "api.restored", "lease, nodes, pods"),
+    ]
 
 
 async def test_rights_are_named_together_and_a_further_one_alone() -> None:
