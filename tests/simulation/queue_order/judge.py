@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
+from arranger.api.effects import DeletePod
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.schedule_result import Scheduled
@@ -42,7 +43,7 @@ def asks_for_share(entity: QueuedEntity) -> bool:
     return notes.get(JOB_QUEUE_POLICY) == "DRF"
 
 
-def precedes(first: QueuedEntity, second: QueuedEntity, engine: Engine) -> bool:
+def precedes(first: QueuedEntity, second: QueuedEntity) -> bool:
     """Whether the first goes before the second whoever else there is.
 
     One that asks for fair shares and one that does not change places as others come, so that
@@ -52,10 +53,8 @@ def precedes(first: QueuedEntity, second: QueuedEntity, engine: Engine) -> bool:
         return level(first) < level(second)
     if asks_for_share(first) != asks_for_share(second):
         return False
-    if asks_for_share(first):
-        share_of = engine.queue._share_of
-        if share_of(first) != share_of(second):
-            return bool(share_of(first) < share_of(second))
+    if first.turn is not None and second.turn is not None and first.turn[1] != second.turn[1]:
+        return first.turn[1] < second.turn[1]  # as read when they were queued
     return age(first) < age(second)
 
 
@@ -140,7 +139,7 @@ class Judge:
             if h is not e
             and not self._is_excused(h)
             and self._lane(h) == self._lane(e)
-            and precedes(h, e, engine)
+            and precedes(h, e)
         }
         names = {e.key: e.representative.pod.key for e in waiting}
         gangs = {e.key for e in waiting if e.group is not None}
@@ -163,7 +162,7 @@ class Judge:
                         self.overtakings.append(
                             f"{now:g}: {names[key]} before {name}, which fits ({state})"
                         )
-        if changed:
+        if changed or any(isinstance(effect, DeletePod) for effect in effects):
             self._note_luck(waiting, fitting)
         if changed or effects:
             self._known.clear()
@@ -183,7 +182,7 @@ class Judge:
         return entity.key in self._lucky
 
     def _note_luck(self, waiting: list[QueuedEntity], fitted: list[QueuedEntity]) -> None:
-        """Something was placed, and nothing else has happened: who fits only now is lucky.
+        """Something was placed or nominated, and nothing else: who fits only now is lucky.
 
         Members of different kinds are placed one after the other, each on the best node for itself;
         less room elsewhere may lead one of them to where it is in nobody's way.
