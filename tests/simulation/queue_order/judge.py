@@ -178,7 +178,8 @@ class Judge:
     def _is_excused(self, entity: QueuedEntity) -> bool:
         """Whether neither its back-off nor its rest is to blame for its waiting."""
         if entity.state is QueueState.BACKOFF:
-            return not self.refused.isdisjoint(entity.members)
+            timed_out = entity.group is not None and not entity.group.is_strict
+            return timed_out or not self.refused.isdisjoint(entity.members)
         return entity.key in self._lucky
 
     def _note_luck(self, waiting: list[QueuedEntity], fitted: list[QueuedEntity]) -> None:
