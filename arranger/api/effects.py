@@ -129,6 +129,22 @@ class PatchObject:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateObject:
+    """Create an object in the collection at ``path``; one of its name that is there will do."""
+
+    path: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject:
+    """Delete the object at ``path`` if it still has this uid."""
+
+    path: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReserveClaim:
     """Reserve a ResourceClaim for a pod and, unless it is allocated, allocate it.
 
@@ -206,6 +222,8 @@ Write = (
     | DeletePod
     | AnnotatePod
     | PatchObject
+    | CreateObject
+    | DeleteObject
     | ReserveClaim
     | ReleaseClaim
     | PublishEvent

@@ -17,8 +17,8 @@ from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod, QueueState
 from arranger.engine.event_handlers import EventHandlers
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
-from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.entities import GangEntityIndex
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
@@ -109,6 +109,10 @@ class Engine:
         nominator = self._nominator = Nominator(cluster)
         reservations = NodeReservations()
         holds = GangHolds(registry, gang_config)
+        schedulers = [profile.scheduler_name for profile in profiles]
+        gang_objects = self._gang_objects = GangObjects(
+            context, effects, registry, holds, gang_config, schedulers
+        )
         # Who may be evicted, and who may be tried.
         links = GangLinks(registry, cluster)
         protection = EvictionProtection(
@@ -124,7 +128,7 @@ class Engine:
             ledger, quotas.over_commit, quotas.card_request_timeout, registry.members_of
         )
         quota = QuotaGate(context, admission)
-        gate = GangGate(holds)
+        gate = GangGate(holds, gang_objects)
         queue = self.queue = SchedulingQueue(
             queue_config or SchedulingQueueConfig(),
             gate,
@@ -137,7 +141,7 @@ class Engine:
         release = NodeRelease(context, queue, cycle, policy, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
-            context, registry, gang_config, quota, release, entities, holds
+            context, registry, gang_config, quota, release, entities, holds, gang_objects
         )
         requeuer = PodRequeuer(queue, registry, entities, gangs)
         binding_cycle = self._binding_cycle = BindingCycle(
@@ -163,7 +167,6 @@ class Engine:
         # Gangs.
         gang_cycle = GangSchedulingCycle(cluster, cycle, nominator, holds)
         planner = GangPreemptionPlanner(cluster, nominator, cycle, gang_cycle, policy, links)
-        attempt_status = GangAttemptStatus(context, registry)
         starvation_guard = StarvationGuard(
             context, queue, reservations, entities, gang_cycle, gang_config.starvation_after
         )
@@ -177,7 +180,7 @@ class Engine:
             binding_cycle,
             GangPreemptionExecutor(context, nominator, planner, preemption),
             starvation_guard,
-            attempt_status,
+            gang_objects,
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
             quota,
@@ -211,7 +214,7 @@ class Engine:
             binding_cycle,
             preemption,
             self._gang_scheduler,
-            attempt_status,
+            gang_objects,
         )
 
         self.owner_handlers = OwnerHandlers(context, owners, ledger, queue, release)
@@ -223,9 +226,9 @@ class Engine:
 
         Call again at once while :attr:`ready`, and at :meth:`next_timer` at the latest.
         """
+        self._context.clock.advance(now)
         self.handlers.start(now)
         self.ledger.refresh(self.cluster)
-        self._context.clock.advance(now)
         for call in self._extender_calls.advance(now):
             self._scheduler.on_extender_result(call, now)
         self.queue.advance(now)
@@ -318,7 +321,7 @@ class Engine:
         self._extender_calls.check_consistent()
         self._gangs.check_consistent()
         self._effects.check_consistent(
-            (self._binding_cycle, self._preemption, self._extender_calls)
+            (self._binding_cycle, self._preemption, self._extender_calls, self._gang_objects)
         )
         self._nominator.check_consistent()
         waiting = self._context.waiting_pods

@@ -68,6 +68,7 @@ class QueuedPod:
         deadline: when waiting ends, in the engine's clock.
         attempts: how often it has been tried.
         last_condition: the condition text we last wrote.
+        shown_node: the node that its status shows as nominated, or will after our last write.
         pending_update: what the pod was edited to while a decision about it was being carried out.
     """
 
@@ -86,10 +87,12 @@ class QueuedPod:
     deadline: float = 0.0
     attempts: int = 0
     last_condition: tuple[str, str] | None = None
+    shown_node: str = field(init=False)
     pending_update: PodInfo | None = None
 
     def __post_init__(self) -> None:
         self.signature = _signature_of(self.profile, self.pod)
+        self.shown_node = self.pod.pod.status.nominated_node_name
 
     @property
     def uid(self) -> str:

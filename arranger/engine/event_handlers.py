@@ -18,7 +18,7 @@ from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
-from arranger.engine.gang.attempt_status import GangAttemptStatus
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.initial_objects import InitialObjects, WatchedObject, key_of
@@ -70,7 +70,7 @@ class EventHandlers:
     _binding_cycle: BindingCycle
     _preemption: PreemptionExecutor
     _gang_scheduler: GangScheduler
-    _attempt_status: GangAttemptStatus
+    _gang_objects: GangObjects
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
     _initial: InitialObjects = field(default_factory=InitialObjects, init=False)
@@ -90,7 +90,7 @@ class EventHandlers:
         self._unqueued = pending
         for obj in initial:
             self._take_in(obj, now)
-        self._registry.initial_sync_done()
+        self._gang_objects.start()
         self._unqueued = None
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
         for entity in entities.values():
@@ -107,19 +107,14 @@ class EventHandlers:
             case Queue():
                 self.on_queue_updated(obj, now)
             case GangObject():
-                self._restore_gang(obj)
+                self._registry.restore_recorded_bundles(obj)
                 self.on_gang_updated(obj, now)
             case PodGroup() | NativePodGroup():
                 if isinstance(obj, PodGroup) and obj.status.phase in _MINIMUM_REACHED:
-                    self._registry.mark_previously_satisfied(obj.key)
+                    self._gang_objects.on_minimum_reached(obj.key)
                 self.on_pod_group_updated(obj, now)
             case _:
                 self.on_object_updated(obj, now)
-
-    def _restore_gang(self, gang: GangObject) -> None:
-        if gang.status.resource_satisfied:
-            self._registry.mark_previously_satisfied(gang.key)
-        self._registry.restore_recorded_bundles(gang)
 
     # --- events: nodes ---------------------------------------------------------------------
 
@@ -251,14 +246,14 @@ class EventHandlers:
         """A Gang object appeared or was edited."""
         if self._initial.keep(gang):
             return
-        self._attempt_status.on_updated(gang, now)
+        self._gang_objects.on_updated(gang)
 
     def on_gang_deleted(self, gang: GangObject, now: float) -> None:
         """A Gang object was deleted."""
         if self._initial.drop(type(gang), key_of(gang)):
             return
         self._registry.forget_records(gang.key)
-        self._attempt_status.on_deleted(gang.key)
+        self._gang_objects.on_deleted(gang.key)
 
     def _on_gangs_changed(self, names: set[str], now: float) -> None:
         if names and self._unqueued is None:
@@ -300,8 +295,10 @@ class EventHandlers:
             gang = self._registry.gang_of(uid)
             self._remove_pod(uid, now)
             self._on_gangs_changed(self._registry.on_pod_deleted(uid), now)
-            if gang is not None and gang.name not in self._registry.gangs:
-                self._release_admission(gang.name, now)
+            if gang is not None:
+                self._gang_objects.on_member_lost(gang)
+                if gang.name not in self._registry.gangs:
+                    self._release_admission(gang.name, now)
 
     def _update_gang_membership(self, pod: Pod) -> set[str]:
         """Take the pod up in its gang; returns the gangs that this changes."""

@@ -56,11 +56,18 @@ def scheduling_failed(
         member.last_condition = _current_condition(pod)
     if member.last_condition != (reason, message) or nominated is not None:
         member.last_condition = (reason, message)
+        member.shown_node = member.shown_node if nominated is None else nominated
         generation = pod.metadata.generation
         condition = PodCondition("PodScheduled", "False", reason, message, generation)
         effects.append(PatchPodStatus(pod_key(pod), condition, nominated))
     effects.append(_warning(member, event_reasons.FAILED_SCHEDULING, message))
     return effects
+
+
+def nominated(member: QueuedPod, node: str) -> PatchPodStatus:
+    """The node that is kept for the pod; "" for none."""
+    member.shown_node = node
+    return PatchPodStatus(pod_key(member.pod.pod), nominated_node=node)
 
 
 def skipped_deleting(pod: Pod) -> PublishEvent:

@@ -58,7 +58,6 @@ class Gang:
         pod_group: its PodGroup, where there is one.
         settings: the settings of all sources, merged.
         satisfied: whether its minimum has been bound since the last reset (``once-satisfied``).
-        was_reset: whether it was satisfied, and its group has lost all nodes since.
         terminating_at_reset: uids of the members that were terminating at the last reset, until
             they are gone.
         blocked: whether it timed out and its owner has not reacted yet.
@@ -75,7 +74,6 @@ class Gang:
         self.pod_group: AnyPodGroup | None = None
         self.settings = GangSettings()
         self.satisfied = False
-        self.was_reset = False
         self.terminating_at_reset: set[str] = set()
         self.blocked = False
         self.scheduling_cycle = 0
@@ -236,7 +234,7 @@ class Gang:
 
     def reset(self) -> None:
         """Its group has lost its last node: it must be placed as a whole again."""
-        self.satisfied, self.was_reset = False, True
+        self.satisfied = False
         self.terminating_at_reset = {uid for uid in self._states if self.is_terminating(uid)}
 
     def is_terminating(self, uid: str) -> bool:

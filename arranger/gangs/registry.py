@@ -201,15 +201,19 @@ class GangRegistry:
         gang = self.gangs.get(name)
         return set() if gang is None else self._check_satisfied(gang)
 
-    def initial_sync_done(self) -> None:
+    def initial_sync_done(self) -> set[str]:
         """All objects that existed at the start have been seen.
 
         A gang that lost all its nodes while no scheduler ran must be placed as a whole again.
         """
+        changed: set[str] = set()
+        for gang in list(self.gangs.values()):
+            changed |= self._reset_if_over(gang)
         for name in list(self.previously_satisfied):
-            gang = self.gangs.get(name)
-            if gang is None or self._is_over(gang):
+            known = self.gangs.get(name)
+            if known is None or self._is_over(known):
                 self.previously_satisfied.discard(name)
+        return changed
 
     def restore_recorded_bundles(self, saved: GangObject) -> set[str]:
         """A Gang object records which bundles the gang had before a restart.

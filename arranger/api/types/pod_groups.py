@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar, Final
 
 import msgspec
@@ -128,9 +129,10 @@ class GangSpec(Struct):
 
 
 class GangStatus(Struct):
-    """``status`` of a Gang."""
+    """``status`` of a Gang, the fields that the scheduler writes; None where it has not yet."""
 
-    resource_satisfied: bool = False
+    resource_satisfied: bool | None = None
+    waiting_since: datetime | None = None
     scheduling_cycle: int = 0
 
 

@@ -12,7 +12,7 @@ from arranger.cli import options
 
 @click.command()
 @options.cluster
-@options.config("The scheduler's configuration: whose pods are ours.")
+@options.config("The scheduler's configuration: whose pods are ours, and what holds for gangs.")
 @click.option("-n", "--namespace", "namespaces", multiple=True, help="Only there. May be repeated.")
 @click.option(
     "--liveness", help="Where to answer probes (/livez, /readyz), http://0.0.0.0:8080 for example."
@@ -45,9 +45,12 @@ def controllers(
             "the rights of manifests/60-controllers-rbac.yaml", bundled_definitions()
         )
         schedulers, readiness = [p.scheduler_name for p in config.profiles], Readiness()
-        timeout = config.tyjobs.scheduling_timeout_seconds
         settings = ControllerOptions(
-            schedulers, namespaces, scheduling_timeout=timeout, problems=problems
+            schedulers,
+            namespaces,
+            gang_wait_time=config.gangs.wait_time_seconds,
+            scheduling_timeout=config.tyjobs.scheduling_timeout_seconds,
+            problems=problems,
         )
         checks = {"informer-sync": readiness.readiness_error, "api": problems.readiness_error}
         async with AsyncExitStack() as stack:

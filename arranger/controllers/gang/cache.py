@@ -30,24 +30,21 @@ from arranger.controllers.gang.members import (
 )
 from arranger.controllers.gang.status import (
     community_status,
-    gang_spec,
     gang_status,
     native_status,
     volcano_status,
 )
 from arranger.controllers.runtime.objects import Object, is_stale, merge_patch
 from arranger.gangs.gang import Gang
+from arranger.gangs.gang_object import GANG_API_VERSION, MANAGED_BY, gang_object_spec
 from arranger.gangs.registry import GangRegistry
 
-GANG_GROUP: Final = "arranger.io"
-GANG_VERSION: Final = "v1alpha1"
+GANG_GROUP, _, GANG_VERSION = GANG_API_VERSION.partition("/")
 #: API group → the PodGroup it defines.
 POD_GROUP_KINDS: Final[Mapping[str, type[AnyPodGroup]]] = {
     kind.api_version.partition("/")[0]: kind for kind in POD_GROUPS
 }
 NATIVE_GROUP: Final = NativePodGroup.api_version.partition("/")[0]
-#: Label with the scheduler whose Gang it is; the controllers of others leave it alone.
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +96,16 @@ class GangCache:
 
     Args:
         schedulers: whose pods are ours, by ``spec.schedulerName``; the first one signs Gangs.
+        gang_wait_time: the scheduler's, seconds, for gangs that ask for none.
 
     Methods that take events return the names of the gangs to reconcile.
     """
 
-    def __init__(self, schedulers: Iterable[str] = ("arranger",)) -> None:
+    def __init__(
+        self, schedulers: Iterable[str] = ("arranger",), *, gang_wait_time: float = 600.0
+    ) -> None:
         self._schedulers = tuple(schedulers)
+        self._gang_wait_time = gang_wait_time
         self.registry = GangRegistry()
         #: Gang → uid → member.
         self._members: dict[str, dict[str, MemberSummary]] = {}
@@ -206,7 +207,7 @@ class GangCache:
             for group in POD_GROUP_KINDS
             if (change := self._pod_group_change(GangObjectKey(group, name), gang, summary, now))
         ]
-        if change := self._gang_change(GangObjectKey(GANG_GROUP, name), gang, summary, now):
+        if change := self._gang_change(GangObjectKey(GANG_GROUP, name), gang, summary):
             found.append(change)
         return [change for change in found if not change.is_empty]
 
@@ -257,7 +258,7 @@ class GangCache:
         return left or not observed.status.get("phase")
 
     def _gang_change(
-        self, key: GangObjectKey, gang: Gang | None, summary: GangSummary, now: str
+        self, key: GangObjectKey, gang: Gang | None, summary: GangSummary
     ) -> ObjectChange | None:
         observed = self._observed.get(key)
         if GANG_GROUP not in self._status_fields:
@@ -266,10 +267,10 @@ class GangCache:
             ours = observed is not None and self._is_managed_by_us(observed)
             return ObjectChange(key, observed, delete=True) if ours else None
         before = observed.status if observed else {}
-        status = gang_status(
-            summary, before=before, satisfied=gang.satisfied, now=now, was_reset=gang.was_reset
+        status = gang_status(summary, before=before)
+        spec = gang_object_spec(
+            gang.settings, sources=[summary.source], wait_time=self._gang_wait_time
         )
-        spec = gang_spec(gang.settings, summary)
         return ObjectChange(
             key,
             observed,

@@ -63,7 +63,7 @@ class GangController:
     """
 
     def __init__(self, transport: Transport, options: ControllerOptions) -> None:
-        self.cache = cache = GangCache(options.schedulers)
+        self.cache = cache = GangCache(options.schedulers, gang_wait_time=options.gang_wait_time)
         self.work_queue = WorkQueue(options, "gang")
         self.pods = CacheHandler[Pod](
             cache.on_pod_updated,

@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROUP_NAME
 from arranger.api.gang_membership import GangMembership
 from arranger.api.types.core import Pod
 from arranger.gangs.gang import MemberState, member_state
+from arranger.gangs.gang_object import dialect_of
 from arranger.kube.client.timestamps import second_time
-
-#: Annotation that makes a pod a member → the name of its dialect.
-_DIALECTS: Final = (
-    (GANG_NAME, "gang.scheduling.koordinator.sh"),
-    (POD_GROUP, POD_GROUP),
-    (POD_GROUP_NAME, POD_GROUP),
-    (BUNDLE_GANG, "gang.koordinater.io"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +54,7 @@ def summarize_member(pod: Pod, membership: GangMembership) -> MemberSummary:
         nominated=pending and bool(pod.status.nominated_node_name),
         first_attempt_at=second_time(since) if since is not None else "",
         owners=tuple(owners),
-        source=_dialect_of(pod, membership),
+        source=dialect_of(pod, membership),
         reason=scheduled.reason if scheduled is not None and refused else "",
         message=scheduled.message if scheduled is not None and refused else "",
     )
@@ -180,10 +171,3 @@ def _count(members: list[MemberSummary]) -> MemberCounts:
         succeeded=by_state[MemberState.SUCCEEDED],
         failed=by_state[MemberState.FAILED],
     )
-
-
-def _dialect_of(pod: Pod, membership: GangMembership) -> str:
-    if membership.pod_group_type is not None:
-        return membership.pod_group_type.api_version.partition("/")[0]
-    annotations = pod.metadata.annotations
-    return next((dialect for key, dialect in _DIALECTS if annotations.get(key)), "")

@@ -12,7 +12,6 @@ import structlog
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
     GANG_VERSION,
-    MANAGED_BY,
     GangCache,
     GangObjectKey,
     ObjectChange,
@@ -20,6 +19,7 @@ from arranger.controllers.gang.cache import (
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
+from arranger.gangs.gang_object import gang_manifest, gangs_path
 from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
@@ -67,15 +67,8 @@ class GangReconciler:
             await self._patch(change, "/status", {"status": change.status})
 
     async def _create(self, change: ObjectChange) -> None:
-        namespace, _, name = change.key.name.partition("/")
-        labels = {MANAGED_BY: self.cache.managed_by}
-        manifest = {
-            "apiVersion": f"{GANG_GROUP}/{GANG_VERSION}",
-            "kind": "Gang",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
-            "spec": {key: value for key, value in change.spec.items() if value is not None},
-        }
-        collection = f"/apis/{GANG_GROUP}/{GANG_VERSION}/namespaces/{namespace}/gangs"
+        manifest = gang_manifest(change.key.name, change.spec, managed_by=self.cache.managed_by)
+        collection = gangs_path(change.key.name.partition("/")[0])
         self._observe(change.key, await self.writer.create(collection, manifest))
 
     async def _patch(self, change: ObjectChange, subresource: str, patch: Object) -> None:

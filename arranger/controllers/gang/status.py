@@ -6,12 +6,10 @@ and a field that is not named stays as it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode
 from arranger.controllers.gang.members import GangSummary, MemberCounts
 from arranger.controllers.runtime.objects import Object, with_condition
 
@@ -30,9 +28,6 @@ COMPLETED: Final = "Completed"
 _TERMINAL_PHASES: Final = frozenset({FINISHED, FAILED, COMPLETED})
 #: scheduler-plugins has fewer phases: Scheduling stands for all between Pending and Running.
 _COMMUNITY_PHASES: Final = {PRE_SCHEDULING: SCHEDULING, SCHEDULED: SCHEDULING}
-#: Seconds that members hold their nodes for the others where no annotation says otherwise
-#: (``docs/design/gang-scheduling.md``).
-_DEFAULT_WAIT_SECONDS: Final = 600.0
 #: What scheduling.k8s.io called its condition before v1alpha3.
 _EARLY_NATIVE_VERSIONS: Final = frozenset({"v1alpha1", "v1alpha2"})
 
@@ -66,43 +61,20 @@ def _is_cleaned_up(gang: GangSummary, before: Mapping[str, Any]) -> bool:
     return ended and gang.total.members < counted
 
 
-def gang_spec(settings: GangSettings, gang: GangSummary) -> Object:
-    """``spec`` of a Gang: what its pods and its PodGroup ask for, put together."""
-    minimums = dict(settings.bundle_minimums) or {"": settings.minimum or 0}
-    topology = settings.topology
-    return {
-        "mode": (settings.mode or Mode.STRICT).value,
-        "matchPolicy": (settings.match_policy or MatchPolicy.ONCE_SATISFIED).value,
-        "waitTimeSeconds": math.ceil(settings.wait_time or _DEFAULT_WAIT_SECONDS),
-        "group": sorted(settings.groups) if settings.groups else None,
-        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minimums.items())],
-        "topology": {"key": topology.key, "required": topology.required} if topology else None,
-        "source": gang.source or None,
-    }
-
-
 def gang_status(
     gang: GangSummary,
     *,
     before: Mapping[str, Any],
-    satisfied: bool,
-    now: str,
-    was_reset: bool = False,
 ) -> Object:
-    """``status`` of a Gang.
+    """``status`` of a Gang, but for what only the scheduler knows, and writes itself.
 
     Args:
-        before: its status as it is; some fields stay once they are set.
-        satisfied: whether its group has its minimum now.
-        now: RFC 3339.
-        was_reset: whether its group has lost all its nodes since it had its minimum.
+        before: its status as it is; an end outlives the pods.
     """
     if _is_cleaned_up(gang, before):
         return {}
     phase = phase_of(gang, before.get("phase", ""))
     reason, message = _reason_and_message(gang, phase)
-    satisfied = satisfied or (before.get("resourceSatisfied") is True and not was_reset)
-    waits = bool(gang.total.placed) and not satisfied and not gang.complete
     names = gang.bundles or {"": MemberCounts()}
     minimums = gang.minimums or {"": gang.minimum}
     return {
@@ -113,8 +85,6 @@ def gang_status(
         ],
         **asdict(gang.total),
         "minMember": max(gang.minimum, sum(gang.minimums.values())),
-        "resourceSatisfied": satisfied,
-        "waitingSince": (before.get("waitingSince") or now) if waits else None,
         "reason": reason or None,
         "message": message or None,
     }

@@ -28,6 +28,7 @@ class ControllerOptions:
     Attributes:
         schedulers: whose pods and jobs are ours, by ``spec.schedulerName``; the first one signs
             Gangs, and places the pods of jobs that name none.
+        gang_wait_time: seconds that the scheduler lets gangs wait that ask for no time.
         namespaces: where to look; empty for everywhere.
         debounce: seconds to wait after the first change of an object for more of them, before it is
             reconciled; so it is written twice in a second at most, whatever happens to it.
@@ -40,6 +41,7 @@ class ControllerOptions:
 
     schedulers: Sequence[str] = ("arranger",)
     namespaces: Sequence[str] = ()
+    gang_wait_time: float = 600.0
     debounce: float = 0.5
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], datetime] = utc_now

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from arranger.engine.entity import QueuedEntity, gang_rejection
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.holds import GangHolds
 from arranger.framework.status import Status
 from arranger.gangs import messages
+
+_OUTDATED: Final = "its Gang object is being corrected, which says that it had its minimum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +19,15 @@ class GangGate:
     """Keeps gang groups from being tried before they can be placed."""
 
     _holds: GangHolds
+    _gang_objects: GangObjects
 
     def missing_requirement(self, entity: QueuedEntity) -> Status | None:
         """Why the entity's gang group is not tried yet; None if it is."""
         group = entity.gang_group
         if reason := messages.blocking_reason(group):
             return gang_rejection(reason)
+        if self._gang_objects.blocks(group):
+            return gang_rejection(f"{group.display_name} waits: {_OUTDATED}")
         if self._holds.lacks_members(entity):
             return gang_rejection(f"{group.display_name} waits for members")
         if not entity.ready_count():

@@ -25,6 +25,7 @@ class GangHold:
 
     Attributes:
         since: when the wait time began, in the engine's clock.
+        unix_since: the same in whole seconds since 1970, for its owner to read.
         deadline: when it ends.
         topology: the constraint by which the nodes were chosen.
         members: the members that have a node, by uid.
@@ -32,6 +33,7 @@ class GangHold:
 
     entity: QueuedEntity
     since: float
+    unix_since: int
     deadline: float
     topology: Topology | None = None
     members: dict[str, QueuedPod] = field(default_factory=dict)
@@ -95,12 +97,13 @@ class GangHolds:
 
     # --- changes ---------------------------------------------------------------------------
 
-    def get_or_create(self, entity: QueuedEntity, now: float) -> GangHold:
+    def get_or_create(self, entity: QueuedEntity, now: float, unix_now: float) -> GangHold:
         """The hold of an entity's group; a new one starts the wait time."""
         group = entity.gang_group
         hold = self._holds.get(group.name)
         if hold is None:
-            hold = GangHold(entity, now, now + self._wait_time(group), group.topology)
+            deadline = now + self._wait_time(group)
+            hold = GangHold(entity, now, int(unix_now), deadline, group.topology)
             self._holds[group.name] = hold
         return hold
 

@@ -16,6 +16,7 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import GANG, QueuedEntity, QueuedPod
 from arranger.engine.gang.entities import GangEntityIndex
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.holds import GangHold, GangHolds
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.scheduling_cycle import Placements
@@ -38,6 +39,7 @@ class GangManager:
     _release: NodeRelease
     _entities: GangEntityIndex
     _holds: GangHolds
+    _gang_objects: GangObjects
     #: Gangs of pods whose eviction has begun or failed, for :meth:`process_changes`.
     _changed_gangs: set[str] = field(default_factory=set)
     #: Members of complete groups, for :meth:`take_ready_to_bind`.
@@ -48,6 +50,7 @@ class GangManager:
     def on_gangs_changed(self, names: Iterable[str], now: float) -> None:
         """Gangs have other settings, other partners or another state: assign their members anew."""
         names = set(names)
+        self._gang_objects.mark(names)
         groups = self._entities.groups_of(names)
         partners = (self._entities[name].gang_group.gang_names for name in groups)
         members = self._members_of(names.union(*partners))
@@ -80,6 +83,7 @@ class GangManager:
 
     def process_changes(self, now: float) -> None:
         """Do what follows for gangs of which pods are being evicted, or could not be."""
+        self._changed_gangs |= self._gang_objects.take_changed()
         while self._changed_gangs:
             names, self._changed_gangs = self._changed_gangs, set()
             self.on_gangs_changed(names, now)
@@ -142,7 +146,7 @@ class GangManager:
     def bind_all(self, members: Iterable[QueuedPod], hold: GangHold | None) -> None:
         """The group is complete: all these members are to be bound."""
         if hold is not None:
-            self._holds.end(hold)
+            self._end_hold(hold)
         members = list(members)
         for member in members:
             self._registry.set_binding(member.uid)
@@ -150,7 +154,7 @@ class GangManager:
 
     def hold_placed(self, entity: QueuedEntity, placed: Placements, now: float) -> None:
         """Hold the nodes of members whose group is incomplete, or that Permit makes wait."""
-        hold = self._holds.get_or_create(entity, now)
+        hold = self.begin_hold(entity, now)
         for member, permit in placed:
             member.transition(Phase.WAITING)
             hold.members[member.uid] = member
@@ -161,6 +165,11 @@ class GangManager:
                 member.deadline = now + permit.timeout
                 self._context.waiting_pods[member.uid] = member
         self._bind_if_complete(hold, now)
+
+    def begin_hold(self, entity: QueuedEntity, now: float) -> GangHold:
+        """The wait time of a group runs, from now on or since earlier."""
+        self._gang_objects.mark(entity.gang_group.gang_names)
+        return self._holds.get_or_create(entity, now, self._context.unix_now)
 
     def requeue_lost(self, hold: GangHold, now: float) -> bool:
         """Queue held members again whose node is gone; returns whether there were any."""
@@ -175,6 +184,10 @@ class GangManager:
 
     # --- inside ----------------------------------------------------------------------------
 
+    def _end_hold(self, hold: GangHold) -> None:
+        self._gang_objects.mark(hold.entity.gang_group.gang_names)
+        self._holds.end(hold)
+
     def _update_hold(self, hold: GangHold, now: float) -> list[QueuedPod]:
         """The group of a hold has changed; returns the members whose nodes are released."""
         if not self._holds.update(hold):
@@ -185,7 +198,7 @@ class GangManager:
         if moved or hold.members:
             self._release_if_short(hold, now)
         elif not hold.entity.gang_group.partially_bound:
-            self._holds.end(hold)  # it was for bound members, which have lost their nodes
+            self._end_hold(hold)  # it was for bound members, which have lost their nodes
         if self._holds.get(hold.entity.gang_group.name) is not None:
             self._bind_if_complete(hold, now)
         return released
@@ -202,12 +215,12 @@ class GangManager:
         """A Strict group holds nothing when that is less than its minimum."""
         group = hold.entity.gang_group
         if not hold.members:
-            self._holds.end(hold)
+            self._end_hold(hold)
         elif group.is_strict and group.lacks_members(group.count_by_bundle(hold.members)):
             self._requeue(hold, self._release_all(hold, now), now)
 
     def _release_all(self, hold: GangHold, now: float) -> list[QueuedPod]:
-        self._holds.end(hold)
+        self._end_hold(hold)
         return self._release_members(hold, list(hold.members.values()), now)
 
     def _release_members(

@@ -51,9 +51,12 @@ class GangNotifier:
         if entity.reason and entity.state is not QueueState.ACTIVE:
             entity.notified_at = now
             for member in (*entity.ready(), *held):
-                self._context.outbox.extend(
-                    pod_events.scheduling_failed(member, pod_events.UNSCHEDULABLE, entity.reason)
+                # Who goes on waiting with a node shows which; who binds at once needs no write.
+                new = None if member.node in ("", member.shown_node) else member.node
+                failed = pod_events.scheduling_failed(
+                    member, pod_events.UNSCHEDULABLE, entity.reason, new
                 )
+                self._context.outbox.extend(failed)
 
     def _gated_reason(self, entity: QueuedEntity) -> str:
         """The reason, with the members counted, which the gate does not do at every arrival."""

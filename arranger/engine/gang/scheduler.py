@@ -8,8 +8,8 @@ from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
-from arranger.engine.gang.attempt_status import GangAttemptStatus
 from arranger.engine.gang.entities import GangEntityIndex
+from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.manager import GangManager
 from arranger.engine.gang.notifier import GangNotifier
@@ -38,7 +38,7 @@ class GangScheduler:
     _binding_cycle: BindingCycle
     _preemption: GangPreemptionExecutor
     _starvation_guard: StarvationGuard
-    _attempt_status: GangAttemptStatus
+    _gang_objects: GangObjects
     _notifier: GangNotifier
     _satisfiability: Satisfiability
     _quota: QuotaGate
@@ -66,7 +66,7 @@ class GangScheduler:
         if hold is not None and manager.requeue_lost(hold, now):
             return
         held = self._holds.members_of(entity)
-        self._attempt_status.record_attempt(group, now)
+        self._gang_objects.record_attempt(group)
         nominated = self._preemption.nominations_of(entity)
         result = self._cycle.schedule(entity)
         for member, _ in result.placed:
@@ -82,7 +82,7 @@ class GangScheduler:
         elif result.placed:
             manager.hold_placed(entity, result.placed, now)
         elif not result.complete and self._holds.is_urgent(group):
-            self._holds.get_or_create(entity, now)  # holds no node, but the wait time runs
+            manager.begin_hold(entity, now)  # holds no node, but the wait time runs
         self.bind_ready(now)
         if result.complete:
             entity.starving_since = None
@@ -126,14 +126,14 @@ class GangScheduler:
         self._manager.advance(now)
         self._starvation_guard.release_if_idle(now)
         self._notifier.notify_due(now)
-        self._attempt_status.write_due(now)
+        self._gang_objects.write_due(now)
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
         times = (
             self._holds.next_deadline(),
             self._entities.next_notice(),
-            self._attempt_status.next_timer(),
+            self._gang_objects.next_timer(),
         )
         return min((due for due in times if due is not None), default=None)
 

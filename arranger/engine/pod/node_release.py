@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.phases import HOLDS_NODE, Phase
@@ -63,6 +64,8 @@ class NodeRelease:
             del context.pods[member.uid]
             return False
         member.transition(Phase.QUEUED)
+        if member.shown_node:
+            context.outbox.append(pod_events.nominated(member, ""))
         if update is not None:
             member.update(update)
         return True

@@ -14,7 +14,6 @@ from arranger.api.effects import (
     Effect,
     Eviction,
     Outcome,
-    PatchPodStatus,
 )
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
@@ -95,8 +94,7 @@ class PreemptionExecutor:
     def clear_nomination(self, member: QueuedPod, now: float) -> None:
         """Clear a nomination, in the pod's status as well."""
         if self.release_nomination(member, now):
-            key = pod_events.pod_key(member.pod.pod)
-            self._context.outbox.append(PatchPodStatus(key, nominated_node=""))
+            self._context.outbox.append(pod_events.nominated(member, ""))
 
     def release_nomination(self, member: QueuedPod, now: float) -> bool:
         """The pod needs its nominated node no more: others may have it; whether it had one."""

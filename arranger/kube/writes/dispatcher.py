@@ -112,6 +112,10 @@ class ApiDispatcher:
                 self._enqueue(self._pod_calls.annotate(effect, on_outcome))
             case effects.PatchObject():
                 self._enqueue(self._pod_calls.patch_object(effect, on_outcome))
+            case effects.CreateObject():
+                self._enqueue(self._pod_calls.create_object(effect, on_outcome))
+            case effects.DeleteObject():
+                self._enqueue(self._pod_calls.delete_object(effect, on_outcome))
             case effects.ReserveClaim() | effects.ReleaseClaim():
                 self._enqueue(ResourceClaimCall(effect, on_outcome, self.rng))
             case _:

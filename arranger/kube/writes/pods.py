@@ -14,6 +14,8 @@ import msgspec
 from arranger.api.effects import (
     AnnotatePod,
     Applied,
+    CreateObject,
+    DeleteObject,
     DeletePod,
     ObjectKey,
     Outcome,
@@ -178,6 +180,18 @@ class PodCallFactory:
         change = _encode(effect.change)
         step = CallStep("PATCH", effect.path, change, MERGE_PATCH, versioned=True)
         return IdempotentCall("patch_object", [step], on_outcome, self._rng, CallPriority.BLOCKING)
+
+    def create_object(self, effect: CreateObject, on_outcome: OutcomeCallback) -> IdempotentCall:
+        """A create; a conflict means that an object of the name is there, ours or another's."""
+        step = CallStep("POST", effect.path, _encode(effect.manifest), optional=True)
+        return IdempotentCall("create_object", [step], on_outcome, self._rng)
+
+    def delete_object(self, effect: DeleteObject, on_outcome: OutcomeCallback) -> IdempotentCall:
+        """A delete; an object already gone or replaced is Applied."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        body = _encode({**options, "preconditions": {"uid": effect.uid}})
+        step = CallStep("DELETE", effect.path, body, gone_is_success=True)
+        return IdempotentCall("delete_object", [step], on_outcome, self._rng)
 
     def _status_step(
         self,

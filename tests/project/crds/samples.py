@@ -116,7 +116,6 @@ SAMPLES: Final[dict[str, Sample]] = {
         added={
             "mode": "Strict",
             "matchPolicy": "once-satisfied",
-            "waitTimeSeconds": 600,
             "topology.required": False,
         },
         status={

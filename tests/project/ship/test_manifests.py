@@ -74,6 +74,7 @@ WRITES: set[Right] = {
     ("", "pods", "patch"),
     ("", "persistentvolumes", "patch"),
     ("", "persistentvolumeclaims", "patch"),
+    *(("arranger.io", "gangs", verb) for verb in ("create", "patch", "delete")),
     ("arranger.io", "gangs/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "patch"),
     ("resource.k8s.io", "resourceclaims", "update"),

@@ -159,7 +159,6 @@ async def test_the_life_of_a_gang(harness: GangControllerHarness) -> None:
         assert harness.group()["scheduleStartTime"] == "2026-01-01T00:00:00Z"
         harness.bind(*pods)
         await until_phase(harness, "Scheduled")
-        assert harness.gang()["resourceSatisfied"] is True
         assert "message" not in harness.gang()
         harness.set_phase("Running", *pods)
         await until_phase(harness, "Running")

@@ -136,7 +136,12 @@ class SimulationHarness:
         """A scheduler at work; stopped in good order at the end, unless it is dead by then."""
         transport = InProcessTransport(self.cluster, hook=self.faults, user=name)
         scheduler = Scheduler(
-            transport, config, identity=name, rng=random.Random(1), extender_transport=port
+            transport,
+            config,
+            identity=name,
+            rng=random.Random(1),
+            clock=lambda: _now().timestamp(),
+            extender_transport=port,
         )
         task = asyncio.create_task(scheduler.run(), name=name)
         self.schedulers[name], self._tasks[name] = scheduler, task

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from arranger.api.effects import PatchPodStatus
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
@@ -64,9 +63,7 @@ class GangPreemptionExecutor:
         entity.evict_after = now + min(interval, MAX_EVICTION_INTERVAL)
         for member, node in plan.placements:
             self._executor.nominate(member, node, (), now)
-            self._context.outbox.append(
-                PatchPodStatus(pod_events.pod_key(member.pod.pod), nominated_node=node)
-            )
+            self._context.outbox.append(pod_events.nominated(member, node))
         first, group = entity.representative, entity.gang_group.name
         for victim in plan.victims:
             node = self._context.cluster.node_of(victim.uid) or ""

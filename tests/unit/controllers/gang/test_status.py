@@ -8,13 +8,13 @@ from arranger.api.gang_membership import GangSettings, MatchPolicy, Mode, Topolo
 from arranger.controllers.gang.members import GangSummary, MemberSummary, summarize
 from arranger.controllers.gang.status import (
     community_status,
-    gang_spec,
     gang_status,
     native_status,
     phase_of,
     volcano_status,
 )
 from arranger.gangs.gang import MemberState
+from arranger.gangs.gang_object import gang_object_spec
 
 NOW = "2026-01-01T00:00:00Z"
 EARLIER = "2025-12-31T00:00:00Z"
@@ -141,7 +141,7 @@ REASONS: dict[str, tuple[GangSummary, str | None, str | None]] = {
 
 @pytest.mark.parametrize(("gang", "reason", "message"), REASONS.values(), ids=REASONS)
 def test_the_reason(gang: GangSummary, reason: str | None, message: str | None) -> None:
-    status = gang_status(gang, before={}, satisfied=False, now=NOW)
+    status = gang_status(gang, before={})
     assert (status["reason"], status["message"]) == (reason, message)
     status = community_status(gang, before={}, coarse_phases=False)
     assert (status["reason"], status["message"]) == (reason, message)
@@ -155,7 +155,7 @@ def test_the_status_of_a_gang() -> None:
     ]
     gang = summarize(members, minimums={"ps": 1, "worker": 2})
     zero = {"running": 0, "succeeded": 0, "failed": 0}
-    assert gang_status(gang, before={}, satisfied=False, now=NOW) == {
+    assert gang_status(gang, before={}) == {
         "phase": "Scheduling",
         "bundles": [
             {**zero, "name": "ps", "minMember": 1, "members": 1, "placed": 1, "bound": 1}
@@ -169,66 +169,14 @@ def test_the_status_of_a_gang() -> None:
         "running": 1,
         "succeeded": 0,
         "failed": 0,
-        "resourceSatisfied": False,
-        "waitingSince": NOW,
         "reason": "Unschedulable",
         "message": WHY,
     }
 
 
-# sentence: the gang, its status before, whether it has its minimum, what is expected
-HISTORY: dict[str, tuple[GangSummary, dict[str, Any], bool, dict[str, Any]]] = {
-    "it waits from its first place on": (
-        a_gang(held=1, pending=3),
-        {},
-        False,
-        {"waitingSince": NOW},
-    ),
-    "and remembers when that was": (
-        a_gang(held=2, pending=2),
-        {"waitingSince": EARLIER},
-        False,
-        {"waitingSince": EARLIER},
-    ),
-    "until it has given its places back": (
-        a_gang(waiting=4),
-        {"waitingSince": EARLIER},
-        False,
-        {"waitingSince": None},
-    ),
-    "or is complete": (
-        a_gang(bound=4),
-        {"waitingSince": EARLIER},
-        True,
-        {"waitingSince": None, "resourceSatisfied": True},
-    ),
-    "satisfied once is satisfied for ever": (
-        a_gang(pending=4),
-        {"resourceSatisfied": True},
-        False,
-        {"resourceSatisfied": True},
-    ),
-    "a satisfied gang that lost members does not wait": (
-        a_gang(running=3, pending=1),
-        {"resourceSatisfied": True},
-        False,
-        {"waitingSince": None},
-    ),
-    "bound, while the rest of its group is not": (
-        a_gang(bound=4),
-        {},
-        False,
-        {"resourceSatisfied": False, "phase": "Scheduled"},
-    ),
-}
-
-
-@pytest.mark.parametrize(("gang", "before", "satisfied", "expected"), HISTORY.values(), ids=HISTORY)
-def test_what_a_gang_remembers(
-    gang: GangSummary, before: dict[str, Any], satisfied: bool, expected: dict[str, Any]
-) -> None:
-    status = gang_status(gang, before=before, satisfied=satisfied, now=NOW)
-    assert {name: status[name] for name in expected} == expected
+def test_what_only_the_scheduler_knows_is_left_to_it() -> None:
+    before = {"resourceSatisfied": True, "waitingSince": EARLIER, "schedulingCycle": 3}
+    assert gang_status(a_gang(held=2, pending=2), before=before).keys().isdisjoint(before)
 
 
 def test_the_status_of_a_pod_group() -> None:
@@ -271,7 +219,7 @@ def test_what_was_counted_in_the_end_stays_when_the_pods_are_cleaned_up(phase: s
     gang = a_gang(succeeded=2)
     assert community_status(gang, before=before, coarse_phases=False) == {}
     assert volcano_status(gang, before=before, now=NOW) == {}
-    assert gang_status(gang, before=before, satisfied=False, now=NOW) == {}
+    assert gang_status(gang, before=before) == {}
 
 
 def test_after_a_bad_end_the_members_that_are_left_are_still_counted() -> None:
@@ -393,4 +341,9 @@ SPECS: dict[str, tuple[GangSettings, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("settings", "spec"), SPECS.values(), ids=SPECS)
 def test_the_spec_mirrors_the_settings(settings: GangSettings, spec: dict[str, Any]) -> None:
-    assert gang_spec(settings, GangSummary()) == spec
+    assert gang_object_spec(settings, sources=[], wait_time=600.0) == spec
+
+
+def test_the_wait_time_of_the_configuration_shows_where_a_gang_asks_for_none() -> None:
+    spec = gang_object_spec(GangSettings(), sources=["b", "", "a"], wait_time=90.5)
+    assert (spec["waitTimeSeconds"], spec["source"]) == (91, "a")

@@ -11,7 +11,6 @@ from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
-from tests.unit.engine.stateful.gang_model import gang_object
 
 OLD, NEW = ("a", "b", "c"), ("a2", "b2", "c2")
 DENIED = Refused(403, "Forbidden", "may not delete pods")
@@ -146,12 +145,12 @@ def test_members_that_have_succeeded_count_to_the_minimum_of_the_new_round() -> 
 
 def test_a_scheduler_that_finds_all_members_terminating_places_their_successors_together() -> None:
     harness = EngineHarness(default_profile())
-    harness.engine.handlers.on_gang_updated(
-        gang_object("default/g", {}, satisfied=True), harness.now
-    )
+    recorded = harness.gang_server.create("default/g", status={"resourceSatisfied": True})
+    harness.engine.handlers.on_gang_updated(recorded, harness.now)
     harness.observe(a_node().offers(cpu=6), *leaving(*OLD), *everyone(NEW))
     harness.observe(a_node("m").offers(cpu=4))
     harness.advance_to(30)
+    harness.settle_gangs()
     assert bound(harness.effects) == set()
     harness.observe(a_node("more").offers(cpu=2))
     harness.settle(of_kind(Bind, harness.advance_to(60))[0])

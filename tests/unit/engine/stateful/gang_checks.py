@@ -83,7 +83,7 @@ def check_nothing_is_left(engine: Engine) -> None:
     """When every object is gone, the engine remembers none."""
     work, registry = engine._gangs, engine.registry
     maps: list[Sized] = [
-        *(work._entities, work._holds, engine._gang_scheduler._attempt_status),
+        *(work._entities, work._holds, engine._gang_objects),
         *(registry.gangs, registry._gang_by_uid, registry._pod_groups, registry._groups),
         *(registry.previously_satisfied, registry._recorded_minimums),
         *(engine.pods(), engine.queue, engine.cluster),

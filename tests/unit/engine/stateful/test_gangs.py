@@ -22,14 +22,12 @@ from arranger.api.effects import (
     ObjectKey,
     Refused,
 )
-from arranger.api.types.pod_groups import (
-    AnyPodGroup,
-    GangObject,
-)
+from arranger.api.types.pod_groups import AnyPodGroup
 from arranger.engine.engine import Engine
 from arranger.engine.gang.policy import GangPolicy
 from arranger.plugins.queueing.scheduling_gates import SchedulingGates
 from tests.builders import PodBuilder, PodGroupBuilder, a_node, a_pod, a_pod_group
+from tests.unit.engine.gang_server import GangServer, GangWrite
 from tests.unit.engine.harness import CONFLICT, small_profile
 from tests.unit.engine.stateful.gang_checks import (
     check_capacity,
@@ -75,6 +73,7 @@ class Life(RuleBasedStateMachine):
         self.bound_by_us: set[str] = set()
         #: Name → uid of the pods that the engine has been shown as succeeded.
         self.succeeded: dict[str, str] = {}
+        self.gang_server = GangServer()
         self.begin()
 
     def begin(self) -> None:
@@ -213,15 +212,13 @@ class Life(RuleBasedStateMachine):
         for write in self.writes[seed % 3 :]:
             self.take(write)
         self.writes = []
-        gangs = self.engine.registry.gangs.values()
-        known = [gang_object(g.name, g.bundle_minimums, satisfied=g.satisfied) for g in gangs]
         self.begin()
         self.deleted, self.succeeded = [], {}
         shows: list[Callable[[], object]] = [
             *(partial(self.node_is_set_or_goes, name, cpu) for name, cpu in self.nodes.items()),
             *(partial(self.show, name) for name in self.pods),
             *(partial(self.define, *key) for key in self.groups),
-            *(partial(self.recall, gang) for gang in known[seed % 2 :]),
+            *(partial(self.recall, gang) for gang in self.gang_server.objects),
         ]
         random.Random(seed).shuffle(shows)
         for show in shows:
@@ -271,12 +268,14 @@ class Life(RuleBasedStateMachine):
             self.delete(name)
         for (_, kind), group in self.groups.items():
             self.engine.handlers.on_pod_group_deleted(group.build(kind), self.now)
-        for name in list(self.engine._gang_scheduler._attempt_status._observed):
-            self.engine.handlers.on_gang_deleted(gang_object(name, {}), self.now)
         self.catch_up()
         for node in self.nodes:
             self.engine.handlers.on_node_deleted(node, self.now)
-        self.now += 1000.0
+        self.run_engine()
+        while (due := self.engine.next_timer()) is not None:
+            self.now = max(self.now, due)
+            self.run_engine()
+        assert not self.gang_server.objects
         assert self.engine.run(self.now) == []
         self.engine.check_consistent()
         assert self.engine.next_timer() is None
@@ -322,8 +321,8 @@ class Life(RuleBasedStateMachine):
     def define(self, gang: str, kind: type[AnyPodGroup]) -> None:
         self.engine.handlers.on_pod_group_updated(self.groups[gang, kind].build(kind), self.now)
 
-    def recall(self, gang: GangObject) -> None:
-        self.engine.handlers.on_gang_updated(gang, self.now)
+    def recall(self, gang: str) -> None:
+        self.engine.handlers.on_gang_updated(self.gang_server.get(gang), self.now)
 
     def take(self, write: PendingBinding) -> None:
         if write.done:
@@ -365,7 +364,15 @@ class Life(RuleBasedStateMachine):
         check_gangs(self.engine, bound, set(self.succeeded.values()), calm=calm)
 
     def perform(self, effect: Effect) -> None:
-        if isinstance(effect, Bind):
+        if isinstance(effect, GangWrite):
+            name, outcome = self.gang_server.apply(effect)
+            before = self.gang_server.objects.get(name)
+            self.engine.on_outcome(effect, outcome, self.now)
+            if before is not None:
+                self.recall(name)
+            else:
+                self.engine.handlers.on_gang_deleted(gang_object(name, {}), self.now)
+        elif isinstance(effect, Bind):
             uid = effect.pod.uid
             assert uid not in {write.bind.pod.uid for write in self.writes}, "two writes at once"
             assert uid not in self.bound_by_us, "bound twice"

@@ -1,0 +1,70 @@
+"""What a Gang object says of its gang: the part that its pods and its PodGroup decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from arranger.api.annotations import BUNDLE_GANG, GANG_NAME, POD_GROUP, POD_GROUP_NAME
+from arranger.api.gang_membership import GangMembership, GangSettings, MatchPolicy, Mode
+from arranger.api.types.core import Pod
+
+GANG_API_VERSION: Final = "arranger.io/v1alpha1"
+#: Label with the scheduler whose Gang it is; the controllers of others leave it alone.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+#: Annotation that makes a pod a member → the name of its dialect.
+_DIALECTS: Final = (
+    (GANG_NAME, "gang.scheduling.koordinator.sh"),
+    (POD_GROUP, POD_GROUP),
+    (POD_GROUP_NAME, POD_GROUP),
+    (BUNDLE_GANG, "gang.koordinater.io"),
+)
+
+
+def gangs_path(namespace: str) -> str:
+    """Where the Gangs of a namespace are."""
+    return f"/apis/{GANG_API_VERSION}/namespaces/{namespace}/gangs"
+
+
+def dialect_of(pod: Pod, membership: GangMembership) -> str:
+    """In which words a pod says that it is a member: an API group, or a prefix of annotations."""
+    if membership.pod_group_type is not None:
+        return membership.pod_group_type.api_version.partition("/")[0]
+    annotations = pod.metadata.annotations
+    return next((dialect for key, dialect in _DIALECTS if annotations.get(key)), "")
+
+
+def gang_object_spec(
+    settings: GangSettings, *, sources: Iterable[str], wait_time: float
+) -> dict[str, Any]:
+    """``spec`` of a Gang; ``None`` for what must not be there.
+
+    Args:
+        sources: the dialects of its members.
+        wait_time: seconds that hold for gangs that ask for none.
+    """
+    minimums = dict(settings.bundle_minimums) or {"": settings.minimum or 0}
+    topology = settings.topology
+    return {
+        "mode": (settings.mode or Mode.STRICT).value,
+        "matchPolicy": (settings.match_policy or MatchPolicy.ONCE_SATISFIED).value,
+        "waitTimeSeconds": math.ceil(settings.wait_time or wait_time),
+        "group": sorted(settings.groups) if settings.groups else None,
+        "bundles": [{"name": name, "minMember": n} for name, n in sorted(minimums.items())],
+        "topology": {"key": topology.key, "required": topology.required} if topology else None,
+        "source": min(filter(None, sources), default="") or None,
+    }
+
+
+def gang_manifest(gang: str, spec: Mapping[str, Any], *, managed_by: str) -> dict[str, Any]:
+    """A Gang to be created, of the gang ``namespace/name``."""
+    namespace, _, name = gang.partition("/")
+    labels = {MANAGED_BY: managed_by}
+    return {
+        "apiVersion": GANG_API_VERSION,
+        "kind": "Gang",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {key: value for key, value in spec.items() if value is not None},
+    }
