@@ -20,5 +20,11 @@ def bundled_folder(name: str) -> Path:
 
 
 def bundled_definitions() -> frozenset[str]:
-    """The names of the CustomResourceDefinitions that come with Arranger: those of the files."""
-    return frozenset(file.stem for file in bundled_folder("crds").glob("*.yaml"))
+    """The names of the CustomResourceDefinitions that come with Arranger: those of the files.
+
+    None where the installation is incomplete: they only help to say what a cluster lacks.
+    """
+    try:
+        return frozenset(file.stem for file in bundled_folder("crds").glob("*.yaml"))
+    except FileNotFoundError:
+        return frozenset()

@@ -15,7 +15,8 @@ PREEMPTED: Final = "Preempted"
 PREEMPTING: Final = "Preempting"
 #: The pod's gang held nodes for longer than its wait time; they are given back.
 GANG_TIMED_OUT: Final = "GangTimedOut"
-#: A placement policy, service type or card in the pod's annotations is unknown and ignored.
+#: A placement policy or service type in the pod's annotations is unknown and ignored, or its card
+#: annotation names none.
 INVALID_ANNOTATION: Final = "InvalidAnnotation"
 #: The pod's queue would exceed its limit of CPU; the text has the numbers, in thousandths.
 INSUFFICIENT_CPU_QUOTA: Final = "InsufficientCPUQuota"
@@ -26,7 +27,8 @@ INSUFFICIENT_MEMORY_QUOTA: Final = "InsufficientMemoryQuota"
 INSUFFICIENT_SCALAR_QUOTA: Final = "InsufficientScalarQuota"
 #: The pod asks for nothing, and its queue is beyond a limit already.
 EMPTY_QUEUE_CAPABILITY: Final = "EmptyQueueCapability"
-#: The pod names a card and asks for none. Also on a PodGroup whose ``card.request`` cannot be read.
+#: The pod names a card and asks for none, or one that no node has. Also on a PodGroup whose
+#: ``card.request`` cannot be read.
 GET_TASK_REQUEST_RESOURCE_FAILED: Final = "GetTaskRequestResourceFailed"
 
 # --- PodGroups ------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import kopf
 import structlog
@@ -31,6 +32,9 @@ from arranger.kube.client.rights_observer import RightsObserver
 from arranger.kube.client.transport import Request, Transport, TransportError
 
 log = structlog.get_logger(__name__)
+
+#: Seconds after which the server is asked again what it serves.
+DISCOVERY_RETRY: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -67,6 +71,7 @@ async def run_controllers(
     log.info("controllers.starting", server=config.url, namespaces=namespaces or "all")
     transport = RightsObserver(HttpTransport(config), options.problems)
     tasks: list[asyncio.Task[Any]] = []
+    telling: list[asyncio.Task[None]] = []
     try:
         registry = WatchRegistry()
         register_login(registry, config, options.problems)
@@ -74,7 +79,8 @@ async def run_controllers(
         if readiness is not None:
             readiness.unread = synced
         tasks += map(asyncio.create_task, started)
-        absent = asyncio.create_task(_tell_absent(transport, registry.resources, options.problems))
+        absent = _tell_absent(transport, registry.resources, options.problems)
+        telling.append(asyncio.create_task(absent))
         # Not kopf.operator: at its end it cancels every task of the loop that is younger than it.
         tasks += await kopf.spawn_tasks(
             registry=registry,
@@ -87,9 +93,10 @@ async def run_controllers(
         for task in done:
             task.result()
     finally:
-        for task in [*tasks, absent]:
+        tasks += telling
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, absent, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await transport.close()
     log.info("controllers.stopped")
 
@@ -125,11 +132,15 @@ async def _tell_absent(
     by itself."""
     for group, version, plural in sorted(set(resources)):
         path = f"/apis/{group}/{version}"
-        try:
-            answer = await transport.send(Request("GET", path))
-        except TransportError as error:
-            log.debug("controllers.discovery_failed", path=path, error=str(error))
-            continue
-        served = f'"{plural}"'.encode() in answer.body
-        if answer.status == 404 or (answer.status == 200 and not served):
+        if not await _serves(transport, path, plural):
             problems.absent(resource_name(f"{path}/{plural}"))
+
+
+async def _serves(transport: Transport, path: str, plural: str) -> bool:
+    """Whether a group and version has a resource; waits for a server that does not tell."""
+    while True:
+        with suppress(TransportError):
+            answer = await transport.send(Request("GET", path))
+            if answer.status in (200, 404):
+                return answer.status == 200 and f'"{plural}"'.encode() in answer.body
+        await asyncio.sleep(DISCOVERY_RETRY)

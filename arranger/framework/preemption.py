@@ -29,6 +29,9 @@ class QuotaLimits(Protocol):
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What would be left of each limit with the pod on that node; less than 0 is too little."""
 
+    def room_for(self, pod: PodInfo, node: str) -> int:
+        """How many pods like this one all limits have room for, on such a node."""
+
     def released_by(self, pod: PodInfo) -> Iterable[tuple[Limit, int]]:
         """What a placed pod would give back to each limit."""
 
@@ -115,6 +118,13 @@ class PreemptionContext(Protocol):
     extenders_choose: bool
     resource_only: bool
     fits_when_empty: BoolArray
+
+    def count_waiting_alike(self, most: int) -> int:
+        """How many pods of its class and priority wait for room, itself included; ``most`` at most.
+
+        Those that have been promised a node do not count.
+        """
+        ...
 
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""

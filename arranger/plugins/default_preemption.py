@@ -59,7 +59,7 @@ class DefaultPreemption(SpecOnlyPlugin):
         most = max(table.count * self._percentage // 100, self._absolute, 1)
         cache: CandidateCache = state.setdefault(f"{self.name}/{pod.priority}", CandidateCache())
         cache.update(context, rows, self.is_preemptable, most)
-        best = cache.best()
+        best = cache.best() if context.extenders_choose else cache.best_for_several(context)
         if best is None:
             return PostFilterResult("", message=_no_candidate(table.count, cache))
         options: tuple[PreemptionCandidate, ...] = ()
@@ -68,7 +68,7 @@ class DefaultPreemption(SpecOnlyPlugin):
                 PreemptionCandidate(table.name(each.row), each.victims, each.pdb_violations)
                 for each in islice(cache.candidates(), most)
             )
-        return PostFilterResult(table.name(best.row), best.victims, candidates=options)
+        return PostFilterResult(table.name(best.row), best.evicted, candidates=options)
 
     def is_preemptable(self, victim: PodInfo) -> bool:
         """Whether the pod is of a scheduler whose pods may be evicted."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from zlib import crc32
 
 import numpy as np
 
+from arranger.cluster import PodInfo
 from arranger.cluster.columns import BoolArray, IntArray, resized
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext
 from arranger.preemption.importance import Candidate
+from arranger.preemption.several_takers import MAX_TAKERS, cheapest_way, size_like
 from arranger.preemption.victims import (
     PROTECTED_BY_TIME,
     IsPreemptable,
@@ -27,6 +29,8 @@ from arranger.preemption.victims import (
 
 #: Of candidates that the guarantees of queues leave no one of.
 WITHIN_GUARANTEE = "node(s) hold only pods within what their queue is guaranteed"
+#: Rows that are looked at first because they may do for several pods.
+_MOST_GENEROUS = 10
 #: A candidate's cost, and its row: what is less is better.
 CandidateRank = tuple[int, int, int, int, float, int]
 
@@ -55,6 +59,8 @@ class CandidateCache:
         #: Rows on which budgets, or on which gangs have a say: they change with others' pods.
         self._pdb_rows: set[int] = set()
         self._gang_rows: set[int] = set()
+        #: Rows of candidates by which another pod may find room, too.
+        self._generous_rows: set[int] = set()
         #: Row → whether a quota was tight there, which decides with the use of quotas.
         self._exceeded: BoolArray = np.zeros(0, dtype=np.bool_)
         self._quota_version: Hashable = None
@@ -67,6 +73,48 @@ class CandidateCache:
     def best(self) -> Candidate | None:
         """The cheapest candidate, the lowest row of equals."""
         return next(self.candidates(), None)
+
+    def best_for_several(self, context: PreemptionContext) -> Candidate | None:
+        """As :meth:`best`, with regard to the pods of the class that wait as well.
+
+        See :mod:`~arranger.preemption.several_takers`.
+        """
+        best, selector = self.best(), self._selector
+        if best is None or not best.evicted or selector is None:
+            return best
+        if not (self._generous_rows and self._reusable):
+            return best
+        takers = context.count_waiting_alike(MAX_TAKERS)
+        if takers > 1 and context.policy.quota is not None:
+            node = context.cluster.table.name(best.row)
+            takers = min(takers, context.policy.quota.room_for(context.pod, node))
+        if takers <= 1:
+            return best
+        generous = sorted(self._ranks[row] for row in self._generous_rows)[:_MOST_GENEROUS]
+        ranks = dict.fromkeys([*generous, *self._order[: _MOST_GENEROUS * 2]])
+        others = [found for rank in ranks if isinstance(found := self._found[rank[-1]], Candidate)]
+        way = cheapest_way(
+            best,
+            others,
+            takers,
+            lambda row, n: selector.select_for_several(row, selector.preemptible(row), n),
+            lambda pod: size_like(pod, context.pod),
+        )
+        leaving = {pod.uid: pod for found in way.values() for pod in found.victims}
+        first = [self._within(row, leaving) for row in way]
+        chosen = min((each for each in first if each), key=Candidate.cost, default=best)
+        return chosen if self._allows(tuple(leaving.values())) else best
+
+    def _within(self, row: int, leaving: Container[str]) -> Candidate | None:
+        """Who of those that leave anyhow must leave a node for one pod."""
+        assert self._selector is not None, "there are candidates since it looked"
+        pods = [pod for pod in self._selector.preemptible(row) if pod.uid in leaving]
+        found = self._selector.select_victims(row, pods)
+        return found if isinstance(found, Candidate) and self._allows(found.victims) else None
+
+    def _allows(self, victims: Sequence[PodInfo]) -> bool:
+        assert self._policy is not None, "there are candidates since it looked"
+        return self._policy.allows(victims)
 
     def candidates(self) -> Iterator[Candidate]:
         """All candidates that may leave together, the cheapest first.
@@ -164,6 +212,8 @@ class CandidateCache:
         if isinstance(found, Candidate):
             rank = self._ranks[row] = (*found.cost(), row)
             insort(self._order, rank)
+            if found.generous:
+                self._generous_rows.add(row)
         else:
             self._reason_counts.update(found)
 
@@ -211,6 +261,7 @@ class CandidateCache:
         self._known[row] = False
         self._pdb_rows.discard(row)
         self._gang_rows.discard(row)
+        self._generous_rows.discard(row)
         if isinstance(found, Candidate):
             del self._order[bisect_left(self._order, self._ranks.pop(row))]
         else:
@@ -224,3 +275,4 @@ class CandidateCache:
         self._reason_counts.clear()
         self._pdb_rows.clear()
         self._gang_rows.clear()
+        self._generous_rows.clear()

@@ -10,6 +10,9 @@ from arranger.cluster.pod_info import PodInfo
 #: What upstream adds to every priority so that more victims never count as less.
 _OFFSET = 2**31
 
+#: Less important than any pod.
+_NOBODY = -(2**100)
+
 #: How important a pod is among victims.
 Importance = Callable[[PodInfo], int]
 
@@ -39,12 +42,24 @@ class Candidate:
         victims: the most important first.
         pdb_violations: how many of them a disruption budget protects.
         importance: how important each is.
+        leaving: uids of those that are being evicted already, and cost nothing more.
+        generous: whether another pod like the one in question may find room by it as well: there,
+            or where members of the victims' gangs leave.
     """
 
     row: int
     victims: tuple[PodInfo, ...]
     pdb_violations: int
     importance: Importance = priority
+    leaving: frozenset[str] = frozenset()
+    generous: bool = False
+
+    @property
+    def evicted(self) -> tuple[PodInfo, ...]:
+        """The victims that are not leaving yet."""
+        if not self.leaving:
+            return self.victims
+        return tuple(pod for pod in self.victims if pod.uid not in self.leaving)
 
     def cost(self) -> tuple[int, int, int, int, float]:
         """What it would cost, least first.
@@ -53,9 +68,12 @@ class Candidate:
         of victims, and the later the oldest of the most important started, the better
         (``pickOneNodeForPreemption``).
         """
-        weights = [self.importance(pod) for pod in self.victims]
+        victims = self.evicted
+        if not victims:
+            return 0, _NOBODY, 0, 0, 0.0
+        weights = [self.importance(pod) for pod in victims]
         top = weights[0]
-        pairs = zip(self.victims, weights, strict=True)
+        pairs = zip(victims, weights, strict=True)
         oldest = min(start_time(pod) for pod, weight in pairs if weight == top)
         total = sum(weight + _OFFSET for weight in weights)
         return self.pdb_violations, top, total, len(self.victims), -oldest

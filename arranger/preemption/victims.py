@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from arranger.cluster import BoolArray, PodInfo
 from arranger.framework.preemption import EvictionPolicy, PreemptionContext, QuotaLimits
@@ -105,6 +106,19 @@ class VictimSelector:
             return self._by_counting(row, preemptible)
         return self._by_trying(row, preemptible)
 
+    def select_for_several(
+        self, row: int, preemptible: Sequence[PodInfo], takers: int
+    ) -> Candidate | None:
+        """Who must go for several pods like this one on a node, by counting.
+
+        None where they would not fit, or where others than resources have a say.
+        """
+        quota_is_tight = self._exceeded is not None and bool(self._exceeded[row])
+        if not (self.resource_only and self._context.fits_when_empty[row]) or quota_is_tight:
+            return None
+        found = self._by_counting(row, preemptible, takers) if preemptible else None
+        return found if isinstance(found, Candidate) else None
+
     def _by_trying(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
         node = self._cluster.table.name(row)
         with self._cluster.simulate_without(preemptible):
@@ -120,13 +134,15 @@ class VictimSelector:
 
             return self._reprieve(row, preemptible, reprieve)
 
-    def _by_counting(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | Reasons:
+    def _by_counting(
+        self, row: int, preemptible: Sequence[PodInfo], takers: int = 1
+    ) -> Candidate | Reasons:
         """The same where only resources and quotas decide: no plugin needs to be asked."""
         table = self._cluster.table
         columns, wanted = self._pod.request_vector(table.resource_column)
         slack = (table.allocatable[columns, row] - table.requested[columns, row]).tolist()
         left = dict[object, int](
-            (column, free - amount)
+            (column, free - takers * amount)
             for column, free, amount in zip(columns, slack, wanted, strict=True)
         )
         quota = self._quota if self._exceeded is not None and self._exceeded[row] else None
@@ -137,6 +153,8 @@ class VictimSelector:
             for limit, amount in amounts:
                 left[limit] += amount
         if min(left.values()) < 0:
+            if takers > 1:
+                return ()
             return self._explain_shortage(row, preemptible, left)
 
         def reprieve(pod: PodInfo) -> bool:
@@ -148,7 +166,11 @@ class VictimSelector:
                 left[limit] -= amount
             return True
 
-        return self._reprieve(row, preemptible, reprieve)
+        found = self._reprieve(row, preemptible, reprieve)
+        if isinstance(found, Candidate) and not found.generous:
+            another = all(left[c] >= n for c, n in zip(columns, wanted, strict=True))
+            return replace(found, generous=True) if another else found
+        return found
 
     def _explain_shortage(
         self, row: int, preemptible: Sequence[PodInfo], left: dict[object, int]
@@ -183,24 +205,38 @@ class VictimSelector:
     ) -> Candidate | Reasons:
         """Reprieve the pods that can stay: first those that a budget protects, by importance."""
         importance = self._policy.importance
+        leaving, staying = self._split_leaving(preemptible)
         violating: list[PodInfo] = []
-        non_violating = preemptible
+        non_violating = staying
         if self._budgets:
-            violating, non_violating = split_by_pdb_violation(preemptible, self._budgets)
+            violating, non_violating = split_by_pdb_violation(staying, self._budgets)
         violations = [pod for pod in violating if not reprieve(pod)]
         needed = [pod for pod in non_violating if not reprieve(pod)]
-        if violations:
-            needed = by_importance([*violations, *needed], importance)
+        if violations or leaving:
+            needed = by_importance([*leaving, *violations, *needed], importance)
         if not needed:
             return ()
+        uids = frozenset(pod.uid for pod in leaving)
         victims = self._policy.expand_to_gang(needed)
         if len(victims) == len(needed):
-            return Candidate(row, tuple(needed), len(violations), importance)
+            return Candidate(row, tuple(needed), len(violations), importance, uids)
         if not all(map(self._can_evict, victims)):
             return GANG_NOT_EVICTABLE
         ordered = by_importance(victims, importance)
-        violating, _ = split_by_pdb_violation(ordered, self._budgets)
-        return Candidate(row, tuple(ordered), len(violating), importance)
+        leaving, staying = self._split_leaving(ordered)
+        uids = frozenset(pod.uid for pod in leaving)
+        violating, _ = split_by_pdb_violation(staying, self._budgets)
+        return Candidate(row, tuple(ordered), len(violating), importance, uids, generous=True)
+
+    def _split_leaving(
+        self, pods: Sequence[PodInfo]
+    ) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
+        """Those that are being evicted already, and the others."""
+        terminating = self._context.terminating_victims
+        if not terminating:
+            return (), pods
+        leaving = [pod for pod in pods if pod.uid in terminating]
+        return leaving, [pod for pod in pods if pod.uid not in terminating] if leaving else pods
 
     def _can_evict(self, pod: PodInfo) -> bool:
         return self._can_preempt(self._pod, pod) and self._is_preemptable(pod)

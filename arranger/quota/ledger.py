@@ -7,6 +7,7 @@ several that a pod accepts, the one it got.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -268,6 +269,13 @@ class QuotaLedger:
     def remaining(self, pod: PodInfo, node: str) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on that node."""
         return self.remaining_with(pod, self.cards_on(node))
+
+    def room_for(self, pod: PodInfo, node: str) -> int:
+        """How many pods like this one all limits of its queues have room for, on such a node."""
+        cards = self.cards_on(node)
+        limits = self._limits(pod, self.charges_for(pod, cards), cards)
+        rooms = (max(0, limit - q.used[name]) // n for q, name, n, limit in limits if n)
+        return min(rooms, default=sys.maxsize)
 
     def remaining_with(self, pod: PodInfo, cards: Cards) -> dict[Limit, int]:
         """What each limit of the pod's queues would leave with the pod on a node of these cards."""

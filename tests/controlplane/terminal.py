@@ -95,10 +95,13 @@ class Terminal:
         return shown
 
     async def run(self, command: str) -> tuple[int, str]:
-        """Exit status and output of a command."""
-        process = await self.start(command)
+        """Exit status and output of a command; what it redirects goes into the reader's folder."""
+        typed, _, file = command.partition(" '>' ")
+        process = await self.start(typed)
         out, _ = await process.communicate()
         assert process.returncode is not None
+        if file:
+            (self.kubeconfig.parent / file).write_bytes(out)
         return process.returncode, out.decode()
 
     async def start(self, command: str) -> asyncio.subprocess.Process:

@@ -23,7 +23,7 @@ from tests.controlplane.admin import until
 from tests.controlplane.cluster import ContainerEndingKubelets
 from tests.controlplane.daemon import Daemon
 from tests.controlplane.fixtures import skip_without_binary
-from tests.controlplane.harness import ControlPlane, a_node
+from tests.controlplane.harness import ControlPlane, a_node, a_pod
 from tests.controlplane.terminal import NOT_TYPED, Terminal, commands, kubectl_path
 from tests.paths import REPO
 
@@ -139,6 +139,25 @@ async def test_cards_for_a_node_that_has_none() -> None:
         node = await plane.get("/api/v1/nodes/n1")
         assert node["status"]["capacity"]["nvidia.com/gpu"] == "8"
         assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == "NVIDIA-GeForce-RTX-4090"
+
+
+async def test_a_snapshot_of_a_cluster_is_explained_and_simulated() -> None:
+    async with a_cluster(cards=0) as plane:
+        await plane.post(PODS, a_pod("too-big", cpu="64"))
+        shown = {
+            ".venv/bin/arranger explain": r"default/too-big[\s\S]*Insufficient cpu",
+            "arranger simulate": r"default/too-big[\s\S]*ended: nothing has moved",
+        }
+        files = {name: str(plane.folder / name) for name in ("cluster.json", "nodes.yaml")}
+        files["my-manifests/"] = str(plane.folder / "pods.yaml")
+        terminal = Terminal(plane.kubeconfig("reader"), shown, replaced=files)
+        section = "Try it on your cluster and change nothing"
+        for command in commands("docs/getting-started.md", section):
+            await terminal.type(command)
+        _, nodes, simulate = commands("docs/guide/simulation.md", "Manifests")
+        await terminal.type(nodes)
+        await terminal.type("kubectl get pods -o yaml '>' pods.yaml")
+        await terminal.type(simulate)
 
 
 async def test_looking_around_in_the_demo(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from arranger.api.annotations import BUNDLE_TIMEOUT, GANG_TIMEOUT, RESTARTS, ROLE, SPEC_HASH
 from arranger.api.types.core import ObjectMeta, StatusCondition, Struct
 from arranger.api.types.job_pods import ControlledPod
+from arranger.api.types.pod_templates import template_problem, volumes_problem
 
 GROUP: Final = "arranger.io"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
@@ -181,6 +182,13 @@ def validate_tyjob(job: TYJob) -> list[str]:
     workers = len(job.replicas) - 1
     if spec.min_workers_num > workers:
         problems.append(f"minWorkersNum is {spec.min_workers_num} of {workers} workers")
+    parts_of_pods = {
+        "volumes": volumes_problem(spec.volumes),
+        "leader.template": template_problem(spec.leader.template),
+    }
+    for part in spec.worker_sets:
+        parts_of_pods[f"workerSets[{part.name}].template"] = template_problem(part.template)
+    problems += [f"spec.{part}: {why}" for part, why in parts_of_pods.items() if why]
     unknown = [policy for policy in job.policies if policy not in (GANG, *PLACEMENT_POLICIES)]
     problems += [f"there is no basic policy {policy!r}" for policy in unknown]
     if {"JobAffinity", "JobAntiAffinity"} <= set(job.policies):

@@ -29,14 +29,14 @@ def with_condition(
     """
     kind, status, reason, message = condition
     earlier = next((c for c in conditions if c.get("type") == kind), {})
-    same = earlier.get("status") == status
+    since = earlier.get("lastTransitionTime") if earlier.get("status") == status else None
     fresh = {
         **earlier,
         "type": kind,
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": earlier["lastTransitionTime"] if same else now,
+        "lastTransitionTime": since or now,
     }
     return [fresh if c is earlier else c for c in conditions] if earlier else [*conditions, fresh]
 

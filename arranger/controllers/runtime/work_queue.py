@@ -44,9 +44,13 @@ class WorkQueue:
 
     Args:
         name: of the kind of objects, for the log: ``gang``, ``job``.
+
+    Attributes:
+        panics: key → what its last reconcile raised that it must not, as a defect does.
     """
 
     def __init__(self, options: ControllerOptions, name: str) -> None:
+        self.panics: dict[str, Exception] = {}
         self._name = name
         self._debounce = options.debounce
         self._rng = options.rng
@@ -66,11 +70,8 @@ class WorkQueue:
     ) -> None:
         """Call ``reconcile`` for every key that is due, never twice at a time for the same.
 
-        Until cancelled, and not before all these events have come. When ``reconcile`` raises
-        because the server does not answer as it should, that is BACKOFF.
-
-        Raises:
-            Exception: any other that ``reconcile`` has raised.
+        Until cancelled, and not before all these events have come. When ``reconcile`` raises,
+        that is BACKOFF: no object may end the process, whatever it is like.
         """
         events = list(caches_synced)
         try:
@@ -119,6 +120,12 @@ class WorkQueue:
                 write = log.info if own and key not in self._backoffs else log.debug
                 write(f"{self._name}.write_failed", key=key, error=str(error))
                 result = Result.BACKOFF
+            except Exception as error:
+                log.exception(f"{self._name}.panic", key=key)
+                self.panics[key] = error
+                result = Result.BACKOFF
+            else:
+                self.panics.pop(key, None)
             finally:
                 self._processing.discard(key)
             self._handle_result(key, result)

@@ -157,7 +157,7 @@ def pod(
     spec.setdefault("restartPolicy", "Never")
     spec["hostname"], spec["subdomain"] = replica.pod, job.metadata.name
     _add_job_volumes(job, spec)
-    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
         env = container.get("env") or []
         own = {variable["name"] for variable in env}
         # First, so that the template's own variables may refer to them; and the template wins.

@@ -147,5 +147,6 @@ def _waiting_since(job: TYJob) -> datetime | None:
     """When the job has lost, or first lacked, the nodes that it must have; by its status."""
     for condition in job.status.get("conditions") or ():
         if (condition.get("type"), condition.get("status")) == ("Scheduled", "False"):
-            return datetime.fromisoformat(condition["lastTransitionTime"])
+            since = condition.get("lastTransitionTime")
+            return datetime.fromisoformat(since) if since else None
     return None

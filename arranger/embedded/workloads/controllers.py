@@ -13,6 +13,7 @@ from arranger.embedded import Object
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.storage.store import Change
+from arranger.embedded.workloads.claims import bound, volume_for
 from arranger.embedded.workloads.daemon_set import reconcile_daemon_set
 from arranger.embedded.workloads.job import JobTally, reconcile_job
 from arranger.embedded.workloads.plan import Plan, Restarts, Surroundings, has_ended
@@ -24,6 +25,7 @@ Reconcile = Callable[[Object, Sequence[Object], Surroundings], Plan]
 
 _JOBS: Final = "batch/jobs"
 _DAEMON_SETS: Final = "apps/daemonsets"
+_CLAIMS: Final = "/persistentvolumeclaims"
 _RECONCILERS: Final[Mapping[str, Reconcile]] = {
     "apps/deployments": reconcile_deployment,
     "apps/replicasets": reconcile_replicas,
@@ -43,8 +45,8 @@ _REACTION_SECONDS: Final = 0.1
 class HollowControllers:
     """Makes the pods of Deployments, StatefulSets, DaemonSets, Jobs and their like.
 
-    A pod that has ended though its workload never does is made again after a back-off, as its
-    kubelet would start its containers again.
+    Claims get volumes. A pod that has ended though its workload never does is made again after a
+    back-off, as its kubelet would start its containers again.
 
     Args:
         cluster: where they are.
@@ -72,7 +74,7 @@ class HollowControllers:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        for resource in (*_RECONCILERS, _JOBS):
+        for resource in (*_RECONCILERS, _JOBS, _CLAIMS):
             for workload in self._cluster.store.items(resource):
                 self._enqueue(workload["metadata"]["uid"])
         silence = self._cluster.store.subscribe(self._on_change)
@@ -95,7 +97,7 @@ class HollowControllers:
 
     def _on_change(self, change: Change) -> None:
         meta = change.after["metadata"]
-        if change.resource in _RECONCILERS or change.resource == _JOBS:
+        if change.resource in _RECONCILERS or change.resource in (_JOBS, _CLAIMS):
             self._enqueue(meta["uid"])
         if change.resource == "/nodes":
             for workload in self._cluster.store.items(_DAEMON_SETS):
@@ -125,6 +127,9 @@ class HollowControllers:
             self._restarts.pop(uid, None)
             return
         resource, workload = found
+        if resource == _CLAIMS:
+            self._provision(workload)
+            return
         owned = [
             obj
             for _, obj in self._cluster.store.owned_by(uid)
@@ -161,6 +166,14 @@ class HollowControllers:
             loop = asyncio.get_running_loop()
             wait = max(plan.again_in, _REACTION_SECONDS)
             self._timers[uid] = loop.call_later(wait, self._on_timer, uid)
+
+    def _provision(self, claim: Object) -> None:
+        volume = volume_for(claim, self._cluster.store.items("storage.k8s.io/storageclasses"))
+        if volume is not None:
+            self._cluster.create(volume)
+            change, status = bound(volume)
+            self._patch(_CLAIMS, claim, change)
+            self._patch(_CLAIMS, claim, status, "/status")
 
     def _on_timer(self, uid: str) -> None:
         self._timers.pop(uid, None)

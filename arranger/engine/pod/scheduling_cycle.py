@@ -6,7 +6,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import reduce
+from functools import partial, reduce
+from itertools import islice
 from operator import and_
 
 import numpy as np
@@ -15,6 +16,7 @@ from arranger.cluster.columns import BoolArray
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
+from arranger.engine.phases import Phase
 from arranger.engine.pod.extender_result import ExtenderResult
 from arranger.engine.pod.node_reservation import NodeReservations
 from arranger.engine.pod.schedule_result import (
@@ -75,6 +77,7 @@ class SchedulingCycle:
     ) -> None:
         self.cluster = context.cluster
         self._clock = context.clock
+        self._pods = context.pods
         self._extenders = context.extenders
         self._nominator = nominator
         self._policy = policy
@@ -280,6 +283,7 @@ class SchedulingCycle:
             policy=self._policy,
             extenders_choose=any(e.chooses_victims(member.pod.pod) for e in self._extenders),
             nominated_pods=() if monotone else self._nominator.visible_pods(),
+            waiting_alike=partial(self._count_waiting_alike, member),
         )
         answer = run_post_filter(context, diagnosis)
         # Unlike kube-scheduler, which says of every pod without claims that it has none to give up.
@@ -293,6 +297,19 @@ class SchedulingCycle:
             tuple(diagnosis.plugin_events()),
             answer.options,
         )
+
+    def _count_waiting_alike(self, member: QueuedPod, most: int) -> int:
+        """How many lone pods of a pod's class and priority wait for room, itself included."""
+        key, priority = member.equivalence_key, member.pod.priority
+        alike = (
+            other
+            for other in self._pods.values()
+            if other.equivalence_key == key
+            and other.pod.priority == priority
+            and other.phase is Phase.QUEUED
+            and (other is member or other.uid not in self._nominator)
+        )
+        return sum(1 for _ in islice(alike, most))
 
     def run_pod_group_post_filter(self, member: QueuedPod, infeasible: Infeasible) -> None:
         """Let plugins undo what an earlier placement of a pod has left, now that none fits it."""

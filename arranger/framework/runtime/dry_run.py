@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,6 +19,8 @@ class DryRun:
     Attributes:
         evaluation: what is known about the pod's class, as things are.
         nominated_pods: pods that are only nominated, without which the pod must fit, too.
+        waiting_alike: counts, up to a number, the pods of its class that wait, itself included;
+            without it there are no others.
     """
 
     profile: Profile
@@ -30,6 +32,7 @@ class DryRun:
     terminating_victims: Collection[str] = ()
     extenders_choose: bool = False
     nominated_pods: Sequence[PodInfo] = ()
+    waiting_alike: Callable[[int], int] | None = None
 
     def __post_init__(self) -> None:
         resources = self.profile.resource_filters
@@ -44,6 +47,10 @@ class DryRun:
     def _without_nominees(self) -> Evaluation:
         """As :attr:`_simulated`, refreshed only while the nominated pods are taken away."""
         return Evaluation(self.profile, self.cluster, self.pod, scoring=False)
+
+    def count_waiting_alike(self, most: int) -> int:
+        """How many pods of its class and priority wait for room, itself included."""
+        return 1 if self.waiting_alike is None else self.waiting_alike(most)
 
     def fits(self, row: int) -> bool:
         """Whether the pod passes all filters on a node, as the cluster is in memory now."""

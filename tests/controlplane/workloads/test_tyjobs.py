@@ -143,6 +143,52 @@ async def test_a_job_loses_its_leader_while_its_controllers_are_dead(
     assert len(owned) == 5
 
 
+async def test_edits_reach_a_job_that_waits_and_one_that_is_too_large_is_told_so(
+    harness: TYJobClusterHarness,
+) -> None:
+    await harness.plane.post(JOBS, a_tyjob(workers=1, worker=a_template(cpu=64)))
+
+    async def says(reason: str) -> bool:
+        return _status((await harness.jobs())["job"]).get("reason") == reason
+
+    async def told() -> bool:
+        return await says("Unsatisfiable")
+
+    await until(told, what="that no node is as large")
+    before = await harness.pods_of("job")
+    await _edit(harness, {"priority": 9, "queue": "default"})
+
+    async def followed() -> bool:
+        pods = (await harness.pods_of("job")).values()
+        priorities = {p["metadata"]["annotations"]["arranger.io/job-priority"] for p in pods}
+        return priorities == {"9"}
+
+    await until(followed, what="the priority on the pods")
+    after = await harness.pods_of("job")
+    assert {n: p["metadata"]["uid"] for n, p in before.items()} == {
+        n: p["metadata"]["uid"] for n, p in after.items()
+    }
+    sets = [{"name": "actor", "template": a_template(), "counts": 1}]
+    await _edit(harness, {"workerSets": sets})
+    await harness.until_stages({"job": "Running"})
+    await _edit(harness, {"terminating": True})
+    await harness.until_stages({"job": "Succeeded"})
+
+    async def cleaned() -> bool:
+        status = _status((await harness.jobs())["job"])
+        return status["readyWorkers"] == 0 and not status.keys() & {"allocations", "leaderAddress"}
+
+    await until(cleaned, what="a status without pods")
+
+
+async def _edit(harness: TYJobClusterHarness, spec: Object) -> None:
+    merge = "application/merge-patch+json"
+    status, body = await harness.plane.request(
+        "PATCH", f"{JOBS}/job", {"spec": spec}, content_type=merge
+    )
+    assert status == 200, body
+
+
 def _status(job: Object) -> Object:
     return dict(job.get("status") or {})
 

@@ -183,6 +183,34 @@ REFUSED: Final[dict[str, Refusal]] = {
     "no placement at all": Refusal(
         _TY, {"schedulerPolicy.basicPolicy": []}, (_VALUE, "spec.schedulerPolicy.basicPolicy")
     ),
+    "a template whose metadata is a number": Refusal(
+        _TY, {"leader.template.metadata": 5}, (_TYPE, "spec.leader.template.metadata")
+    ),
+    "a label that is a number": Refusal(
+        _TY,
+        {"leader.template.metadata": {"labels": {"a": 5}}},
+        (_TYPE, "spec.leader.template.metadata.labels.a"),
+    ),
+    "variables that are no list": Refusal(
+        _TY,
+        {"leader.template.spec.containers.0.env": "x"},
+        (_TYPE, "spec.leader.template.spec.containers[0].env"),
+    ),
+    "init containers that are none": Refusal(
+        _TY,
+        {"leader.template.spec.initContainers": 5},
+        (_TYPE, "spec.leader.template.spec.initContainers"),
+    ),
+    "a volume of a template that is text": Refusal(
+        _TY,
+        {"leader.template.spec.volumes": ["x"]},
+        (_TYPE, "spec.leader.template.spec.volumes[0]"),
+    ),
+    "a port without a number": Refusal(
+        _TY,
+        {"leader.template.spec.containers.0.ports": [{"name": "master"}]},
+        (_MISSING, "spec.leader.template.spec.containers[0].ports[0].containerPort"),
+    ),
     "a volume without a name": Refusal(
         _TY, {"volumes": [{"emptyDir": {}}]}, (_MISSING, "spec.volumes[0].name")
     ),

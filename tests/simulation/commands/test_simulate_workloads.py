@@ -95,6 +95,22 @@ def test_a_job_runs_to_its_end_so_many_pods_at_a_time(tmp_path: Path) -> None:
     assert 300 <= found["virtualSeconds"] < 310
 
 
+@pytest.mark.parametrize("mode", [None, "Immediate", "WaitForFirstConsumer"])
+def test_a_stateful_set_with_claims_is_placed(tmp_path: Path, mode: str | None) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "data"}, "spec": {**spec, "storageClassName": "fast"}}
+    given = [NODE, a_workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim])]
+    if mode is not None:
+        head = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
+        meta = {"metadata": {"name": "fast"}}
+        given.append({**head, **meta, "provisioner": "p", "volumeBindingMode": mode})
+    found = outcome(tmp_path, *given)
+    assert [p["pod"] for p in found["placements"]] == [
+        "default/statefulset-0",
+        "default/statefulset-1",
+    ]
+
+
 def test_a_cron_job_starts_once_and_at_once(tmp_path: Path) -> None:
     job = a_workload("Job")["spec"]
     cron = a_workload("CronJob", schedule="0 0 * * *", jobTemplate={"spec": job})

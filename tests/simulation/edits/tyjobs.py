@@ -188,6 +188,7 @@ PRIORITY: Final = Edits(
         story(spec(priority=9), lambda sim: sim.node_of(LEADER), "", "n1", room=False),
         given=_two,
         later=_SMALL,
+        pause=30,
     ),
     story(spec(priority=9), note_of(LEADER, keys.JOB_PRIORITY), "5", "9", room=True),
 )

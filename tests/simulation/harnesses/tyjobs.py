@@ -110,6 +110,7 @@ class TYJobHarness(GangHarness):
             yield controller
             for task in tasks:
                 assert not task.done(), task
+            assert not controller.work_queue.panics
             if judged:
                 await self.until_true()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from tests.tyjobs import a_tyjob
 Object = dict[str, Any]
 
 LEADER, FIRST, SECOND = "job-learner-0", "job-actor-0", "job-actor-1"
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 #: The leader's uid: that of its pod, which is made the first time.
 LEADER_UID = f"uid-{LEADER}-0"
 

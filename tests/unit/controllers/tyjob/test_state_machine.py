@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from arranger.controllers.tyjob.state_machine import (
 from tests.unit.controllers.tyjob.observed import (
     FIRST,
     LEADER,
+    NOW,
     SECOND,
     a_job,
     observed_pod,
@@ -25,7 +25,6 @@ from tests.unit.controllers.tyjob.observed import (
 
 Object = dict[str, Any]
 
-NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 JUST_NOW = "2026-01-01T12:00:00Z"
 REFUSED = {
     "type": "PodScheduled",

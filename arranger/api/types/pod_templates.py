@@ -1,0 +1,73 @@
+"""The parts of a pod template that controllers read before the API server has checked it.
+
+A definition keeps whatever a template holds, so a template may be of any shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from arranger.api.types.core import Struct
+
+
+class TemplateMetadata(Struct):
+    """``metadata``."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Named(Struct):
+    """A variable or a volume."""
+
+    name: str
+
+
+class TemplatePort(Struct):
+    """``ports[]`` of a container."""
+
+    container_port: int
+    name: str | None = None
+
+
+class TemplateContainer(Struct):
+    """A container."""
+
+    name: str
+    env: list[Named] | None = None
+    ports: list[TemplatePort] | None = None
+
+
+class TemplatePodSpec(Struct):
+    """``spec``."""
+
+    containers: list[TemplateContainer]
+    init_containers: list[TemplateContainer] | None = None
+    volumes: list[Named] | None = None
+
+
+class PodTemplate(Struct):
+    """The template."""
+
+    spec: TemplatePodSpec
+    metadata: TemplateMetadata | None = None
+
+
+def template_problem(template: dict[str, Any]) -> str:
+    """What of a template cannot be read, "" for nothing."""
+    return _problem(template, PodTemplate)
+
+
+def volumes_problem(volumes: list[dict[str, Any]]) -> str:
+    """What of some volumes cannot be read, "" for nothing."""
+    return _problem(volumes, list[Named])
+
+
+def _problem(value: Any, kind: Any) -> str:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
