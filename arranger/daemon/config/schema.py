@@ -210,7 +210,7 @@ class Config(ConfigSection):
     def _check(self) -> Config:
         names = [profile.scheduler_name for profile in self.profiles]
         if len(set(names)) != len(names):
-            raise ValueError(f"two profiles of one schedulerName: {sorted(names)}")
+            raise ValueError(f"two profiles of one schedulerName: {', '.join(sorted(names))}")
         check_extenders(self.extenders)
         return self
 

@@ -110,9 +110,10 @@ class Profile:
         names = [w.plugin.name for w in self.plugins]
         if len(set(names)) != len(names):
             duplicates = sorted({n for n in names if names.count(n) > 1})
-            raise ProfileError(f"profile {self.scheduler_name!r}: enabled twice: {duplicates}")
+            text = ", ".join(duplicates)
+            raise ProfileError(f"profile {self.scheduler_name!r}: enabled twice: {text}")
         if len(self._by_point["sort_key"]) != 1:
-            sorting = [p.name for p in self._by_point["sort_key"]]
+            sorting = ", ".join(p.name for p in self._by_point["sort_key"]) or "none"
             raise ProfileError(
                 f"profile {self.scheduler_name!r}: exactly one plugin must sort the queue, "
                 f"found {sorting}"

@@ -118,7 +118,7 @@ class Registry:
             raise PluginError(self.unknown_message(name))
         if plugin.Args is None:
             if args:
-                message = f"plugin {name} takes no arguments, got {sorted(args)}"
+                message = f"plugin {name} takes no arguments, got {', '.join(sorted(args))}"
                 raise ArgumentsError(message, (message,))
             return plugin()
         try:

@@ -125,7 +125,7 @@ async def test_a_higher_priority_goes_first(sim: TYJobHarness) -> None:
     async with sim.at_work():
         await sim.until(lambda: len(sim.pods("later")) == len(sim.pods("first")) == 2)
         sim.edit("later", priority=9)
-        await asyncio.sleep(10)
+        await asyncio.sleep(60)  # longer than any back-off
         sim.nodes("n1", cpu=2)
         await sim.until_stage("Running", "later")
         assert sim.status("first")["stage"] == "Pending"

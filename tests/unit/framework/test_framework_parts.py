@@ -91,7 +91,7 @@ PROFILES: dict[str, tuple[list[PluginWeight], str]] = {
     "nobody binds": ([PluginWeight(PrioritySort())], "no plugin binds pods"),
     "a plugin twice": (
         [*NEEDED, PluginWeight(NodeName()), PluginWeight(NodeName())],
-        r"\['NodeName'\]",
+        "enabled twice: NodeName$",
     ),
     "no weight": ([*NEEDED, PluginWeight(NodeName(), 0)], "the weight of NodeName is 0"),
 }
@@ -202,7 +202,7 @@ def test_a_plugin_that_is_nearly_known_is_refused_with_the_one_that_is_meant() -
 
 
 def test_arguments_for_a_plugin_that_takes_none_are_refused() -> None:
-    with pytest.raises(PluginError, match=r"NodeName takes no arguments, got \['a'\]"):
+    with pytest.raises(PluginError, match=r"NodeName takes no arguments, got a$"):
         Registry([NodeName]).make("NodeName", {"a": 1})
 
 
