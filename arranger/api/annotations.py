@@ -16,7 +16,8 @@ GANG_NAME: Final = _KOORDINATOR + "name"
 GANG_MIN: Final = _KOORDINATOR + "min-available"
 #: On a pod or PodGroup: how long nodes may be held for the others, such as ``90s`` or ``1h30m``.
 GANG_WAIT: Final = _KOORDINATOR + "waiting-time"
-#: On a pod or PodGroup: how many members there are. Accepted and not needed.
+#: On a pod or PodGroup: how many members there will be. Only checked: an attempt takes all that
+#: have come.
 GANG_TOTAL: Final = _KOORDINATOR + "total-number"
 #: On a pod or PodGroup: ``Strict`` (hold nothing while incomplete) or ``NonStrict``.
 GANG_MODE: Final = _KOORDINATOR + "mode"
@@ -52,7 +53,7 @@ BUNDLE_GANG: Final = _BUNDLES + "name"
 BUNDLE_NAME: Final = _BUNDLES + "bundleName"
 #: On a pod: how many members of its bundle must run together.
 BUNDLE_MIN: Final = _BUNDLES + "minRequiredNumber"
-#: On a pod: how many members its bundle has. Accepted and not needed.
+#: On a pod: how many members its bundle will have. Only checked, as ``total-number``.
 BUNDLE_TOTAL: Final = _BUNDLES + "totalChildrenNum"
 #: On a pod: the same as ``waiting-time``.
 BUNDLE_WAIT: Final = _BUNDLES + "waitingTime"

@@ -40,6 +40,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 _SETTINGS_ANNOTATIONS: Final = (
     keys.GANG_MIN,
     keys.POD_GROUP_MIN,
+    keys.GANG_TOTAL,
     keys.GANG_MODE,
     keys.GANG_WAIT,
     keys.GANG_GROUPS,
@@ -49,6 +50,7 @@ _SETTINGS_ANNOTATIONS: Final = (
     keys.TOPOLOGY,
     keys.BUNDLE_GANG,
     keys.BUNDLE_MIN,
+    keys.BUNDLE_TOTAL,
     keys.BUNDLE_STRICT,
     keys.BUNDLE_WAIT,
 )
@@ -268,8 +270,10 @@ def _koordinator_settings(annotations: Mapping[str, str], problems: list[str]) -
         values = (_read_annotation(annotations, name, read, problems) for name in names)
         return next((value for value in values if value is not None), None)
 
+    minimum = first(_parse_pod_count, keys.GANG_MIN, keys.POD_GROUP_MIN)
+    _check_total(annotations, keys.GANG_TOTAL, minimum, problems)
     return GangSettings(
-        minimum=first(_parse_pod_count, keys.GANG_MIN, keys.POD_GROUP_MIN),
+        minimum=minimum,
         mode=first(_enum_parser(Mode), keys.GANG_MODE),
         wait_time=first(parse_duration, keys.GANG_WAIT) or None,
         groups=first(_parse_gang_names, keys.GANG_GROUPS, keys.GANG_GROUPS_ALIAS),
@@ -283,6 +287,7 @@ def _bundle_settings(
 ) -> GangSettings:
     strict = _read_annotation(annotations, keys.BUNDLE_STRICT, _parse_bool, problems)
     minimum = _read_annotation(annotations, keys.BUNDLE_MIN, _parse_pod_count, problems)
+    _check_total(annotations, keys.BUNDLE_TOTAL, minimum, problems)
     return GangSettings(
         bundle_minimums=() if minimum is None else ((bundle, minimum),),
         mode=None if strict is None else Mode.STRICT if strict else Mode.NON_STRICT,
@@ -301,6 +306,15 @@ def _read_annotation(
     except ValueError as error:
         problems.append(f"{key}: {error}")
         return None
+
+
+def _check_total(
+    annotations: Mapping[str, str], key: str, minimum: int | None, problems: list[str]
+) -> None:
+    """Read how many members there will be; an attempt takes all that have come, so none is kept."""
+    total = _read_annotation(annotations, key, _parse_pod_count, problems)
+    if total is not None and minimum is not None and total < minimum:
+        problems.append(f"{key}: {total} members cannot reach the minimum of {minimum}")
 
 
 def _non_negative(field: str, number: int | None, problems: list[str]) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tests.api_conformance.client import Api, Object
 from tests.controlplane.harness import until
+from tests.project.crds.samples import definitions
 
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
@@ -172,3 +173,10 @@ async def register(
 
     await until(served, what=path)
     return f"/apis/{GROUP}/v1/namespaces/{namespace}/{plural}"
+
+
+def crd_path(crd: str, namespace: str) -> str:
+    """Where the objects of one of our definitions are."""
+    spec = definitions()[crd]["spec"]
+    where = f"namespaces/{namespace}/" if spec["scope"] == "Namespaced" else ""
+    return f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{where}{spec['names']['plural']}"

@@ -8,6 +8,7 @@ in ``status.controlledResources``, a map of texts that Volcano's own definition 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from typing import Final
 #: (task, index) of a pod.
 TaskIndex = tuple[str, int]
 
+#: The entry that holds the others, as JSON: a single one that nobody takes for a finding.
+_STATE: Final = "arranger.io/state"
 _RESTART_VERSION: Final = "pods-since"
 _SEEN: Final = "pods-seen"
 _SUCCEEDED: Final = "pods-succeeded"
@@ -110,7 +113,11 @@ class ControlledResources:
 
     @classmethod
     def parse(cls, written: Mapping[str, str]) -> ControlledResources:
-        """From ``status.controlledResources``; entries that are not ours are passed over."""
+        """From ``status.controlledResources``; entries that are not ours are passed over.
+
+        Earlier releases wrote the entries themselves, which are read as well.
+        """
+        written = {**written, **_decode_state(written.get(_STATE, ""))}
         tasks: dict[str, int] = {}
         pods: dict[TaskIndex, int] = {}
         indices: dict[str, set[TaskIndex]] = {_SEEN: set(), _SUCCEEDED: set()}
@@ -144,7 +151,17 @@ class ControlledResources:
                 written[f"{kind}/{task}"] = _format_ranges(index for _, index in own)
         written |= {f"{_CREATED}/{name}": digest for name, digest in self.created.items()}
         texts = {_LAST_ACTION: self.last_action, _TEMPLATE: self.template}
-        return written | {key: text for key, text in texts.items() if text}
+        written |= {key: text for key, text in texts.items() if text}
+        return {_STATE: json.dumps(written, separators=(",", ":"), sort_keys=True)}
+
+
+def _decode_state(text: str) -> Mapping[str, str]:
+    try:
+        state = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    items = state.items() if isinstance(state, dict) else ()
+    return {key: value for key, value in items if isinstance(value, str)}
 
 
 def _parse_int(text: str) -> int:

@@ -9,7 +9,7 @@ there, and leaves it out
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -50,6 +50,10 @@ class Nominator:
     def nominated_pods_on(self, node: str) -> list[QueuedPod]:
         """The pods that are nominated for a node."""
         return list(self._by_node.get(node, {}).values())
+
+    def nominated_pods(self) -> Iterable[QueuedPod]:
+        """All nominated pods."""
+        return self._pods.values()
 
     def visible_pods(self) -> list[PodInfo]:
         """The nominated pods that count now: those that are not hidden."""

@@ -5,30 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.api_conformance.client import TABLE, Api, Object
-from tests.api_conformance.objects import CRDS
-from tests.controlplane.harness import until
+from tests.api_conformance.objects import CRDS, crd_path
 from tests.project.crds.refusals import REFUSED, UNRULY, UNSEEN, Refusal
 from tests.project.crds.samples import SAMPLES, Sample, definitions, expected_spec
 
 DEFINITIONS = definitions()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def served(api: Api) -> Api:
-    """The server, serving our kinds; the real one keeps them for the tests that follow."""
-    for name, definition in DEFINITIONS.items():
-        answer = await api.call("POST", CRDS, definition)
-        assert answer.status in (201, 409), answer.body
-        path = _path(name, "default")
-
-        async def answers(path: str = path) -> bool:
-            return (await api.call("GET", path)).status == 200
-
-        await until(answers, what=path)
-    return api
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -45,7 +28,7 @@ async def test_a_definition_has_no_fault(served: Api, name: str) -> None:
 async def test_a_good_object_is_kept_whole_and_completed(
     served: Api, ns: str, sample: Sample
 ) -> None:
-    made = await served.create(_path(sample.crd, ns), sample.manifest(name=ns))
+    made = await served.create(crd_path(sample.crd, ns), sample.manifest(name=ns))
     assert made["spec"] == expected_spec(sample)
 
 
@@ -53,7 +36,7 @@ async def test_a_good_object_is_kept_whole_and_completed(
 async def test_what_our_writers_write_is_kept_and_printed(
     served: Api, ns: str, sample: Sample
 ) -> None:
-    path = _path(sample.crd, ns)
+    path = crd_path(sample.crd, ns)
     await served.create(path, sample.manifest(name=ns))
     after = await served.patch(f"{path}/{ns}/status", {"status": sample.status})
     assert after["status"] == sample.status
@@ -70,7 +53,7 @@ async def test_a_bad_object_is_refused_where_it_is_bad(
     served: Api, ns: str, refusal: Refusal
 ) -> None:
     manifest = refusal.manifest()
-    answer = await served.call("POST", _path(SAMPLES[refusal.sample].crd, ns), manifest)
+    answer = await served.call("POST", crd_path(SAMPLES[refusal.sample].crd, ns), manifest)
     assert answer.refusal == (422, "Invalid")
     assert refusal.cause in answer.causes
     assert refusal.cause[1] in answer.body["message"]
@@ -118,7 +101,7 @@ async def test_a_bad_status_is_refused(
     served: Api, ns: str, sentence: str, status: Object, cause: tuple[str, str]
 ) -> None:
     sample = SAMPLES[sentence]
-    path = _path(sample.crd, ns)
+    path = crd_path(sample.crd, ns)
     await served.create(path, sample.manifest(name=ns))
     body: dict[str, Any] = {"status": status}
     answer = await served.call(
@@ -173,7 +156,7 @@ async def test_edits_of_tyjobs(
     served: Api, ns: str, stage: str, edit: Object, field: str, text: str
 ) -> None:
     sample = SAMPLES["a TYJob that says all"]
-    path = _path(sample.crd, ns)
+    path = crd_path(sample.crd, ns)
     await served.create(path, sample.manifest(name=ns))
     await served.patch(f"{path}/{ns}/status", {"status": {"stage": stage}})
     patch = "application/merge-patch+json"
@@ -184,9 +167,3 @@ async def test_edits_of_tyjobs(
     assert answer.refusal == (422, "Invalid")
     assert text in answer.body["message"]
     assert answer.causes == [("FieldValueInvalid", field)]
-
-
-def _path(crd: str, namespace: str) -> str:
-    spec = DEFINITIONS[crd]["spec"]
-    where = f"namespaces/{namespace}/" if spec["scope"] == "Namespaced" else ""
-    return f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{where}{spec['names']['plural']}"

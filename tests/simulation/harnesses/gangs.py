@@ -135,7 +135,7 @@ class GangHarness(SimulationHarness):
     def pods_of(self, gang: str) -> list[Object]:
         """A gang's pods; ``gang`` is a name in ``default``, or ``namespace/name``."""
         full = gang if "/" in gang else f"default/{gang}"
-        return [pod for pod in self.cluster.objects("pods") if _gang_of(pod) == full]
+        return [pod for pod in self.cluster.objects("pods") if gang_name_of(pod) == full]
 
     def placed(self, gang: str) -> set[str]:
         """Names of a gang's pods that are bound, ended or not."""
@@ -183,7 +183,7 @@ class GangHarness(SimulationHarness):
         begun: dict[frozenset[str], float] = {}
         whole: set[frozenset[str]] = set()
         for change in self.cluster.store.changes_since(0):
-            gang = _gang_of(change.after) if change.resource == "/pods" else ""
+            gang = gang_name_of(change.after) if change.resource == "/pods" else ""
             if not gang or gang in self.may_be_partial:
                 continue
             uid, role = change.after["metadata"]["uid"], _role_of(change.after)
@@ -215,7 +215,7 @@ class GangHarness(SimulationHarness):
                 groups[f"{meta['namespace']}/{meta['name']}"] = change.after
         demands: dict[str, GangRequirement] = defaultdict(GangRequirement)
         for pod in pods.values():
-            if gang := _gang_of(pod):
+            if gang := gang_name_of(pod):
                 demands[gang].add_member(pod)
         for gang, demand in demands.items():
             if not demand.minima and gang in groups:
@@ -223,7 +223,7 @@ class GangHarness(SimulationHarness):
         return demands
 
 
-def _gang_of(pod: Object) -> str:
+def gang_name_of(pod: Object) -> str:
     """``namespace/name`` of the gang that a pod says it is in, "" for none."""
     meta = pod["metadata"]
     notes, labels = meta.get("annotations", {}), meta.get("labels", {})

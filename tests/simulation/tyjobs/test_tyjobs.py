@@ -307,3 +307,17 @@ async def test_a_job_without_gang_larger_than_every_node_is_told_so_too(sim: TYJ
         await sim.until(lambda: sim.status().get("reason") == "Unsatisfiable", within=10)
         assert sim.status()["stage"] == "Starting"
         assert sim.message(FIRST).startswith(f"Unsatisfiable: pod default/{FIRST} asks for cpu 64")
+
+
+async def test_nodes_that_are_kept_for_a_gang_are_told_before_it_is_whole(
+    sim: TYJobHarness,
+) -> None:
+    sim.nodes("n1", cpu=2)
+    sim.submit(least=2, annotations={"gang.scheduling.koordinator.sh/mode": "NonStrict"})
+    async with sim.at_work():
+        await sim.until(lambda: len(sim.status().get("allocations", ())) == 2)
+        status = sim.status()
+        assert (status["stage"], status["scheduleState"]) == ("Pending", "ScheduledPartly")
+        assert {each["node"] for each in status["allocations"]} == {"n1"}
+        sim.nodes("n2", cpu=1)
+        await sim.until_stage("Running")

@@ -230,7 +230,7 @@ SETTINGS: dict[str, tuple[Notes, GangSettings]] = {
         GangSettings(mode=Mode.NON_STRICT),
     ),
     "the wait by bundle annotation": (in_bundle(waitingTime="10m"), GangSettings(wait_time=600.0)),
-    "its total is taken and not needed": (in_bundle(totalChildrenNum="9"), GangSettings()),
+    "its total changes nothing": (in_bundle(totalChildrenNum="9"), GangSettings()),
     "Koordinator's annotations go before those of bundles": (
         {**in_g(mode="Strict", waiting_time="5s"), **in_bundle(isStrictMode="false")},
         GangSettings(mode=Mode.STRICT, wait_time=5.0),
@@ -250,6 +250,23 @@ def test_settings_of_pods(case: tuple[Notes, GangSettings]) -> None:
     assert said.problems == ()
 
 
+@pytest.mark.parametrize(
+    "notes",
+    [
+        in_g(total_number="2", min_available="3"),
+        in_bundle(totalChildrenNum="2", minRequiredNumber="3"),
+    ],
+    ids=["Koordinator's", "of a bundle"],
+)
+def test_a_total_that_cannot_reach_the_minimum_is_named_and_the_minimum_counts(
+    notes: Notes,
+) -> None:
+    said = claim(a_pod().annotated(notes))
+    (problem,) = said.problems
+    assert problem.endswith(": 2 members cannot reach the minimum of 3")
+    assert said.settings.minimum == 3 or said.settings.bundle_minimums == (("", 3),)
+
+
 def test_the_deprecated_label_gives_the_minimum_when_no_annotation_does() -> None:
     pod = a_pod().labelled({SIGS: "g", f"{SIGS}/min-available": "4"})
     assert claim(pod).settings.minimum == 4
@@ -265,6 +282,11 @@ INVALID: dict[str, tuple[Notes, str]] = {
         "'9999999999' is not a number of pods",
     ),
     "digits of other scripts": (in_g(min_available="٣"), "'٣' is not a number of pods"),
+    "a total that is no number": (in_g(total_number="all"), "'all' is not a number of pods"),
+    "a bundle's total that is no number": (
+        in_bundle(totalChildrenNum="-1"),
+        "'-1' is not a number of pods",
+    ),
     "an unknown mode": (in_g(mode="strict"), "'strict' is none of Strict, NonStrict"),
     "a wait without a number": (in_g(waiting_time="soon"), "'soon' is not a duration"),
     "a wait in the past": (in_g(waiting_time="-5s"), "'-5s' is not a duration"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.nominator import Nominator
@@ -29,6 +30,19 @@ class GangPreemptionExecutor:
     _planner: GangPreemptionPlanner
     _executor: PreemptionExecutor
     _policy: EvictionPolicy
+
+    def nominations_of(self, entity: QueuedEntity) -> dict[str, str]:
+        """Member's uid → the node that it is nominated for."""
+        nominator = self._nominator
+        members = entity.members if len(nominator) else ()
+        return {uid: nominator.node_of(uid) for uid in members if uid in nominator}
+
+    def release_unused(
+        self, placed: Iterable[QueuedPod], nominated: Mapping[str, str], now: float
+    ) -> None:
+        """Members have got nodes: others that they were nominated for are free."""
+        for member in placed if nominated else ():
+            self._executor.release_unused(member, nominated.get(member.uid, ""), now)
 
     def preempt_for(self, entity: QueuedEntity, now: float) -> bool:
         """Make room for a group that does not fit; returns whether anybody is evicted.

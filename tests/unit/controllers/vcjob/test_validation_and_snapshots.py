@@ -40,7 +40,21 @@ def test_what_is_written_is_read_again(**memory: Any) -> None:
 
 def test_pods_are_remembered_in_few_words() -> None:
     memory = ControlledResources().with_observed([("w", n) for n in (0, 1, 2, 3, 7, 9, 10)], [])
-    assert memory.to_dict()["pods-seen/w"] == "0-3,7,9-10"
+    assert memory.to_dict() == {
+        "arranger.io/state": '{"pods-seen/w":"0-3,7,9-10","pods-since":"0"}'
+    }
+
+
+def test_what_an_earlier_release_wrote_is_read() -> None:
+    written = {"pods-since": "2", "pods-seen/w": "0-1", "made/services/j": "0a1b"}
+    memory = ControlledResources.parse(written)
+    assert (memory.restart_version, memory.seen) == (2, {("w", 0), ("w", 1)})
+    assert ControlledResources.parse(memory.to_dict()) == memory
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", '{"pods-since": 3}', "[" * 99999])
+def test_a_state_that_somebody_has_spoiled_is_none(text: str) -> None:
+    assert ControlledResources.parse({"arranger.io/state": text}) == ControlledResources()
 
 
 def test_the_memory_of_somebody_else_is_no_harm() -> None:
