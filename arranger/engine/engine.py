@@ -40,10 +40,11 @@ from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.pod.requeue import PodRequeuer
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.pod.waiting_pods import WaitingPods
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.engine.quota_gate import QuotaGate
 from arranger.engine.quota_timers import QuotaTimers
 from arranger.engine.satisfiability import Satisfiability
@@ -133,6 +134,7 @@ class Engine:
             gate,
             FairShareOrder(ledger),
             JobShares(cluster),
+            nominator,
         )
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
@@ -176,7 +178,7 @@ class Engine:
             holds,
             gangs,
             binding_cycle,
-            GangPreemptionExecutor(context, nominator, planner, preemption),
+            GangPreemptionExecutor(context, nominator, planner, preemption, policy),
             starvation_guard,
             gang_objects,
             GangNotifier(context, queue, gate, entities, holds, preemption),

@@ -5,13 +5,15 @@ An entity is a lone pod, or the members of a gang group that are placed at once.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from typing import Any, Final
 
 from arranger.api.effects import Bind, Effect
 from arranger.cluster.pod_info import PodInfo
@@ -25,9 +27,15 @@ log = logging.getLogger(__name__)
 
 #: A gang's name, and a bundle of it.
 Role = tuple[str, str]
+#: Priority, creation and name of a pod, the first of a gang smallest.
+Seniority = tuple[int, float, str]
+#: Entries of members that have left are removed when they outnumber the others by so many.
+_SENIORS_SLACK: Final = 64
 
 #: Named in statuses as the one who holds a gang back.
-GANG = "Gang"
+GANG: Final = "Gang"
+#: Named as the plugin that rejects nodes which are reserved for a gang.
+RESERVATION: Final = "Reservation"
 
 
 class QueueState(Enum):
@@ -126,7 +134,12 @@ class QueuedEntity:
         members: its pods that have no node, by uid, in the order they came.
         queued_at: when its first pod arrived, in the engine's clock.
         attempts: how often it has been tried.
-        backoff_skipped: whether its last back-off has been cut short.
+        broken_attempts: how many attempts in a row have broken off, or have changed the cluster and
+            come to nothing; so long is its back-off.
+        rank: its place in the order of its quota queue, smallest first.
+        turn: for one that shares its turns with others: with whom, and its share.
+        resting_class: the entities that it rests with, which the same events help.
+        woken_from: the same while it is tried for the others of that class.
         rejected_by: the plugins that said no last time; their events wake it.
         blockers: the pods, one a class, that could not be placed last time.
         arrived: gang → bundle → how many of its members may be placed.
@@ -153,7 +166,11 @@ class QueuedEntity:
     heap_version: int = 0
     attempts: int = 0
     last_attempt: float = field(init=False)
-    backoff_skipped: bool = False
+    broken_attempts: int = 0
+    rank: tuple[Any, ...] = ()
+    turn: tuple[Hashable, float] | None = None
+    resting_class: Hashable = None
+    woken_from: Hashable = None
     rejected_by: frozenset[str] = frozenset()
     blockers: tuple[PodInfo, ...] = ()
     arrived: dict[str, Counter[str]] = field(default_factory=dict)
@@ -175,6 +192,9 @@ class QueuedEntity:
     _ready: dict[str, QueuedPod] = field(default_factory=dict)
     #: The roles as which those that may be placed are counted.
     _roles: dict[str, Role] = field(default_factory=dict)
+    #: A heap of the members of a gang; those that have left are dropped in passing.
+    _seniors: list[tuple[Seniority, str]] = field(default_factory=list)
+    _one_of_each_class: list[QueuedPod] | None = None
 
     def __post_init__(self) -> None:
         self.last_attempt = self.queued_at
@@ -188,8 +208,26 @@ class QueuedEntity:
 
     @property
     def representative(self) -> QueuedPod:
-        """The pod itself, or the gang's oldest member without a node."""
-        return next(iter(self.members.values()))
+        """The pod itself, or the first member without a node by priority, creation and name."""
+        if self.group is None:
+            return next(iter(self.members.values()))
+        heap = self._seniors
+        while True:
+            known, uid = heap[0]
+            member = self.members.get(uid)
+            if member is None:
+                heapq.heappop(heap)
+            elif (now := _seniority(member)) != known:
+                heapq.heapreplace(heap, (now, uid))  # its PodGroup has another priority
+            else:
+                return member
+
+    def one_of_each_class(self) -> Sequence[QueuedPod]:
+        """A member of each equivalence class."""
+        if self._one_of_each_class is None:
+            classes = {member.equivalence_key: member for member in self.members.values()}
+            self._one_of_each_class = list(classes.values())
+        return self._one_of_each_class
 
     @property
     def profile(self) -> Profile:
@@ -214,18 +252,27 @@ class QueuedEntity:
         self.members[member.uid] = member
         self.revision += 1
         self._unchecked[member.uid] = member
+        self._one_of_each_class = None
         member.entity = self
+        if self.group is not None:
+            if len(self._seniors) > 2 * len(self.members) + _SENIORS_SLACK:
+                self._seniors = [(_seniority(m), uid) for uid, m in self.members.items()]
+                heapq.heapify(self._seniors)
+            else:
+                heapq.heappush(self._seniors, (_seniority(member), member.uid))
 
     def remove_member(self, member: QueuedPod) -> None:
         """A pod is not placed with this entity any more."""
         del self.members[member.uid]
         self.revision += 1
         self._unchecked.pop(member.uid, None)
+        self._one_of_each_class = None
         self._unmark_ready(member)
         member.entity = None
 
     def recheck_member(self, member: QueuedPod) -> None:
         """A member was edited: PreEnqueue is to be asked about it again."""
+        self._one_of_each_class = None
         self._unmark_ready(member)
         self.revision += 1
         self._unchecked[member.uid] = member
@@ -264,9 +311,7 @@ class QueuedEntity:
         ``share`` works out what the entity asks for in all, as a part of the cluster.
         """
         pod = self.representative
-        created = pod.pod.pod.metadata.creation_timestamp
-        created_at = created.timestamp() if created is not None else 0.0
-        name = pod.pod.key
+        created_at, name = _created_at(pod), pod.pod.key
         if self.group is not None:
             name, ages = self.group.name, [g.created_at for g in self.group.gangs if g.created_at]
             created_at = min(ages, default=created_at)
@@ -279,6 +324,15 @@ class QueuedEntity:
 def gang_rejection(reason: str) -> Status:
     """A gang may not be tried, for ``reason``."""
     return Status(Code.UNRESOLVABLE, (reason,), GANG)
+
+
+def _created_at(member: QueuedPod) -> float:
+    created = member.pod.pod.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0
+
+
+def _seniority(member: QueuedPod) -> Seniority:
+    return -member.pod.priority, _created_at(member), member.pod.key
 
 
 def _signature_of(profile: Profile, pod: PodInfo) -> Hashable | None:

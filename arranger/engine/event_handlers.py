@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from arranger.api.gang_membership import gang_membership
 from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -21,7 +22,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
-from arranger.engine.initial_objects import InitialObjects, WatchedObject, key_of
+from arranger.engine.initial_objects import InitialObjects, key_of
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -88,35 +89,33 @@ class EventHandlers:
             return
         pending: list[QueuedPod] = []
         self._unqueued = pending
+        handlers = self._initial_handlers()
         for obj in initial:
-            self._take_in(obj, now)
+            handlers.get(type(obj), self.on_object_updated)(obj, now)
         self._gang_objects.start()
         self._unqueued = None
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
         for entity in entities.values():
             self._requeuer.enqueue(entity, now)
 
-    def _take_in(self, obj: WatchedObject, now: float) -> None:
-        match obj:
-            case Node():
-                self.on_node_updated(obj, now)
-            case Pod():
-                self.on_pod_updated(obj, now)
-            case PodDisruptionBudget():
-                self.on_disruption_budget_updated(obj, now)
-            case Queue():
-                self.on_queue_updated(obj, now)
-            case GangObject():
-                self._registry.restore_recorded_bundles(obj)
-                self.on_gang_updated(obj, now)
-            case PodGroup() | NativePodGroup():
-                if isinstance(obj, PodGroup) and obj.status.phase in _MINIMUM_REACHED:
-                    self._gang_objects.on_minimum_reached(obj.key)
-                self.on_pod_group_updated(obj, now)
-            case _:
-                self.on_object_updated(obj, now)
+    def _initial_handlers(self) -> dict[type[Any], Callable[[Any, float], None]]:
+        return {
+            Node: self.on_node_updated,
+            PodDisruptionBudget: self.on_disruption_budget_updated,
+            Queue: self.on_queue_updated,
+            GangObject: self._restore_gang,
+            **dict.fromkeys(get_args(AnyPodGroup), self._restore_pod_group),
+            Pod: self.on_pod_updated,
+        }
 
-    # --- events: nodes ---------------------------------------------------------------------
+    def _restore_pod_group(self, group: AnyPodGroup, now: float) -> None:
+        if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
+            self._gang_objects.on_minimum_reached(group.key)
+        self.on_pod_group_updated(group, now)
+
+    def _restore_gang(self, gang: GangObject, now: float) -> None:
+        self._registry.restore_recorded_bundles(gang)
+        self.on_gang_updated(gang, now)
 
     def on_node_updated(self, node: Node, now: float) -> None:
         """A node appeared or was edited."""
@@ -145,8 +144,6 @@ class EventHandlers:
             self._ledger.mark_stale()
             self._queue.wake(ClusterEvent(ActionType.NODE_REMOVED, node_before=before), now)
 
-    # --- events: what plugins look up ------------------------------------------------------
-
     def on_object_updated(self, stored: StoredObject, now: float) -> None:
         """An object that plugins look up appeared or was edited."""
         if self._initial.keep(stored):
@@ -162,8 +159,6 @@ class EventHandlers:
         self._context.cluster.objects.remove(stored)
         self._queue.wake(object_change(stored, None), now)
 
-    # --- events: budgets -------------------------------------------------------------------
-
     def on_disruption_budget_updated(self, budget: PodDisruptionBudget, now: float) -> None:
         """A PodDisruptionBudget appeared or was edited."""
         if self._initial.keep(budget):
@@ -175,8 +170,6 @@ class EventHandlers:
         if self._initial.drop(type(budget), key_of(budget)):
             return
         self._context.cluster.remove_budget(budget)
-
-    # --- events: queues --------------------------------------------------------------------
 
     def on_queue_updated(self, queue: Queue, now: float) -> None:
         """A Queue appeared or was edited."""
@@ -205,8 +198,6 @@ class EventHandlers:
         if not self._ledger.active:
             self._queue.requeue_all(now)
         self._queue.wake(quota_change("Queue"), now)
-
-    # --- events: gangs ---------------------------------------------------------------------
 
     def on_pod_group_updated(self, group: AnyPodGroup, now: float) -> None:
         """A PodGroup appeared or was edited."""
@@ -259,7 +250,7 @@ class EventHandlers:
         if names and self._unqueued is None:
             self._gang_scheduler.on_gangs_changed(names, now)
 
-    # --- events: pods ----------------------------------------------------------------------
+    # --- pods ------------------------------------------------------------------------------
 
     def on_pod_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""
@@ -330,6 +321,8 @@ class EventHandlers:
         cluster.observe_pod(info)
         if new_rules:
             self._queue.wake(quota_change("Pod"), now)
+        if self._unqueued is not None and pod_events.is_being_evicted(info.pod):
+            self._preemption.restore_eviction(info.uid)
         if before is not None and reserved != info.pod.spec.node_name:
             # Somebody else bound it elsewhere: what we had reserved is free again.
             self._queue.wake(ClusterEvent(ActionType.POD_REMOVED, pod=before.pod), now)

@@ -135,6 +135,14 @@ def disruption_condition(controller: str, *, group: bool) -> PodCondition:
     )
 
 
+def is_being_evicted(pod: Pod) -> bool:
+    """Whether a scheduler has written to a pod that it is a victim, and it has begun to leave."""
+    return pod.metadata.deletion_timestamp is not None and any(
+        (c.type, c.status, c.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        for c in pod.status.conditions
+    )
+
+
 def invalid_annotations(member: QueuedPod, published: Sequence[str] = ()) -> list[Effect]:
     """What is ignored of a waiting pod's annotations, unless that was ``published`` already."""
     problems = invalid_values(member.pod.pod, member.profile.by_name)

@@ -50,8 +50,12 @@ class EntityScheduler:
 
     def schedule_one(self, entity: QueuedEntity, now: float) -> None:
         """Try an entity that the queue has given, or ask extenders about it first."""
-        if entity.group is not None and not self._gangs.is_admitted(entity, now):
-            return
+        start = self._queue.begin_attempt(entity)
+        if entity.group is None or self._gangs.is_admitted(entity, now):
+            self._try(entity, now)
+        self._queue.on_tried(entity, start, now)
+
+    def _try(self, entity: QueuedEntity, now: float) -> None:
         entity.attempts += 1
         entity.last_attempt = now
         if entity.plugin_error:
@@ -61,7 +65,7 @@ class EntityScheduler:
 
     def on_extender_result(self, call: ExtenderCall, now: float) -> None:
         """Extenders have answered about an entity, or failed to."""
-        entity, events_missed = call.entity, call.event_count != self._queue.event_count
+        entity, start = call.entity, self._queue.begin_attempt(call.entity)
         if call.refused is not None:
             self._on_extender_failure(call, call.refused, now)
         elif call.unschedulable is not None and call.victims is not None:
@@ -71,7 +75,8 @@ class EntityScheduler:
         else:
             with self._cycle.with_extender_results(call.results):
                 self._attempt(entity, now)
-        if events_missed and entity.state is QueueState.UNSCHEDULABLE:
+        self._queue.on_tried(entity, start, now)
+        if start.events != call.event_count and entity.state is QueueState.UNSCHEDULABLE:
             # What might have woken it has happened while the extenders were thinking.
             self._queue.requeue_with_backoff(entity, now)
 
@@ -100,9 +105,11 @@ class EntityScheduler:
     def _schedule_pod(self, entity: QueuedEntity, now: float) -> None:
         member = entity.representative
         member.attempts += 1
+        nominated = self._nominator.node_of(member.uid)
         match self._cycle.decide(member):
             case Scheduled(held=held):
                 member.transition(Phase.RESERVED)
+                self._preemption.release_unused(member, nominated, now)
                 self._context.record_attempt(member, "scheduled")
                 if held is None:
                     self._binding_cycle.begin(member, now)

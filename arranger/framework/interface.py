@@ -174,6 +174,14 @@ class Plugin:
         """The place of a pod or a gang in the queue, smallest first."""
         raise NotImplementedError
 
+    def shared_turn(self, entry: QueueSortInput) -> tuple[Hashable, float] | None:
+        """With whom a pod or a gang shares its turns in the queue, and its share; with nobody.
+
+        Those that name the same keep their places in the queue as a whole: when it is the turn of
+        any of them, the one with the least share takes it.
+        """
+        return None
+
     # --- filtering -------------------------------------------------------------------------
 
     def pre_filter(

@@ -204,7 +204,8 @@ class GangRegistry:
     def initial_sync_done(self) -> set[str]:
         """All objects that existed at the start have been seen.
 
-        A gang that lost all its nodes while no scheduler ran must be placed as a whole again.
+        A gang that lost all its nodes while no scheduler ran must be placed as a whole again,
+        unless another of its group has nodes.
         """
         changed: set[str] = set()
         for gang in list(self.gangs.values()):
@@ -213,6 +214,9 @@ class GangRegistry:
             known = self.gangs.get(name)
             if known is None or self._is_over(known):
                 self.previously_satisfied.discard(name)
+            elif not known.satisfied:
+                known.satisfied = True
+                changed |= self.group_of(known).gang_names
         return changed
 
     def restore_recorded_bundles(self, saved: GangObject) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from arranger.api.effects import Applied, Bind
 from arranger.engine.engine import Engine
-from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.replay.objects import key_of, to_node, to_pod
 from arranger.replay.policies import Policy
 from arranger.replay.trace import TraceNode, TracePod

@@ -25,6 +25,8 @@ API_VERSION: Final = f"{GROUP}/v1alpha1"
 LEADER: Final = "leader"
 WORKER: Final = "worker"
 
+#: The priority of a job that states none, and what the queue counts others as that are no jobs.
+DEFAULT_PRIORITY: Final = 5
 #: The leader's container port of this name is the one that the ranks meet at.
 MASTER_PORT_NAME: Final = "master"
 
@@ -73,7 +75,7 @@ class TYJobSpec(Struct):
     restart_limit: int = 3
     volumes: list[dict[str, Any]] = msgspec.field(default_factory=list)
     min_workers_num: int = 1
-    priority: int = 5
+    priority: int = DEFAULT_PRIORITY
     queue: str = "default"
     scheduling_timeout_seconds: float | None = None
     scheduler_policy: SchedulerPolicy = msgspec.field(default_factory=SchedulerPolicy)

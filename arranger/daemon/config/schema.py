@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from arranger.daemon.config.extenders import ExtenderConfig, check_extenders
 from arranger.daemon.config.section import ConfigSection
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.queue.scheduling_queue import SchedulingQueueConfig
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.framework.runtime.config_errors import config_errors
 from arranger.kube.client.kubeconfig_check import file_error
 from arranger.quota.preemption_policy import QuotaConfig

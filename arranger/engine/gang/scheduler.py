@@ -67,12 +67,14 @@ class GangScheduler:
             return
         held = self._holds.members_of(entity)
         self._gang_objects.record_attempt(group)
+        nominated = self._preemption.nominations_of(entity)
         result = self._cycle.schedule(entity)
         for member, _ in result.placed:
             entity.remove_member(member)
             member.transition(Phase.RESERVED)
             member.attempts = entity.attempts
             self._context.record_attempt(member, "scheduled")
+        self._preemption.release_unused((member for member, _ in result.placed), nominated, now)
         waits = any(permit for _, permit in result.placed)
         waits = waits or any(m.uid in self._context.waiting_pods for m in held)
         if result.complete and not waits:
@@ -92,7 +94,7 @@ class GangScheduler:
             self._on_infeasible(entity, result, now)
         else:
             entity.reason = ""
-            entity.attempts = 0
+            entity.attempts = entity.broken_attempts = 0
             if entity.members:
                 self._entities.enqueue(entity, now)  # PreEnqueue plugins gate the rest
         self._starvation_guard.release_if_idle(now)

@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity, QueueState
+from arranger.engine.entity import RESERVATION, QueuedEntity, QueueState
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
-from arranger.engine.pod.node_reservation import (
-    RESERVATION,
-    NodeReservation,
-    NodeReservations,
-    last_pod_end,
-)
+from arranger.engine.pod.node_reservation import NodeReservation, NodeReservations, last_pod_end
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 
@@ -54,6 +49,8 @@ class StarvationGuard:
             free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
             reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
             self._reservations.keep(reservation)
+            if current is not None and current != reservation:
+                self._wake_excluded(now)
             return
         entity.reserve_retry_at = now + RETRY_INTERVAL
         self._reservations.keep(current)
@@ -72,4 +69,7 @@ class StarvationGuard:
 
     def _release(self, now: float) -> None:
         self._reservations.drop()
+        self._wake_excluded(now)
+
+    def _wake_excluded(self, now: float) -> None:
         self._queue.wake(ClusterEvent(ActionType.OTHER, resource=RESERVATION), now)

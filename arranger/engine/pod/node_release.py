@@ -35,10 +35,15 @@ class NodeRelease:
 
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or its nomination: wake pods that might fit there now."""
-        cluster, can_preempt = self._context.cluster, self._policy.can_preempt
+        context, can_preempt = self._context, self._policy.can_preempt
 
         def could_fit_waiting(waiting: PodInfo) -> bool:
-            return cluster.could_fit(waiting, node, lambda other: can_preempt(waiting, other))
+            member = context.pods.get(waiting.uid)
+            entity = None if member is None else member.entity
+            nominees = {} if entity is None else entity.members  # they are there for itself
+            return context.cluster.could_fit(
+                waiting, node, lambda other: other.uid in nominees or can_preempt(waiting, other)
+            )
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
         self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.columns import BoolArray
-from arranger.engine.entity import QueuedPod
+from arranger.engine.entity import RESERVATION, QueuedPod
 from arranger.framework.diagnosis import PluginRejection
 from arranger.framework.filter_result import Rejection
 from arranger.framework.runtime.evaluation import Evaluation
 from arranger.framework.status import Code
-
-#: Named as the plugin that rejects other pods.
-RESERVATION: Final = "Reservation"
 
 
 @dataclass(frozen=True, slots=True)

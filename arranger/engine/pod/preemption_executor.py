@@ -74,8 +74,12 @@ class PreemptionExecutor:
         nominator, can_preempt = self._nominator, self._policy.can_preempt
         for other in nominator.nominated_pods_on(node):
             if other.entity is not member.entity and can_preempt(member.pod, other.pod):
-                self.cancel_nomination(other, now)
+                self.clear_nomination(other, now)
+                self._requeuer.requeue(other, now)
+        earlier = nominator.node_of(member.uid)
         nominator.nominate(member, node)
+        if earlier and earlier != node:
+            self._release.notify_pod_removed(member.pod, earlier, now)
         victims = list(victims)
         for victim in victims:
             self.evict(victim, member, node, now)
@@ -99,6 +103,11 @@ class PreemptionExecutor:
         if nominator.clear(member.uid):
             self._release.notify_pod_removed(member.pod, node, now)
         return bool(node)
+
+    def release_unused(self, member: QueuedPod, nominated: str, now: float) -> None:
+        """A pod has got a node: the one that it was nominated for is free, if that is another."""
+        if nominated and nominated != member.node:
+            self._release.notify_pod_removed(member.pod, nominated, now)
 
     def evict(
         self, victim: PodInfo, member: QueuedPod, node: str, now: float, *, group: str = ""
@@ -142,6 +151,11 @@ class PreemptionExecutor:
         queue = ledger.queue_name(preemptor.pod)
         return queue if queue != ledger.queue_name(victim) else ""
 
+    def restore_eviction(self, uid: str) -> None:
+        """A pod that is seen at the start is being evicted, by an earlier run of ours."""
+        self._nominator.terminating_victims.add(uid)
+        self._nominator.inherited_victims.add(uid)
+
     def on_outcome(self, effect: Effect, outcome: Outcome, subject: QueuedPod, now: float) -> None:
         """The outcome of a delete for ``subject``: if the victim stays, its nomination is void."""
         assert isinstance(effect, DeletePod), f"{effect} is no eviction"
@@ -155,6 +169,7 @@ class PreemptionExecutor:
     def forget_pod(self, uid: str) -> None:
         """A pod is gone or bound: it is no terminating victim, and not nominated."""
         self._nominator.terminating_victims.discard(uid)
+        self._nominator.inherited_victims.discard(uid)
         self._nominator.clear(uid)
 
     def on_victim_left(self, node: str) -> None:

@@ -69,9 +69,13 @@ class PodRequeuer:
     def requeue_with_backoff(self, pod: QueuedPod, now: float) -> None:
         """A pod has lost its node or its nomination: again after a back-off."""
         entity = self._entity_after_loss(pod, now)
-        entity.attempts = max(entity.attempts, 1)
+        entity.broken_attempts = max(entity.broken_attempts, 1)
         entity.last_attempt = now
         self.enqueue(entity, now)
+
+    def requeue(self, pod: QueuedPod, now: float) -> None:
+        """A pod has lost its nomination to another: it looks for another node at once."""
+        self.enqueue(self._entity_after_loss(pod, now), now)
 
     def requeue_unschedulable(self, pod: QueuedPod, plugin: str, now: float) -> None:
         """A pod has lost its node to a plugin: again when the plugin's hints say so."""

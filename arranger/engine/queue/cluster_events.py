@@ -35,6 +35,12 @@ def node_change(before: Node | None, after: Node) -> ClusterEvent | None:
     return ClusterEvent(kind, node=after, node_before=before)
 
 
+def object_change(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
+    """The event of an object that plugins look up, None where there is none."""
+    resource = type(after or before).__name__
+    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)
+
+
 def placed_pod_change(before: PodInfo | None, after: PodInfo) -> ClusterEvent | None:
     """The event of a pod that appeared on a node, or was edited there."""
     if before is None:
@@ -79,9 +85,3 @@ def quota_fields(pod: Pod) -> tuple[object, ...]:
 def quota_change(resource: str) -> ClusterEvent:
     """A queue, or who is in it, has changed: other limits hold, and others may be evicted."""
     return ClusterEvent(ActionType.OTHER | ActionType.EVICTION_RULES, resource=resource)
-
-
-def object_change(before: StoredObject | None, after: StoredObject | None) -> ClusterEvent:
-    """The event of an object that plugins look up."""
-    resource = type(after or before).__name__
-    return ClusterEvent(ActionType.OTHER, resource=resource, stored=after, stored_before=before)

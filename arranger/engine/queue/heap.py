@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +18,19 @@ _SLACK = 64
 class MultiQueueHeap:
     """The entities of one part of the queue; entries that are void are dropped in passing.
 
-    An entry is void once its entity has another version or is in another state.
+    An entry is void once its entity has another version or is in another state. Entities that share
+    their turns (``QueueSort`` by dominant shares) stand in the heap at their own places; when it is
+    the turn of one of them, the one with the least share takes it and leaves its own to the other.
     """
 
     _state: QueueState
     _order: FairShareOrder
     #: Queue → (sort key, heap version, entity), the first in the queue's order on top.
     _heaps: dict[str, list[tuple[Any, int, QueuedEntity]]] = field(default_factory=dict)
+    #: (queue, those who share turns) → (share, rank, heap version, entity), least share on top.
+    _sharing: dict[tuple[str, Hashable], list[tuple[float, Any, int, QueuedEntity]]] = field(
+        default_factory=dict
+    )
     _entries: int = 0
     _entries_allowed: int = _SLACK
 
@@ -35,11 +42,16 @@ class MultiQueueHeap:
         entries = (entry for heap in self._heaps.values() for entry in heap)
         return {id(entry[2]) for entry in entries if self._valid(entry)}
 
-    def push(self, rank: Any, entity: QueuedEntity) -> None:
-        """Add an entity that has a new version."""
-        heap = self._heaps.setdefault(self._order.queue_of(entity.representative.pod), [])
-        heapq.heappush(heap, (rank, entity.heap_version, entity))
+    def push(self, entity: QueuedEntity) -> None:
+        """Add an entity that has its rank and a new version."""
+        queue = self._order.queue_of(entity.representative.pod)
+        heap = self._heaps.setdefault(queue, [])
+        heapq.heappush(heap, (entity.rank, entity.heap_version, entity))
         self._entries += 1
+        if entity.turn is not None:
+            sharing, share = entity.turn
+            others = self._sharing.setdefault((queue, sharing), [])
+            heapq.heappush(others, (share, entity.rank, entity.heap_version, entity))
         if self._entries > self._entries_allowed:
             self._compact()
 
@@ -63,14 +75,36 @@ class MultiQueueHeap:
         if queue is None:
             return None
         self._entries -= 1
-        return heapq.heappop(self._heaps[queue])[2]
+        entity = heapq.heappop(self._heaps[queue])[2]
+        return entity if entity.turn is None else self._give_turn(queue, entity, entity.turn[0])
+
+    def _give_turn(self, queue: str, entity: QueuedEntity, sharing: Hashable) -> QueuedEntity:
+        """Who takes the turn of an entity that has just been taken out: the least share."""
+        others = self._sharing[queue, sharing]
+        while not self._valid_share(others[0]):
+            heapq.heappop(others)
+        first = heapq.heappop(others)[3]
+        if not others:
+            del self._sharing[queue, sharing]
+        if first is not entity:
+            entity.rank = first.rank
+            heapq.heappush(self._heaps[queue], (entity.rank, entity.heap_version, entity))
+            self._entries += 1
+        return first
 
     def _valid(self, entry: tuple[Any, int, QueuedEntity]) -> bool:
         return entry[2].heap_version == entry[1] and entry[2].state is self._state
+
+    def _valid_share(self, entry: tuple[float, Any, int, QueuedEntity]) -> bool:
+        return self._valid(entry[1:])
 
     def _compact(self) -> None:
         for heap in self._heaps.values():
             heap[:] = filter(self._valid, heap)
             heapq.heapify(heap)
+        for others in self._sharing.values():
+            others[:] = filter(self._valid_share, others)
+            heapq.heapify(others)
+        self._sharing = {key: others for key, others in self._sharing.items() if others}
         self._entries = sum(map(len, self._heaps.values()))
         self._entries_allowed = 2 * self._entries + _SLACK

@@ -9,7 +9,7 @@ there, and leaves it out
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ class Nominator:
 
     Attributes:
         terminating_victims: uids of pods that are being evicted, until they are gone.
+        inherited_victims: those of them that an earlier run of ours evicted, for whom is not known.
     """
 
     _cluster: Cluster
@@ -34,6 +35,7 @@ class Nominator:
     #: Priority → the pods of it, by uid.
     _of_priority: dict[int, dict[str, QueuedPod]] = field(default_factory=dict, init=False)
     terminating_victims: set[str] = field(default_factory=set, init=False)
+    inherited_victims: set[str] = field(default_factory=set, init=False)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -48,6 +50,10 @@ class Nominator:
     def nominated_pods_on(self, node: str) -> list[QueuedPod]:
         """The pods that are nominated for a node."""
         return list(self._by_node.get(node, {}).values())
+
+    def nominated_pods(self) -> Iterable[QueuedPod]:
+        """All nominated pods."""
+        return self._pods.values()
 
     def visible_pods(self) -> list[PodInfo]:
         """The nominated pods that count now: those that are not hidden."""

@@ -4,56 +4,52 @@ Upstream: ``pkg/scheduler/backend/queue``. Nothing polls: an unschedulable entit
 event that one of the plugins that rejected it asked for, and failing that by a timer after
 ``flush_after`` (5 minutes), so that a missing hint costs time but never a pod.
 
-Back-off keeps pods that fail again and again from taking attempts away from others. So while there
-is nothing else to try, entities in back-off that an event has woken are tried before it ends, the
-most important first (``SchedulerPopFromBackoffQ``). Only every second back-off of an entity is
-skipped, since two that wake each other would be tried without end, and none that comes from an
-error. Back-offs end at whole seconds, so that of those that end within one the most important goes
-first as well.
+An entity that is woken takes its place in the order at once, so that no lower one gets the room
+that has woken it. Such attempts do not repeat themselves: one that finds no node changes nothing,
+and so wakes nobody. An attempt that breaks off (an error, a refused write), or that changes the
+cluster and comes to nothing, might: after it, and only after it, comes a back-off, which no event
+cuts short. Back-offs end at whole seconds, so that of those that end within one the most important
+goes first. See ``docs/design/queue-order.md``.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from arranger.cluster.pod_info import PodInfo
-from arranger.engine.entity import GANG, QueuedEntity, QueuedPod, QueueState
+from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
+from arranger.engine.queue.backoff import SchedulingQueueConfig
+from arranger.engine.queue.collaborators import Gate, Nominations
 from arranger.engine.queue.heap import MultiQueueHeap
+from arranger.engine.queue.hints import may_help
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.framework.cluster_event import ActionType, ClusterEvent
-from arranger.framework.runtime.plugin_errors import PluginFailureError, error_text, plugin_errors
+from arranger.engine.queue.ranking import set_rank
+from arranger.engine.queue.resting import RestingEntities
+from arranger.framework.cluster_event import ClusterEvent
+from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.status import Status
 
-#: A gang that is bound in part is tried so often without a back-off.
-_URGENT_ATTEMPTS: Final = 4
-#: Seconds within which back-offs end together; less where they are shorter.
-_BACKOFF_WINDOW: Final = 1.0
+#: Where an attempt leaves an entity that has been told no.
+_REFUSED: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulingQueueConfig:
-    """Times in seconds.
+class AttemptStart(NamedTuple):
+    """The time before an attempt.
 
     Attributes:
-        initial_backoff, max_backoff: wait after the first failed attempt, doubling up to the max.
-        flush_after: the longest an unschedulable entity waits without being tried.
+        events: how many cluster events there had been.
+        nominated: whether the entity had a nomination.
+        woken_from: the class of resting entities for which it is tried.
     """
 
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    flush_after: float = 300.0
-
-
-class Gate(Protocol):
-    """Holds gang groups back that cannot be placed yet."""
-
-    def missing_requirement(self, entity: QueuedEntity) -> Status | None:
-        """What the entity's gang group still lacks to be tried; None if it may be."""
+    events: int
+    nominated: bool
+    woken_from: Hashable
 
 
 class SchedulingQueue:
@@ -65,21 +61,27 @@ class SchedulingQueue:
     """
 
     def __init__(
-        self, config: SchedulingQueueConfig, gate: Gate, order: FairShareOrder, shares: JobShares
+        self,
+        config: SchedulingQueueConfig,
+        gate: Gate,
+        order: FairShareOrder,
+        shares: JobShares,
+        nominations: Nominations,
     ) -> None:
         self._share_of = shares.share_of
         self._config = config
         self._gate = gate
+        self._nominations = nominations
         self._entities: dict[str, QueuedEntity] = {}
         self._active = MultiQueueHeap(QueueState.ACTIVE, order)
-        #: In back-off, woken by an event, and to be tried when nothing else is.
-        self._backoff_poppable = MultiQueueHeap(QueueState.BACKOFF, order)
         #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
-        #: Unschedulable entities that the same events can help, asked once for all of them.
-        self._unschedulable: dict[tuple[frozenset[str], Hashable], dict[str, QueuedEntity]] = {}
+        self._resting = RestingEntities()
+        #: (heap version, entity) of those that leave room to another for a moment.
+        self._yielding: list[tuple[int, QueuedEntity]] = []
         self._gated: dict[str, QueuedEntity] = {}
         self._last_version = 0
+        self._now = -math.inf
         self.event_count = 0
 
     def __len__(self) -> int:
@@ -101,12 +103,14 @@ class SchedulingQueue:
 
     def add(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity that is new, or whose gates may have changed."""
-        self._enqueue(entity, now)
+        self._now = now
+        self._enqueue(entity)
 
     def add_unschedulable(
         self, entity: QueuedEntity, rejected_by: frozenset[str], now: float
     ) -> None:
         """Queue an entity that no node would take, until something helps."""
+        self._now = now
         self._dequeue(entity)
         self._entities[entity.key] = entity
         entity.last_attempt = now
@@ -116,11 +120,14 @@ class SchedulingQueue:
     def requeue_with_backoff(self, entity: QueuedEntity, now: float) -> None:
         """Queue an entity whose attempt broke off: again when its back-off ends."""
         entity.last_attempt = now
+        entity.broken_attempts = max(entity.broken_attempts, 1)
         self.add(entity, now)
 
     def activate(self, entity: QueuedEntity) -> None:
         """Try an entity next, even if its back-off has not ended."""
+        woken_from, entity.woken_from = entity.woken_from, None
         self._dequeue(entity)
+        entity.woken_from = woken_from
         self._push_active(entity)
 
     def park(self, entity: QueuedEntity, until: float) -> None:
@@ -137,9 +144,10 @@ class SchedulingQueue:
 
     def requeue_all(self, now: float) -> None:
         """Pods are of other quota queues now, and other gates hold: queue all of them again."""
+        self._now = now
         for entity in list(self._entities.values()):
             if entity.state is not QueueState.WAITING_FOR_EXTENDERS:
-                self._enqueue(entity, now)
+                self._enqueue(entity)
 
     def remove(self, entity: QueuedEntity) -> None:
         """Take an entity out for good."""
@@ -149,31 +157,62 @@ class SchedulingQueue:
     def pop(self) -> QueuedEntity | None:
         """The next entity to try, taken out: the first of the quota queue whose turn it is.
 
-        One in back-off only if no other is to be tried.
+        The caller says when it has been tried: :meth:`on_tried`.
         """
-        entity, backoff_skipped = self._active.pop(), False
-        if entity is None:
-            entity, backoff_skipped = self._backoff_poppable.pop(), True
+        if self._yielding and self.ready:
+            self._end_yielding()
+        entity = self._active.pop()
         if entity is None:
             return None
         del self._entities[entity.key]
         entity.state, entity.heap_version = QueueState.NOT_QUEUED, 0
-        entity.backoff_skipped = backoff_skipped
+        entity.broken_attempts += 1  # until it is known that the attempt has changed nothing
         return entity
+
+    def begin_attempt(self, entity: QueuedEntity) -> AttemptStart:
+        """What :meth:`on_tried` is to know of the time before an attempt."""
+        woken_from, entity.woken_from = entity.woken_from, None
+        return AttemptStart(self.event_count, self._is_nominated(entity), woken_from)
+
+    def on_tried(self, entity: QueuedEntity, start: AttemptStart, now: float) -> None:
+        """An attempt is over.
+
+        One that has found no node and changed nothing is no reason for a back-off, and none to try
+        others of its class. After any other the next of its class is tried. One that makes room for
+        itself may be tried again as soon as there is some, and one that gives its room up did not
+        change anything else.
+        """
+        self._now = now
+        nominated = self._is_nominated(entity)
+        in_vain = entity.state in _REFUSED and self.event_count == start.events
+        woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
+        if in_vain:
+            entity.broken_attempts = 0
+        elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
+            entity.broken_attempts = 0
+            if woken_by_itself:
+                self.activate(entity)
+        if start.woken_from is not None and entity.group is None and (nominated or not in_vain):
+            self._wake_first(start.woken_from)
+
+    def _is_nominated(self, entity: QueuedEntity) -> bool:
+        nominations = self._nominations
+        return len(nominations) > 0 and any(uid in nominations for uid in entity.members)
 
     # --- waking ----------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
         """End the back-offs and the waits for events that have lasted long enough."""
+        self._now = now
         while self._timers and self._timers[0][0] <= now:
             _, version, entity = heapq.heappop(self._timers)
             if entity.heap_version != version:
                 continue
-            if entity.state is QueueState.BACKOFF or self._backoff_ends(entity) <= now:
+            if entity.state is QueueState.BACKOFF or self._config.backoff_ends(entity) <= now:
                 self.activate(entity)
             else:
                 self._dequeue(entity)
-                self._wait_until(entity, self._backoff_ends(entity), QueueState.BACKOFF)
+                self._wait_until(entity, self._config.backoff_ends(entity), QueueState.BACKOFF)
 
     def next_timer(self) -> float | None:
         """When :meth:`advance` will have something to do."""
@@ -184,37 +223,46 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether :meth:`pop` has something to give."""
-        heaps = (self._active, self._backoff_poppable)
-        return any(heap.first_queue() is not None for heap in heaps)
+        return self._active.first_queue() is not None
 
     def wake(self, event: ClusterEvent, now: float, *, skip_backoff: bool = True) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
 
-        Upstream: ``MoveAllToActiveOrBackoffQueue``. ``skip_backoff`` lets them be tried before
-        their back-offs end, if there is nothing else to try.
+        Upstream: ``MoveAllToActiveOrBackoffQueue``. Without ``skip_backoff`` those that were tried
+        not long ago yield for a moment, while nobody else is to be tried: the room is meant for
+        another, who is about to come.
         """
         self.event_count += 1
-        for group in [g for g in self._unschedulable if self._any_hint_matches(g, event)]:
-            for entity in list(self._unschedulable[group].values()):
-                self._enqueue(entity, now, poppable=skip_backoff and not entity.backoff_skipped)
-        gated = list(self._gated.values())
-        for entity in [e for e in gated if _hint_matches(e, _pods_to_help(e), event)]:
-            self._enqueue(entity, now)
+        self._now = now
+        helped = self._resting.classes_helped_by(event)
+        if helped:
+            for member in list(self._nominations.nominated_pods()):
+                entity = member.entity
+                if entity is None or entity.state is not QueueState.UNSCHEDULABLE:
+                    continue
+                if entity.resting_class in helped:
+                    entity.broken_attempts = 0  # it may be trying just now, and making its room
+                    self._enqueue(entity)
+        for key in helped:
+            self._wake_first(key, hurried=skip_backoff)
+        for entity in [e for e in self._gated.values() if may_help(e, event)]:
+            self._enqueue(entity)
 
     def update(
         self, entity: QueuedEntity, member: QueuedPod, pod: PodInfo, event: ClusterEvent, now: float
     ) -> None:
         """A pod of a queued entity was edited: its gates are asked again."""
+        self._now = now
         state = entity.state
         self._dequeue(entity)
         member.update(pod)
         entity.recheck_member(member)
-        if state is QueueState.UNSCHEDULABLE and not _hint_matches(entity, [pod], event):
+        if state is QueueState.UNSCHEDULABLE and not may_help(entity, event, [pod]):
             # It waits no longer than before: frequent edits must not put the attempt off for ever.
+            set_rank(entity, self._share_of)
             self._wait_unschedulable(entity)
         else:
-            woken = state is QueueState.UNSCHEDULABLE
-            self._enqueue(entity, now, poppable=woken and not entity.backoff_skipped)
+            self._enqueue(entity)
 
     def check_consistent(self) -> None:
         """Check that every entity is in exactly one part and has a way out of it.
@@ -224,9 +272,7 @@ class SchedulingQueue:
         """
         timers = {(version, id(entity)) for _, version, entity in self._timers}
         active = self._active.entity_ids()
-        unschedulable = {
-            key: e for group in self._unschedulable.values() for key, e in group.items()
-        }
+        unschedulable = {entity.key: entity for entity in self._resting.entities()}
         for key, entity in self._entities.items():
             entry = (entity.heap_version, id(entity))
             assert entity.key == key, f"{entity} is filed under {key}"
@@ -239,24 +285,45 @@ class SchedulingQueue:
             rests = entity.state is QueueState.UNSCHEDULABLE
             assert rests == (key in unschedulable), f"{entity} resting"
             assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
-        assert all(self._unschedulable.values()), "an empty group of resting entities"
         assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _enqueue(self, entity: QueuedEntity, now: float, *, poppable: bool = False) -> None:
-        """Queue an entity by its gates and its back-off, which ``poppable`` allows to skip."""
+    def _enqueue(self, entity: QueuedEntity, *, hurried: bool = True) -> None:
+        """Queue an entity by its gates and its back-off."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
         refusals = self._requirements(entity)
         if refusals:
             self._hold_back(entity, refusals)
-        elif (due := self._backoff_ends(entity)) > now:
+        elif (due := self._config.backoff_ends(entity, yields=not hurried)) > self._now:
             self._wait_until(entity, due, QueueState.BACKOFF)
-            if poppable:
-                self._backoff_poppable.push(self.sort_key(entity), entity)
         else:
             self._push_active(entity)
+
+    def _wake_first(self, key: Hashable, *, hurried: bool = True) -> None:
+        """Wake the first of a class that may be tried; what has a nomination stands for itself."""
+        while (entity := self._resting.first(key, self._nominations)) is not None:
+            self._enqueue(entity, hurried=hurried)
+            entity.woken_from = key
+            if entity.state is QueueState.BACKOFF and not (hurried or entity.broken_attempts):
+                self._yielding.append((entity.heap_version, entity))
+                return
+            if entity.state is QueueState.ACTIVE:
+                return
+
+    def _end_yielding(self) -> None:
+        """Others are to be tried, who might take the room: all go in order."""
+        yielding, self._yielding = self._yielding, []
+        for version, entity in yielding:
+            if entity.heap_version == version:
+                self.activate(entity)
+
+    def _pass_on(self, entity: QueuedEntity) -> None:
+        """An entity is not tried any more for those that it was woken with: the next one is."""
+        key, entity.woken_from = entity.woken_from, None
+        if key is not None:
+            self._wake_first(key)
 
     def _hold_back(self, entity: QueuedEntity, refusals: Sequence[Status]) -> None:
         entity.state = QueueState.GATED
@@ -291,44 +358,21 @@ class SchedulingQueue:
                 return Status(answer.code, answer.reasons, plugin.name)
         return None
 
-    def _any_hint_matches(
-        self, group: tuple[frozenset[str], Hashable], event: ClusterEvent
-    ) -> bool:
-        entity = next(iter(self._unschedulable[group].values()))
-        return _hint_matches(entity, _pods_to_help(entity), event)
-
-    def _backoff_ends(self, entity: QueuedEntity) -> float:
-        # Others must not take the nodes that a gang bound in part needs.
-        if entity.attempts < (_URGENT_ATTEMPTS if entity.urgent else 1):
-            return entity.last_attempt
-        config = self._config
-        # 2**62 is far beyond any maximum; a larger shift would only build a huge integer.
-        grown = config.initial_backoff * 2.0 ** min(entity.attempts - 1, 62)
-        window = min(_BACKOFF_WINDOW, config.initial_backoff)
-        return (entity.last_attempt + min(grown, config.max_backoff)) // window * window
-
     def sort_key(self, entity: QueuedEntity) -> tuple[Any, ...]:
-        """The entity's place in the order of the queue, smallest first.
-
-        Gangs bound in part come first; what a QueueSort plugin raised on comes last, where
-        it meets nobody it cannot be compared with.
-        """
-        plugin = entity.profile.queue_sort
-        try:
-            return (0 if entity.urgent else 1, plugin.sort_key(entity.sort_input(self._share_of)))
-        except Exception as error:
-            entity.plugin_error = error_text(plugin.name, "QueueSort", error)
-            return (2,)
+        """The entity's place in the order of its quota queue, smallest first."""
+        set_rank(entity, self._share_of)
+        return entity.rank
 
     def _push_active(self, entity: QueuedEntity) -> None:
         entity.state = QueueState.ACTIVE
         self._renew_version(entity)
-        self._active.push(self.sort_key(entity), entity)
+        set_rank(entity, self._share_of)
+        self._active.push(entity)
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:
         due = entity.last_attempt + self._config.flush_after
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)
-        self._unschedulable.setdefault(_hint_group(entity), {})[entity.key] = entity
+        self._resting.add(entity)
 
     def _wait_until(self, entity: QueuedEntity, due: float, state: QueueState) -> None:
         entity.state = state
@@ -342,40 +386,10 @@ class SchedulingQueue:
 
     def _dequeue(self, entity: QueuedEntity) -> None:
         """Take an entity out of its state; its entries in heaps become void."""
-        if entity.state is QueueState.UNSCHEDULABLE:
-            group = self._unschedulable[_hint_group(entity)]
-            del group[entity.key]
-            if not group:
-                del self._unschedulable[_hint_group(entity)]
-        elif entity.state is QueueState.GATED:
+        state, entity.state, entity.heap_version = entity.state, QueueState.NOT_QUEUED, 0
+        if state is QueueState.UNSCHEDULABLE:
+            self._resting.remove(entity)
+        elif state is QueueState.GATED:
             del self._gated[entity.key]
-        entity.state = QueueState.NOT_QUEUED
-        entity.heap_version = 0
-
-
-def _hint_group(entity: QueuedEntity) -> tuple[frozenset[str], Hashable]:
-    return entity.rejected_by, entity.wakeup_group
-
-
-def _pods_to_help(entity: QueuedEntity) -> Sequence[PodInfo]:
-    """The pods that an event would have to help."""
-    return entity.blockers if entity.group and entity.blockers else [entity.representative.pod]
-
-
-def _hint_matches(entity: QueuedEntity, pods: Sequence[PodInfo], event: ClusterEvent) -> bool:
-    """Whether a plugin that rejected the entity asked for such an event."""
-    if not entity.rejected_by:
-        return True
-    if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
-        return True
-    if entity.group is not None and event.could_fit is not None:
-        event = replace(event, could_fit=None)  # where one member fits, another may leave its node
-    for name in entity.rejected_by:
-        if name == GANG:
-            continue  # its own members and PodGroups wake a gang, no event of the cluster
-        plugin = entity.profile.by_name.get(name)
-        if plugin is None or any(
-            wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods
-        ):
-            return True
-    return False
+        elif state in (QueueState.ACTIVE, QueueState.BACKOFF):
+            self._pass_on(entity)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Hashable
+from typing import Final, Literal
 
 from arranger.api.annotations import JOB_PRIORITY, JOB_QUEUE_POLICY
+from arranger.api.types.tyjob import DEFAULT_PRIORITY
 from arranger.cluster.pod_info import PodInfo
 from arranger.framework.interface import QueueSortInput, SpecOnlyPlugin
 from arranger.plugins.helpers.args import ArgsSection
+
+#: Job priorities are from 1 to 10; what is longer was not written by the controller.
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class PrioritySortArgs(ArgsSection):
@@ -17,11 +23,12 @@ class PrioritySortArgs(ArgsSection):
 
 
 class PrioritySort(SpecOnlyPlugin):
-    """Higher priority first, then older pods first, then by name.
+    """Higher priority first, then the job of higher priority, then older ones, then by name.
 
-    Between jobs of one pod priority: by the job's own priority or, with DRF, the job with the
-    smallest dominant share first. Creation times have a resolution of a second, so the order of
-    arrival decides before the name.
+    Whatever states no job priority counts as a job of the default. Of one priority, jobs that ask
+    for fair shares (DRF) take each other's turns, the one with the least dominant share the first.
+    Creation times have a resolution of a second, so the order of arrival decides before the name.
+    See ``docs/design/queue-order.md``.
     """
 
     Args = PrioritySortArgs
@@ -30,19 +37,20 @@ class PrioritySort(SpecOnlyPlugin):
     def __init__(self, args: PrioritySortArgs | None = None) -> None:
         self._policy = (args or PrioritySortArgs()).job_queue_policy
 
-    def sort_key(self, queued: QueueSortInput) -> tuple[int, int, float, float, float, str]:
+    def sort_key(self, queued: QueueSortInput) -> tuple[int, int, float, float, str]:
         """Smallest first."""
-        priority, share = 0, 0.0
+        pod = queued.pod
+        return -pod.priority, -_job_priority(pod), queued.created, queued.queued_at, queued.name
+
+    def shared_turn(self, queued: QueueSortInput) -> tuple[Hashable, float] | None:
+        """Jobs that ask for fair shares, with those of the same priorities."""
         notes = queued.pod.pod.metadata.annotations
-        if JOB_PRIORITY in notes or JOB_QUEUE_POLICY in notes:
-            if notes.get(JOB_QUEUE_POLICY, self._policy) == "DRF":
-                share = queued.job_share()
-            else:
-                priority = -_job_priority(queued.pod)
-        arrival = queued.created, queued.queued_at, queued.name
-        return -queued.pod.priority, priority, share, *arrival
+        default = self._policy if JOB_PRIORITY in notes else ""
+        if notes.get(JOB_QUEUE_POLICY, default) != "DRF":
+            return None
+        return (queued.pod.priority, _job_priority(queued.pod)), queued.job_share()
 
 
 def _job_priority(pod: PodInfo) -> int:
     text = pod.pod.metadata.annotations.get(JOB_PRIORITY, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if _NUMBER.fullmatch(text) else DEFAULT_PRIORITY

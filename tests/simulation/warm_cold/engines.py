@@ -11,17 +11,16 @@ from arranger.api.effects import (
     Applied,
     Bind,
     DeletePod,
-    Effect,
-    PatchPodStatus,
-    PublishEvent,
 )
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGroup, PodGroup
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import STORED_KINDS
 from arranger.engine.engine import Engine
+from arranger.engine.entity import QueueState
 from arranger.engine.gang.policy import GangPolicy
+from arranger.engine.initial_objects import WatchedObject
 from arranger.plugins import default_profile
 from tests.builders import Manifest
 
@@ -41,13 +40,20 @@ def an_engine(policy: GangPolicy | None = None) -> Engine:
     return Engine([default_profile()], gang_policy=policy)
 
 
-def tell(engine: Engine, manifests: Iterable[Manifest], now: float = 0.0) -> None:
+def typed(manifests: Iterable[Manifest]) -> list[WatchedObject]:
+    """The objects as watches show them."""
+    return [msgspec.convert(each, _kind_of(each)) for each in manifests]
+
+
+def _kind_of(manifest: Manifest) -> type[Any]:
+    kind = manifest["kind"]
+    return _POD_GROUPS[manifest["apiVersion"]] if kind == "PodGroup" else _KINDS[kind]
+
+
+def tell(engine: Engine, objects: Iterable[WatchedObject], now: float = 0.0) -> None:
     """The watches show objects, one after the other."""
     handlers = engine.handlers
-    for manifest in manifests:
-        kind = manifest["kind"]
-        known = _POD_GROUPS[manifest["apiVersion"]] if kind == "PodGroup" else _KINDS[kind]
-        obj = msgspec.convert(manifest, known)
+    for obj in objects:
         match obj:
             case Node():
                 handlers.on_node_updated(obj, now)
@@ -59,67 +65,59 @@ def tell(engine: Engine, manifests: Iterable[Manifest], now: float = 0.0) -> Non
                 handlers.on_queue_updated(obj, now)
             case GangObject():
                 handlers.on_gang_updated(obj, now)
-            case _ if kind == "PodGroup":
+            case PodGroup() | NativePodGroup():
                 handlers.on_pod_group_updated(obj, now)
             case _:
                 handlers.on_object_updated(obj, now)
 
 
 def decide(engine: Engine, now: float) -> list[str]:
-    """Run until nothing is ready; every write succeeds.
-
-    Returns the decisions in their order, then what is told about them, in any order.
-    """
+    """Run until nothing is ready; every write succeeds. Returns the decisions in their order."""
     decided: list[str] = []
-    told: list[str] = []
     ready = True
     while ready:
         effects = engine.run(now)
         engine.check_consistent()
         decided += [_describe(each) for each in effects if isinstance(each, Bind | DeletePod)]
-        told += [_describe(each) for each in effects if not isinstance(each, Bind | DeletePod)]
         for effect in effects:
             if engine.awaits(effect):
                 engine.on_outcome(effect, Applied(), now)
         engine.check_consistent()
         ready = engine.ready
-    return [*decided, *sorted(told)]
+    return decided
 
 
-def _describe(effect: Effect) -> str:
-    match effect:
-        case Bind():
-            return f"bind {effect.pod.name} to {effect.node}"
-        case DeletePod():
-            return f"evict {effect.pod.name}"
-        case PatchPodStatus():
-            reason = effect.condition.message if effect.condition is not None else ""
-            return f"tell {effect.pod.name}: {effect.nominated_node} {reason}"
-        case PublishEvent():
-            return f"event {effect.regarding.name}: {effect.reason} {effect.note}"
-        case _:
-            return f"{effect}"
+def _describe(effect: Bind | DeletePod) -> str:
+    if isinstance(effect, Bind):
+        return f"bind {effect.pod.name} to {effect.node}"
+    return f"evict {effect.pod.name}"
 
 
 def state_of(engine: Engine) -> dict[str, Any]:
-    """What decisions depend on: what waits where, who uses what, how far each gang is."""
+    """What decisions depend on: what waits, who uses what, how far each gang is, by names."""
     cluster, table = engine.cluster, engine.cluster.table
+    names = {pod.uid: pod.key for pod, _ in cluster.placed_pods()}
+    names |= {pod.uid: pod.pod.key for pod in engine.pods()}
     return {
         "queue": {
-            entity.key: (entity.state.value, list(entity.members), entity.attempts)
+            pod.pod.key: entity.state is QueueState.GATED
             for entity in engine.queue.entities()
+            for pod in entity.members.values()
         },
-        "lanes": lanes_of(engine),
         "used": {name: dict(+quota.used) for name, quota in engine.ledger.queues.items()},
         "gangs": {
-            name: (gang.satisfied, gang.blocked, gang.settings, sorted(gang.memberships))
+            name: (gang.satisfied, gang.blocked, gang.minimum, gang.bundle_minimums)
             for name, gang in engine.registry.gangs.items()
         },
         "nominations": {
-            pod.uid: engine._nominator.node_of(pod.uid) for pod in engine._nominator.visible_pods()
+            pod.key: engine._nominator.node_of(pod.uid) for pod in engine._nominator.visible_pods()
         },
-        "nodes": [(table.name(row), list(table.pods[row])) for row in range(table.size)],
-        "assumed": sorted(cluster.assumed),
+        "nodes": {
+            table.name(row): sorted(names[uid] for uid in table.pods[row])
+            for row in range(table.size)
+            if table.alive[row]
+        },
+        "assumed": sorted(names[uid] for uid in cluster.assumed),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.warm_cold.engines import an_engine, decide, state_of, tell
+from tests.simulation.warm_cold.engines import an_engine, decide, state_of, tell, typed
 from tests.simulation.warm_cold.worlds import a_world, shuffled
 
 #: Seconds after the start at which decisions are compared: back-offs have ended between them.
@@ -18,7 +18,7 @@ def test_a_start_in_any_order_of_delivery_decides_the_same(first: int) -> None:
         starts = []
         for order in range(3):
             engine = an_engine()
-            tell(engine, shuffled(world.objects, order))
+            tell(engine, shuffled(typed(world.objects), order))
             starts.append([(decide(engine, now), state_of(engine)) for now in MOMENTS])
         for other in starts[1:]:
             for (decided, state), (expected, known) in zip(other, starts[0], strict=True):

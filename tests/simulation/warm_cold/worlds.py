@@ -6,14 +6,18 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from tests import devices, storage
 from tests.builders import Manifest, PodBuilder, a_node, a_pod, a_pod_group
 from tests.queueing import CARD, GPU, a_queue_manifest
+from tests.simulation.harnesses.preemption import slow_to_terminate
 
 #: Two kinds of cards, the second on fewer nodes.
 CARDS = (CARD, "NVIDIA-A100")
+#: Each is the value of a PriorityClass, named ``p1`` and so on.
+PRIORITIES = (1, 50, 99)
+T = TypeVar("T")
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
@@ -68,7 +72,7 @@ class WorldBuilder:
             self._add_devices()
         makers = [self._add_lone_pods, self._add_gang, self._add_gang, self._add_pod_group]
         makers += [self._add_pod_group, self._add_pair_of_gangs, self._add_job, self._add_budget]
-        for n in range(rng.randint(3, 8)):
+        for n in range(rng.randint(4, 12)):
             rng.choice(makers)(f"w{n}")
         return self._world
 
@@ -95,7 +99,7 @@ class WorldBuilder:
         if rng.random() < 0.3:
             spec["capability"] = {"cpu": str(rng.choice([2, 4, 8]))}
         if rng.random() < 0.2:
-            spec["deserved"] = {"cpu": str(rng.choice([1, 4]))}
+            spec["deserved"] = {"cpu": str(rng.choice([1, 2]))}
         if rng.random() < 0.2:
             spec["guarantee"] = {"resource": {"cpu": "1"}}
         if rng.random() < 0.3:
@@ -125,6 +129,14 @@ class WorldBuilder:
 
     # --- pods ------------------------------------------------------------------------------
 
+    def important_pods(self, count: int) -> list[Manifest]:
+        """Pods for which others have to leave, if they are placed at all."""
+        made = []
+        for n in range(count):
+            pod = self._pod(f"vip-{n}").with_priority(99).with_spec(priorityClassName="p99")
+            made.append(self._dated(pod.serving("inference").manifest()))
+        return made
+
     def _pod(self, name: str) -> PodBuilder:
         rng, pod = self._rng, a_pod(name).needs(cpu=self._rng.choice(["250m", 1, 1, 2, 3]))
         if rng.random() < 0.4:
@@ -135,11 +147,14 @@ class WorldBuilder:
         if self._queues and rng.random() < 0.8:
             pod = pod.in_queue(rng.choice(self._queues))
         if rng.random() < 0.4:
-            pod = pod.with_priority(rng.choice([1, 100, 1000]))
+            priority = rng.choice(PRIORITIES)
+            pod = pod.with_priority(priority).with_spec(priorityClassName=f"p{priority}")
         if rng.random() < 0.3:
             pod = pod.serving(rng.choice(["inference", "training"]))
         if rng.random() < 0.1:
             pod = pod.annotated({"volcano.sh/preemptable": "false"})
+        if rng.random() < 0.5:
+            pod = slow_to_terminate(20, pod)
         if rng.random() < 0.2:
             pod = pod.labelled(app=rng.choice("xy"))
         return pod
@@ -165,7 +180,7 @@ class WorldBuilder:
         return made
 
     def _least(self, members: list[PodBuilder]) -> int:
-        return max(1, len(members) - self._rng.choice([0, 0, 0, 1, -1]))
+        return max(1, len(members) - self._rng.choice([0, 0, 0, 0, 0, 1, 1, -1]))
 
     def _add_gang(self, name: str, **more: str) -> None:
         """A gang by its pods' annotations, with bundles or without."""
@@ -294,7 +309,7 @@ def a_world(seed: int, *, past: bool = False) -> World:
     return WorldBuilder(seed, past=past).build()
 
 
-def shuffled(objects: Iterable[Manifest], seed: int) -> list[Manifest]:
+def shuffled(objects: Iterable[T], seed: int) -> list[T]:
     """The objects in a random order."""
     found = list(objects)
     random.Random(seed).shuffle(found)

@@ -11,9 +11,11 @@ from arranger.cluster.cluster import Cluster
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueuedEntity, QueuedPod, QueueState
 from arranger.engine.pod.requeue import PodRequeuer
+from arranger.engine.queue.backoff import SchedulingQueueConfig
 from arranger.engine.queue.job_shares import JobShares
+from arranger.engine.queue.nominator import Nominator
 from arranger.engine.queue.queue_order import FairShareOrder
-from arranger.engine.queue.scheduling_queue import SchedulingQueue, SchedulingQueueConfig
+from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.status import Status
 from arranger.gangs.registry import GangRegistry
 from arranger.plugins import default_profile
@@ -85,7 +87,8 @@ class NoGangs:
 def test_lone_pods_do_not_pass_through_the_gangs() -> None:
     cluster = Cluster()
     order = FairShareOrder(QuotaLedger(cluster))
-    queue = SchedulingQueue(SchedulingQueueConfig(), NoGangs(), order, JobShares(cluster))
+    shares, nominator = JobShares(cluster), Nominator(cluster)
+    queue = SchedulingQueue(SchedulingQueueConfig(), NoGangs(), order, shares, nominator)
     requeuer = PodRequeuer(queue, GangRegistry(), NoGangs(), NoGangs())
     pod = QueuedPod(a_pod().info(), default_profile(), 0.0)
     entity = requeuer.entity_for(pod, 0.0)

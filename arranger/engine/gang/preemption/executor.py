@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedEntity
+from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.pod.preemption_executor import PreemptionExecutor
 from arranger.engine.queue.nominator import Nominator
+from arranger.framework.preemption import EvictionPolicy
 
 #: Said of pods that only time protects.
 PROTECTED_MESSAGE: Final = "Others have not run their minimum time, or are back from an eviction"
@@ -27,14 +29,30 @@ class GangPreemptionExecutor:
     _nominator: Nominator
     _planner: GangPreemptionPlanner
     _executor: PreemptionExecutor
+    _policy: EvictionPolicy
+
+    def nominations_of(self, entity: QueuedEntity) -> dict[str, str]:
+        """Member's uid → the node that it is nominated for."""
+        nominator = self._nominator
+        members = entity.members if len(nominator) else ()
+        return {uid: nominator.node_of(uid) for uid in members if uid in nominator}
+
+    def release_unused(
+        self, placed: Iterable[QueuedPod], nominated: Mapping[str, str], now: float
+    ) -> None:
+        """Members have got nodes: others that they were nominated for are free."""
+        for member in placed if nominated else ():
+            self._executor.release_unused(member, nominated.get(member.uid, ""), now)
 
     def preempt_for(self, entity: QueuedEntity, now: float) -> bool:
         """Make room for a group that does not fit; returns whether anybody is evicted.
 
         Not while its last victims are still terminating, and the less often the more evictions have
-        been in vain. Without a plan the members lose the nominations that they have.
+        been in vain. Victims of a time before our start may be its own. Without a plan the members
+        lose the nominations that they have.
         """
         entity.victims &= self._nominator.terminating_victims
+        entity.victims |= self._inherited_victims(entity)
         if entity.victims or now < entity.evict_after:
             return False
         plan = self._planner.plan(entity)
@@ -57,3 +75,12 @@ class GangPreemptionExecutor:
             entity.victims.add(victim.uid)
         self._context.outbox.append(pod_events.preempting(first, plan.victims))
         return True
+
+    def _inherited_victims(self, entity: QueuedEntity) -> set[str]:
+        cluster, preemptor = self._context.cluster, entity.representative.pod
+        known = ((uid, cluster.pod(uid)) for uid in self._nominator.inherited_victims)
+        return {
+            uid
+            for uid, victim in known
+            if victim is not None and self._policy.can_preempt(preemptor, victim)
+        }

@@ -33,6 +33,10 @@ def job(name: str, *sizes: tuple[float, float], **notes: str) -> list[PodBuilder
     ]
 
 
+def pod(*, name: str, cpu: int) -> PodBuilder:
+    return plain(f"{name}-0").needs(cpu=cpu)
+
+
 #: The seed's vector: of 10 CPU and 20 GB the first asks for 0.4 at most, the second for 0.5.
 SMALL = ((1, 4), (1, 4))
 LARGE = ((2, 2), (3, 2))
@@ -40,8 +44,32 @@ LARGE = ((2, 2), (3, 2))
 ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
     "DRF: the smaller dominant share first": (
         "DRF",
-        [job("a", *LARGE, job_priority="9"), job("b", *SMALL, job_priority="1")],
+        [job("a", *LARGE, job_priority="5"), job("b", *SMALL, job_priority="5")],
         ["b", "a"],
+    ),
+    "shares count among jobs of one priority": (
+        "DRF",
+        [job("a", *SMALL, job_priority="1"), job("b", *LARGE, job_priority="9")],
+        ["b", "a"],
+    ),
+    "who has no job priority counts as a job of 5": (
+        "Priority",
+        [
+            job("a", *SMALL, job_priority="4"),
+            [pod(name="b", cpu=1)],
+            job("c", *SMALL, job_priority="5"),
+            job("d", *SMALL, job_priority="6"),
+        ],
+        ["d", "b", "c", "a"],
+    ),
+    "jobs by share take each other's turns, and nobody else's": (
+        "Priority",
+        [
+            job("a", *LARGE, job_queue_policy="DRF"),
+            [pod(name="b", cpu=1)],
+            job("c", *SMALL, job_queue_policy="DRF"),
+        ],
+        ["c", "b", "a"],
     ),
     "Priority: the job of higher priority first": (
         "Priority",
@@ -63,7 +91,7 @@ ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
     ),
     "what is no number is no priority": (
         "Priority",
-        [job("a", *SMALL, job_priority="high"), job("b", *LARGE, job_priority="1")],
+        [job("a", *SMALL, job_priority="1"), job("b", *SMALL, job_priority="high")],
         ["b", "a"],
     ),
     "without a word from the job it is first come, first served": (
@@ -78,7 +106,7 @@ ORDER: dict[str, tuple[str, list[list[PodBuilder]], list[str]]] = {
 def test_who_comes_first(case: tuple[str, list[list[PodBuilder]], list[str]]) -> None:
     policy, jobs, expected = case
     harness = EngineHarness(profile(policy))
-    harness.observe(a_node("n").offers(cpu=10, memory="20G"))
+    harness.observe(a_node("n").offers(cpu=20, memory="40G"))
     for pods in jobs:
         harness.observe(*pods)
     order = [name.split("-")[0] for name, _ in placements(harness.run())]

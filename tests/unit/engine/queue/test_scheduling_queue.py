@@ -84,13 +84,15 @@ def test_a_woken_pod_does_not_wait_for_its_back_off_while_there_is_nothing_else(
     assert placements(harness.run()) == [("p", "n1")]
 
 
-def test_but_whoever_has_no_back_off_goes_first(harness: EngineHarness) -> None:
+def test_nobody_who_comes_later_gets_the_room_that_has_woken_a_higher_one(
+    harness: EngineHarness,
+) -> None:
     harness.observe(a_pod("p").needs(cpu=1).with_priority(9))
     harness.run()
     harness.now = 0.4
     harness.observe(a_pod("new").needs(cpu=1), a_node("n1").offers(cpu=1))
 
-    assert placements(harness.run()) == [("new", "n1")]
+    assert placements(harness.run()) == [("p", "n1")]
 
 
 def test_of_those_in_back_off_the_most_important_goes_first(harness: EngineHarness) -> None:
@@ -111,18 +113,37 @@ class Never(SpecOnlyPlugin):
         return self.reject("never")
 
 
-def test_only_every_second_back_off_is_cut_short() -> None:
+def test_one_that_found_no_node_is_tried_after_each_event_that_may_help_and_at_no_other_time() -> (
+    None
+):
     harness = EngineHarness(small_profile(Never()))
     harness.observe(a_pod("p"))
     tried = []
     for tick in range(60):
         harness.now = tick / 2
-        harness.observe(a_node(f"n{tick}"))
+        if tick % 7 == 0:
+            harness.observe(a_node(f"n{tick}"))
         if of_kind(PublishEvent, harness.run()):
-            tried.append(harness.now)
+            tried.append(tick)
 
-    # Its back-offs are of 1, 2, 4, 8, 10, 10, and 10 seconds.
-    assert tried == [0, 0.5, 2, 2.5, 10, 10.5, 20, 20.5]
+    assert tried == list(range(0, 60, 7))
+
+
+class RefusesBeforeBinding(SpecOnlyPlugin):
+    """Likes every node until it is time to bind, and hopes for whatever happens."""
+
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        return self.reject("changed its mind")
+
+
+def test_two_whose_refused_attempts_wake_each_other_wait_out_their_back_offs() -> None:
+    harness = EngineHarness(small_profile(RefusesBeforeBinding()))
+    harness.observe(a_node("n1"), a_pod("p"), a_pod("q"))
+    harness.run()
+    while (due := harness.engine.next_timer()) is not None and due < 60:
+        harness.advance_to(due)
+
+    assert {entity.attempts for entity in harness.engine.queue.entities()} == {9}
 
 
 def test_an_edit_of_the_pod_cuts_its_back_off_short(harness: EngineHarness) -> None:

@@ -1,0 +1,54 @@
+"""Whether an event may help an entity that no node would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from arranger.cluster.pod_info import PodInfo
+from arranger.engine.entity import GANG, RESERVATION, QueuedEntity
+from arranger.framework.cluster_event import ActionType, ClusterEvent
+
+
+def may_help(
+    entity: QueuedEntity, event: ClusterEvent, pods: Sequence[PodInfo] | None = None
+) -> bool:
+    """Whether a plugin that rejected the entity asked for such an event.
+
+    ``pods`` are those whom it would have to help: of a gang those that could not be placed.
+    """
+    if not entity.rejected_by:
+        return True
+    if ActionType.EVICTION_RULES in event.action_type and entity.rejected_by != {GANG}:
+        return True
+    if entity.group is not None:
+        event = _for_any_member(entity, event)
+    if pods is None:
+        pods = entity.blockers if entity.group is not None else ()
+        pods = pods or [entity.representative.pod]
+    return any(_asked_for(entity, name, pods, event) for name in entity.rejected_by)
+
+
+def _asked_for(
+    entity: QueuedEntity, name: str, pods: Sequence[PodInfo], event: ClusterEvent
+) -> bool:
+    if name == GANG:
+        return False  # its own members and PodGroups wake a gang, no event of the cluster
+    if name == RESERVATION:
+        return event.resource == RESERVATION
+    plugin = entity.profile.by_name.get(name)
+    if plugin is None:
+        return True
+    return any(wake.matches(pod, event) for wake in plugin.queueing_hints for pod in pods)
+
+
+def _for_any_member(entity: QueuedEntity, event: ClusterEvent) -> ClusterEvent:
+    """Room for any member may help: it may leave another node to the one that lacks room.
+
+    Where none of them fits even now, no attempt can use what has become free.
+    """
+    could_fit = event.could_fit
+    if could_fit is None:
+        return event
+    fits = any(could_fit(member.pod) for member in entity.one_of_each_class())
+    return replace(event, could_fit=lambda _: fits)
