@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from arranger.controllers.gang.cache import GangCache
+from arranger.controllers.runtime.work_queue import WorkQueue
 from arranger.embedded.server import EmbeddedCluster
 from arranger.embedded.transport.http import serve
 from arranger.kube.client.credentials import ApiServerConfig, Credential, CredentialSource
@@ -313,7 +313,7 @@ async def test_a_defect_ends_it_all_rather_than_leave_half_of_it_at_work(
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(GangCache, "changes", fail)
+    monkeypatch.setattr(WorkQueue, "_handle_result", fail)
     harness.create_pods("a", labels={"scheduling.x-k8s.io/pod-group": "g"})
     with pytest.raises(ExceptionGroup) as raised:
         async with harness.controllers() as running:
