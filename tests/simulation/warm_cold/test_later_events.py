@@ -18,7 +18,9 @@ def gates_of(engine: Engine) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("first", range(0, 300, 20))
-def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_gates_and_decisions(first: int) -> None:
+def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_gates_and_decisions(
+    first: int,
+) -> None:
     for seed in range(first, first + 20):
         world = a_world(seed)
         objects = typed(world.objects)
