@@ -202,7 +202,9 @@ class GangObjects:
 
     def take_changed(self) -> set[str]:
         """The gangs for which :meth:`blocks` may answer otherwise than before."""
-        changed, self._changed = self._changed, set()
+        if not (changed := self._changed):
+            return changed
+        self._changed = set()
         return changed
 
     def _is_outdated(self, name: str) -> bool:

@@ -183,6 +183,8 @@ class SchedulingQueue:
         change anything else.
         """
         self._now = now
+        if entity.state is QueueState.NOT_QUEUED and start.woken_from is None:
+            return  # it has found its place, and nobody waits for that
         nominated = self._is_nominated(entity)
         in_vain = entity.state in _REFUSED and self.event_count == start.events
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None

@@ -45,6 +45,8 @@ class PrioritySort(SpecOnlyPlugin):
     def shared_turn(self, queued: QueueSortInput) -> tuple[Hashable, float] | None:
         """Jobs that ask for fair shares, with those of the same priorities."""
         notes = queued.pod.pod.metadata.annotations
+        if not notes:
+            return None
         default = self._policy if JOB_PRIORITY in notes else ""
         if notes.get(JOB_QUEUE_POLICY, default) != "DRF":
             return None
@@ -52,5 +54,5 @@ class PrioritySort(SpecOnlyPlugin):
 
 
 def _job_priority(pod: PodInfo) -> int:
-    text = pod.pod.metadata.annotations.get(JOB_PRIORITY, "")
-    return int(text) if _NUMBER.fullmatch(text) else DEFAULT_PRIORITY
+    text = pod.pod.metadata.annotations.get(JOB_PRIORITY)
+    return int(text) if text and _NUMBER.fullmatch(text) else DEFAULT_PRIORITY
