@@ -136,6 +136,8 @@ class QueuedEntity:
         attempts: how often it has been tried.
         broken_attempts: how many attempts in a row have broken off, or have changed the cluster and
             come to nothing; so long is its back-off.
+        losses: how many attempts in a row got a node or a nomination that was lost again.
+        last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
         turn: for one that shares its turns with others: with whom, and its share.
         resting_class: the entities that it rests with, which the same events help.
@@ -167,6 +169,8 @@ class QueuedEntity:
     attempts: int = 0
     last_attempt: float = field(init=False)
     broken_attempts: int = 0
+    losses: int = 0
+    last_loss: int = -1
     rank: tuple[Any, ...] = ()
     turn: tuple[Hashable, float] | None = None
     resting_class: Hashable = None
@@ -269,6 +273,13 @@ class QueuedEntity:
         self._one_of_each_class = None
         self._unmark_ready(member)
         member.entity = None
+
+    def count_loss(self) -> None:
+        """What the last attempt got was lost again, once however many members say so."""
+        if self.last_loss != self.attempts:
+            self.last_loss = self.attempts
+            self.losses += 1
+        self.broken_attempts = max(self.broken_attempts, self.losses, 1)
 
     def recheck_member(self, member: QueuedPod) -> None:
         """A member was edited: PreEnqueue is to be asked about it again."""

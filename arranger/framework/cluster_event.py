@@ -40,7 +40,8 @@ class ClusterEvent:
     """One change, with the objects before and after it where there are any.
 
     ``stored`` and ``stored_before`` are of the kind ``resource``; a deleted object is only before.
-    ``could_fit`` says whether a waiting pod might fit where a pod has left, evictions included.
+    ``could_fit`` says whether a waiting pod might fit where a pod has left, evictions included, and
+    whether its gang has any chance with it.
     """
 
     action_type: ActionType

@@ -67,6 +67,10 @@ class EvictionPolicy(Protocol):
         """Whether a pod may take the place of another now."""
         return victim.priority < preemptor.priority
 
+    def preemptor_class(self, pod: PodInfo) -> Hashable:
+        """Of preemptors of one class, the one of the lowest priority may evict the fewest."""
+        return None
+
     def protected_until(self, preemptor: PodInfo, victim: PodInfo) -> float:
         """Until when nothing but time keeps the preemptor from taking the victim's place.
 

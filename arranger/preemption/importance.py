@@ -29,8 +29,9 @@ def start_time(pod: PodInfo) -> float:
 
 
 def by_importance(victims: Iterable[PodInfo], importance: Importance = priority) -> list[PodInfo]:
-    """The most important first: by importance, then by age."""
-    return sorted(victims, key=lambda pod: (-importance(pod), start_time(pod)))
+    """The most important first: by importance, then by age; of equal ones by uid, in whatever order
+    they came."""
+    return sorted(victims, key=lambda pod: (-importance(pod), start_time(pod), pod.uid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ evicted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -116,6 +116,13 @@ class QueuePreemptionPolicy:
         return protection is None or not protection.is_protected(
             victim, same_queue=self._same_queue(preemptor, victim)
         )
+
+    def preemptor_class(self, pod: PodInfo) -> Hashable:
+        """What else than its priority decides whom a pod may evict."""
+        if not self._ledger.active:
+            return None
+        charge, open_ = self._preemptor_facts(pod)
+        return charge.queue, charge.service, open_
 
     @property
     def now(self) -> float:

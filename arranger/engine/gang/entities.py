@@ -99,7 +99,7 @@ class GangEntityIndex:
     def requeue(self, entities: Iterable[QueuedEntity], now: float) -> None:
         """Queue entities again after a failed attempt, each once, with a back-off."""
         for entity in {id(entity): entity for entity in entities}.values():
-            entity.broken_attempts = max(entity.broken_attempts, 1)
+            entity.count_loss()
             entity.last_attempt = now
             self.enqueue(entity, now)
 

@@ -46,7 +46,7 @@ class StarvationGuard:
         if nodes := self._cycle.nodes_needed(entity):
             name, priority = entity.group.display_name, entity.representative.pod.priority
             ends = last_pod_end(self._context.cluster, nodes)
-            free_at = None if ends is None else self._context.clock.from_unix_time(ends, now)
+            free_at = None if ends is None else self._free_at(ends, now)
             reservation = NodeReservation(entity.key, rank, name, priority, nodes, free_at)
             self._reservations.keep(reservation)
             if current is not None and current != reservation:
@@ -66,6 +66,10 @@ class StarvationGuard:
         idle = (QueueState.GATED, QueueState.NOT_QUEUED)
         if entity is None or entity.starving_since is None or entity.state in idle:
             self._release(now)
+
+    def _free_at(self, ends: float, now: float) -> float:
+        """In the engine's clock, to the millisecond: what its rounding changes is no change."""
+        return round(self._context.clock.from_unix_time(ends, now), 3)
 
     def _release(self, now: float) -> None:
         self._reservations.drop()

@@ -30,7 +30,7 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
     gang by gang, the oldest first, so that the order is the same at every attempt and after a
     restart.
     """
-    members = sorted(members, key=_age)
+    members = sorted(members, key=age)
     position = {uid: n for n, gang in enumerate(group.gangs) for uid in gang.memberships}
     pods = {member.equivalence_key: member.pod for member in members}
     largest: dict[str, int] = {}
@@ -46,7 +46,8 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
     )
 
 
-def _age(member: QueuedPod) -> tuple[float, str]:
+def age(member: QueuedPod) -> tuple[float, str]:
+    """The oldest is the smallest; of one second, names decide."""
     created = member.pod.pod.metadata.creation_timestamp
     return 0.0 if created is None else created.timestamp(), member.pod.key
 

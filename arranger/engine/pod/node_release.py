@@ -8,7 +8,7 @@ from typing import Protocol
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
-from arranger.engine.entity import QueuedPod
+from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle, run_unreserve_plugins
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
@@ -41,12 +41,35 @@ class NodeRelease:
             member = context.pods.get(waiting.uid)
             entity = None if member is None else member.entity
             nominees = {} if entity is None else entity.members  # they are there for itself
-            return context.cluster.could_fit(
+            fits = context.cluster.could_fit(
                 waiting, node, lambda other: other.uid in nominees or can_preempt(waiting, other)
             )
+            return fits and (entity is None or self._might_fit_whole(entity))
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
         self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))
+
+    def _might_fit_whole(self, entity: QueuedEntity) -> bool:
+        """False if all nodes together have too little free for what a Strict group needs.
+
+        True wherever more than free resources would have to be counted: nodes that its members have
+        already, evictions, and queues' rules about them.
+        """
+        group, cluster = entity.group, self._context.cluster
+        if group is None or not group.is_strict or not self._policy.by_priority_alone:
+            return True
+        needed = sum(gang.shortfall({}) for gang in group.gangs)
+        for member in entity.one_of_each_class():
+            if needed <= 0:
+                return True
+            needed -= int(cluster.table.replica_capacity(member.pod).sum())
+        if needed <= 0:
+            return True
+        waiting = group.gangs_by_uid().keys() & self._context.pods.keys()
+        if any(uid in cluster for uid in waiting):
+            return True
+        priority = entity.representative.pod.priority
+        return any(pod.priority < priority for pod, _ in cluster.placed_pods())
 
     def release_node(self, member: QueuedPod, now: float) -> bool:
         """Take a reservation back; False if the pod is being deleted and is gone with it.

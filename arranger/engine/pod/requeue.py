@@ -69,7 +69,7 @@ class PodRequeuer:
     def requeue_with_backoff(self, pod: QueuedPod, now: float) -> None:
         """A pod has lost its node or its nomination: again after a back-off."""
         entity = self._entity_after_loss(pod, now)
-        entity.broken_attempts = max(entity.broken_attempts, 1)
+        entity.count_loss()
         entity.last_attempt = now
         self.enqueue(entity, now)
 

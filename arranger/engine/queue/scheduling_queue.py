@@ -188,6 +188,8 @@ class SchedulingQueue:
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
         if in_vain:
             entity.broken_attempts = 0
+            if not nominated:
+                entity.losses = 0
         elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
             entity.broken_attempts = 0
             if woken_by_itself:

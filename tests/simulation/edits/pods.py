@@ -153,8 +153,16 @@ DEADLINES: Final = Edits(
         settles=400,
         config=_STARVING,
     ),
-    NoMeaning(
-        "it is read when nodes are kept free for a gang that starves: an edit counts the next time"
+    TakesEffect(
+        given=starving(),
+        edit=patch(f"{PODS}runs", {"spec": {"activeDeadlineSeconds": 3000}}),
+        later=create(a_pod("p").needs(cpu=1).with_spec(activeDeadlineSeconds=3600)),
+        look=nodes_of("p"),
+        without="n1",
+        seen="",
+        settles=400,
+        pause=320,  # until the gang is tried again, and what is kept for it is worked out anew
+        config=_STARVING,
     ),
 )
 

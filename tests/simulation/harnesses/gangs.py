@@ -13,6 +13,7 @@ from typing import Any
 from arranger.embedded.bundled_crds import bundled_crds
 from arranger.embedded.kubelet import RUN_SECONDS, HollowKubelets
 from arranger.embedded.transport.in_process import InProcessTransport
+from arranger.embedded.virtual_time import virtual_now
 from tests.builders import PodBuilder, a_pod, a_pod_group
 from tests.faults.injector import BINDINGS, DropConnection, FaultRule, from_user
 from tests.simulation.harnesses.simulation import Object, SimulationHarness
@@ -113,7 +114,8 @@ class GangHarness(SimulationHarness):
     @asynccontextmanager
     async def kubelets(self) -> AsyncIterator[None]:
         """Bound pods run, and end when they say so."""
-        running = asyncio.create_task(HollowKubelets(InProcessTransport(self.cluster)).run())
+        kubelets = HollowKubelets(InProcessTransport(self.cluster), now=virtual_now)
+        running = asyncio.create_task(kubelets.run())
         try:
             yield
         finally:

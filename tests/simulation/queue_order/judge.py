@@ -204,15 +204,18 @@ class Judge:
                 self._lucky.discard(entity.key)
         return self._known[entity.key]
 
+    def _yields(self, entity: QueuedEntity) -> bool:
+        """Whether it leaves room to another for a moment, or the first of its class does."""
+        first = [e for version, e in self.engine.queue._yielding if e.heap_version == version]
+        rests = entity.state is QueueState.UNSCHEDULABLE
+        return any(e is entity or (rests and e.woken_from == entity.resting_class) for e in first)
+
     def _look_for_forgotten(self) -> None:
         self._known.clear()
         for entity in list(self.engine.queue.entities()):
-            yields = any(
-                entity is other for _, other in getattr(self.engine.queue, "_yielding", ())
-            )
             if (
                 entity.state in WAITING
-                and not yields
+                and not self._yields(entity)
                 and not self._is_excused(entity)
                 and self._fits(entity)
             ):

@@ -8,7 +8,7 @@ import pytest
 
 from arranger.api.types.core import Node
 from arranger.engine.engine import Engine
-from tests.simulation.warm_cold.engines import an_engine, lanes_of, tell, typed
+from tests.simulation.warm_cold.engines import an_engine, decide, lanes_of, tell, typed
 from tests.simulation.warm_cold.worlds import a_world, shuffled
 
 
@@ -18,7 +18,9 @@ def gates_of(engine: Engine) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("first", range(0, 300, 20))
-def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_and_gates(first: int) -> None:
+def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_gates_and_decisions(
+    first: int,
+) -> None:
     for seed in range(first, first + 20):
         world = a_world(seed)
         objects = typed(world.objects)
@@ -28,6 +30,7 @@ def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_and_gates(fi
         tell(cold, objects)
         cold.handlers.start(0.0)
         cold.ledger.refresh(cold.cluster)
+        engines = []
         for order in range(3):
             engine = an_engine()
             # Nodes come first: of equal ones, that is taken which has been known the longest.
@@ -40,3 +43,7 @@ def test_objects_that_come_later_in_any_order_end_in_the_same_lanes_and_gates(fi
             engine.check_consistent()
             assert lanes_of(engine) == lanes_of(cold), f"world {seed}, order {order}"
             assert gates_of(engine) == gates_of(cold), f"world {seed}, order {order}"
+            engines.append(engine)
+        expected = decide(cold, 0.0)
+        for order, engine in enumerate(engines):
+            assert decide(engine, 0.0) == expected, f"world {seed}, order {order}"

@@ -365,33 +365,6 @@ def test_a_wrong_value_falls_back(case: tuple[Notes, GangSettings]) -> None:
     assert len(said.problems) == 1
 
 
-MARKS: dict[str, tuple[Notes, bool]] = {
-    "no mark": (in_g(), False),
-    "the seed's mark": (in_g(timeout="true"), True),
-    "the timeout mark of bundles": ({**in_g(), BUNDLES + "timeOut": "true"}, True),
-    "a mark that says no": (in_g(timeout="false"), False),
-}
-
-
-@pytest.mark.parametrize("case", MARKS.values(), ids=MARKS.keys())
-def test_the_mark_of_a_gang_that_ran_out_of_time(case: tuple[Notes, bool]) -> None:
-    notes, expected = case
-    assert claim(a_pod().annotated(notes)).timed_out is expected
-
-
-MARKED_AS: dict[str, tuple[Notes, str]] = {
-    "in Koordinator's dialect": (in_g(), KOORDINATOR + "timeout"),
-    "in that of bundles": (in_bundle(), BUNDLES + "timeOut"),
-    "in both": (in_g() | in_bundle(), KOORDINATOR + "timeout"),
-}
-
-
-@pytest.mark.parametrize("case", MARKED_AS.values(), ids=MARKED_AS.keys())
-def test_how_a_pod_is_to_be_marked_that_speaks(case: tuple[Notes, str]) -> None:
-    notes, mark = case
-    assert claim(a_pod().annotated(notes)).timeout_annotation == mark
-
-
 VOLCANO = {"scheduling.k8s.io/group-name": "g"}
 ROLES: dict[str, tuple[PodBuilder, str]] = {
     "a bundle": (a_pod().annotated(in_bundle(bundleName="ps")), "ps"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
@@ -15,7 +16,7 @@ from arranger.preemption.importance import by_importance
 
 @dataclass(slots=True, eq=False)
 class PreemptionCandidates:
-    """The pods that could be evicted for a pod, and so for its group.
+    """The pods that could be evicted for each of the preemptors, and so for their group.
 
     Args:
         plugin: the profile's plugin that evicts pods, which may exclude some.
@@ -28,7 +29,7 @@ class PreemptionCandidates:
     _nominator: Nominator
     _policy: EvictionPolicy
     _plugin: Plugin
-    _preemptor: PodInfo
+    _preemptors: Sequence[PodInfo]
     #: uid → whether the pod and all that would have to leave with it could be evicted.
     _gang_evictable: dict[str, bool] = field(default_factory=dict)
     time_protected: bool = False
@@ -67,11 +68,24 @@ class PreemptionCandidates:
         return self._gang_evictable[pod.uid]
 
     def _is_evictable(self, pod: PodInfo) -> bool:
-        policy, preemptor = self._policy, self._preemptor
+        policy = self._policy
         if not self._plugin.is_preemptable(pod):
             return False
-        if policy.can_preempt(preemptor, pod):
+        kept_from = [each for each in self._preemptors if not policy.can_preempt(each, pod)]
+        if not kept_from:
             return True
-        if policy.time_protects and policy.protected_until(preemptor, pod) > policy.now:
+        if policy.time_protects and all(
+            policy.protected_until(each, pod) > policy.now for each in kept_from
+        ):
             self.time_protected = True
         return False
+
+
+def preemptors_of(members: Iterable[PodInfo], policy: EvictionPolicy) -> Sequence[PodInfo]:
+    """Those members of a group that may evict the fewest: what these may, all of them may."""
+    weakest: dict[Hashable, PodInfo] = {}
+    for pod in members:
+        other = weakest.setdefault(policy.preemptor_class(pod), pod)
+        if pod.priority < other.priority:
+            weakest[policy.preemptor_class(pod)] = pod
+    return list(weakest.values())

@@ -18,8 +18,9 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
-from arranger.engine.gang.preemption.candidates import PreemptionCandidates
+from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
+from arranger.engine.gang.topology import age
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.engine.queue.nominator import Nominator
@@ -81,11 +82,11 @@ class GangPreemptionPlanner:
         plugin = entity.profile.evicting_plugin
         if plugin is None or not _may_preempt(entity, members):
             return PreemptionPlan()
-        weakest = min(members, key=lambda member: member.pod.priority)
+        preemptors = preemptors_of((member.pod for member in members), self._policy)
         candidates = PreemptionCandidates(
-            self._cluster, self._nominator, self._policy, plugin, weakest.pod
+            self._cluster, self._nominator, self._policy, plugin, preemptors
         )
-        pods_by_node = candidates.by_node(members[0].pod)
+        pods_by_node = candidates.by_node(min(members, key=age).pod)
         plan = self._search(entity, pods_by_node, len(members)) if pods_by_node else None
         return replace(plan or PreemptionPlan(), time_protected=candidates.time_protected)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,7 @@ from arranger.api.types.disruption_budgets import PodDisruptionBudget
 from arranger.engine.gang.preemption.executor import PROTECTED_MESSAGE
 from arranger.plugins import default_profile
 from arranger.quota.preemption_policy import QuotaConfig
-from tests.builders import a_node, a_pod, a_queue
+from tests.builders import PodBuilder, a_node, a_pod, a_queue
 from tests.queueing import gpu_node, inference, training
 from tests.unit.engine.harness import EngineHarness, of_kind, placements
 
@@ -143,3 +143,17 @@ def test_only_a_group_that_may_evict_is_told_that_time_protects_others() -> None
     events = [e for e in of_kind(PublishEvent, harness.run()) if e.reason == FAILED_SCHEDULING]
     told = {e.regarding.name: PROTECTED_MESSAGE in e.note for e in events}
     assert list(told.items()) == [("g-0", True), ("g-1", True), ("h-0", False), ("h-1", False)]
+
+
+@pytest.mark.parametrize("makers", [(inference, training), (training, inference)])
+def test_one_member_that_may_evict_does_not_make_room_for_one_that_may_not(
+    makers: tuple[Callable[..., PodBuilder], ...],
+) -> None:
+    harness = EngineHarness(default_profile())
+    harness.observe(gpu_node(), a_queue("inference"), a_queue("training"), a_queue("other"))
+    harness.observe(training("t", 8).in_queue("other").on("n"))
+    members = [maker(f"g-{n}", 4, 80000).in_gang("g", 2) for n, maker in enumerate(makers)]
+    harness.observe(*members)
+    assert not of_kind(DeletePod, harness.run())
+    harness.observe(*(inference(f"h-{n}", 4).in_gang("h", 2) for n in range(2)))
+    assert of_kind(DeletePod, harness.run())
