@@ -102,8 +102,8 @@ class GangRegistry:
         if settings_changed:
             changed |= self._groups.on_settings_changed(gang)
         changed |= self._check_satisfied(gang)
-        if before.counted and not gang.counts_towards_minimum(uid):
-            changed |= self._reset_if_over(gang)
+        if pod.terminal or (before.counted and not gang.counts_towards_minimum(uid)):
+            changed |= self._reset_if_over(gang)  # one that succeeds counts on, without a node
         return changed | self._affected_gangs(gang, uid, before)
 
     def mark_evicting(self, uid: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from arranger.api.types.core import ObjectMeta
 from arranger.api.types.pod_groups import (
@@ -287,3 +288,15 @@ def test_nothing_is_left(known: RegistryHarness) -> None:
     names = (registry.gangs,)
     recalled = (registry.previously_satisfied, registry._recorded_minimums)
     assert not any((*maps, *names, *recalled))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_gang_that_ends_short_of_its_minimum_is_over_whichever_pod_ends_last(
+    known: RegistryHarness, order: tuple[int, int]
+) -> None:
+    pods = gang("g", 2, 2)
+    known.see(*(pod.on("n") for pod in pods))
+    assert known.gang().satisfied
+    ended = [pods[0].on("n").in_phase("Failed"), pods[1].on("n").in_phase("Succeeded")]
+    known.see(*(ended[n] for n in order))
+    assert not known.gang().satisfied
