@@ -195,6 +195,10 @@ class GangCache:
             return {key.name}
         return self.registry.on_pod_group_deleted(POD_GROUP_KINDS[key.group], key.name) | {key.name}
 
+    def is_observed(self, key: GangObjectKey) -> bool:
+        """Whether a Gang or PodGroup is there, as far as is known."""
+        return key in self._observed
+
     def changes(self, name: str, now: str) -> list[ObjectChange]:
         """What is to be written about a gang, in this order; nothing when all is right.
 

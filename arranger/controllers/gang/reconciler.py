@@ -77,7 +77,9 @@ class GangReconciler:
             # A list is replaced whole: nobody else's condition may get lost by that.
             version = change.observed.metadata.resource_version
         path = _path(change) + subresource
-        self._observe(change.key, await self.writer.patch(path, patch, resource_version=version))
+        written = await self.writer.patch(path, patch, resource_version=version)
+        if self.cache.is_observed(change.key):
+            self._observe(change.key, written)  # else it was deleted before the answer came
 
     async def _refresh(self, change: ObjectChange) -> None:
         """Somebody was faster: take in what is there, and start from it."""

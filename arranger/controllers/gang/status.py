@@ -7,7 +7,7 @@ and a field that is not named stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from arranger.controllers.gang.members import GangSummary, MemberCounts
@@ -40,7 +40,7 @@ def phase_of(gang: GangSummary, before: str = "") -> str:
     enough members are alive again, as when a Job replaces one that failed; and a gang is Failed
     only when those that have not failed are too few.
     """
-    if before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive):
+    if _has_ended(gang, before):
         return before
     if gang.reaches_minimum(lambda c: c.succeeded):
         return FINISHED
@@ -54,11 +54,28 @@ def phase_of(gang: GangSummary, before: str = "") -> str:
     return RUNNING if gang.reaches_minimum(lambda c: c.started) else SCHEDULED
 
 
-def _is_cleaned_up(gang: GangSummary, before: Mapping[str, Any]) -> bool:
-    """Whether the pods of a gang that has ended are being removed: its last counts stay."""
-    counted = sum(before.get(name, 0) for name in ("running", "succeeded", "failed"))
-    ended = before.get("phase") in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive)
-    return ended and gang.total.members < counted
+def _with_removed(
+    gang: GangSummary, counts: MemberCounts, before: Mapping[str, Any]
+) -> MemberCounts:
+    """Counts of a gang, or of a bundle of it, of which ``before`` is the status as it is.
+
+    Once a gang has ended, who has succeeded or failed stays counted when the pods are removed.
+    Everything else is of the pods that are there.
+    """
+    if not _has_ended(gang, before.get("phase", "")):
+        return counts
+    succeeded = max(0, before.get("succeeded", 0) - counts.succeeded)
+    return replace(
+        counts,
+        placed=counts.placed + succeeded,
+        bound=counts.bound + succeeded,
+        succeeded=counts.succeeded + succeeded,
+        failed=max(counts.failed, before.get("failed", 0)),
+    )
+
+
+def _has_ended(gang: GangSummary, before: str) -> bool:
+    return before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive)
 
 
 def gang_status(
@@ -71,22 +88,21 @@ def gang_status(
     Args:
         before: its status as it is; an end outlives the pods.
     """
-    if _is_cleaned_up(gang, before):
-        return {}
     phase = phase_of(gang, before.get("phase", ""))
-    reason, message = _reason_and_message(gang, phase)
+    total = _with_removed(gang, gang.total, before)
     names = gang.bundles or {"": MemberCounts()}
+    known = {b["name"]: {**b, "phase": before.get("phase")} for b in before.get("bundles") or ()}
+    bundles = {name: _with_removed(gang, c, known.get(name, {})) for name, c in names.items()}
     minimums = gang.minimums or {"": gang.minimum}
     return {
         "phase": phase,
         "bundles": [
             {"name": name, **asdict(counts), "minMember": minimums.get(name, 0)}
-            for name, counts in names.items()
+            for name, counts in bundles.items()
         ],
-        **asdict(gang.total),
+        **asdict(total),
         "minMember": max(gang.minimum, sum(gang.minimums.values())),
-        "reason": reason or None,
-        "message": message or None,
+        **_reason_and_message(gang, phase, removed=total != gang.total),
     }
 
 
@@ -97,21 +113,18 @@ def community_status(
 
     Terminal phases are the same in both, and ``before`` is only asked for those.
     """
-    if _is_cleaned_up(gang, before):
-        return {}
     phase = phase_of(gang, before.get("phase", ""))
-    reason, message = _reason_and_message(gang, phase)
+    total = _with_removed(gang, gang.total, before)
     tried = "" if phase in (PENDING, PRE_SCHEDULING) else gang.first_attempt_at
     return {
         "phase": _COMMUNITY_PHASES.get(phase, phase) if coarse_phases else phase,
         "occupiedBy": gang.occupied_by or None,
-        "scheduled": gang.total.bound,
-        "running": gang.total.running,
-        "succeeded": gang.total.succeeded,
-        "failed": gang.total.failed,
+        "scheduled": total.bound,
+        "running": total.running,
+        "succeeded": total.succeeded,
+        "failed": total.failed,
         "scheduleStartTime": before.get("scheduleStartTime") or tried or None,
-        "reason": reason or None,
-        "message": message or None,
+        **_reason_and_message(gang, phase, removed=total != gang.total),
     }
 
 
@@ -121,23 +134,23 @@ def volcano_status(gang: GangSummary, *, before: Mapping[str, Any], now: str) ->
     Pending becomes Inqueue when the scheduler has tried a member. An Inqueue that was set earlier
     stays, because Volcano's controllers create the pods only then.
     """
-    if _is_cleaned_up(gang, before):
-        return {}
     phase = _volcano_phase(gang, before.get("phase", ""))
+    total = _with_removed(gang, gang.total, before)
     conditions = list(before.get("conditions") or ())
+    condition, over = None, {"Scheduled", "Unschedulable"}
     if phase in (RUNNING, COMPLETED):
         condition = ("Scheduled", "True", "tasks in gang are ready to be scheduled", "")
-        conditions = with_condition(conditions, condition, now)
-        conditions = [c for c in conditions if c.get("type") != "Unschedulable"]
     elif gang.message:
         condition = ("Unschedulable", "True", "NotEnoughResources", gang.message)
+    if condition is not None:
         conditions = with_condition(conditions, condition, now)
+        over.discard(condition[0])
     return {
         "phase": phase,
-        "running": gang.total.running,
-        "succeeded": gang.total.succeeded,
-        "failed": gang.total.failed,
-        "conditions": conditions or None,
+        "running": total.running,
+        "succeeded": total.succeeded,
+        "failed": total.failed,
+        "conditions": [c for c in conditions if c.get("type") not in over] or None,
     }
 
 
@@ -157,7 +170,7 @@ def native_status(
 
 
 def _volcano_phase(gang: GangSummary, before: str) -> str:
-    if before in _TERMINAL_PHASES and not gang.reaches_minimum(lambda c: c.alive):
+    if _has_ended(gang, before):
         return before
     if gang.total.running and not gang.complete and gang.message:
         return UNKNOWN
@@ -166,7 +179,15 @@ def _volcano_phase(gang: GangSummary, before: str) -> str:
     return INQUEUE if gang.first_attempt_at or before == INQUEUE else PENDING
 
 
-def _reason_and_message(gang: GangSummary, phase: str) -> tuple[str, str]:
+def _reason_and_message(gang: GangSummary, phase: str, *, removed: bool) -> Object:
+    """The fields that say why a gang is in its phase; what was said of removed pods stays."""
+    if removed:
+        return {}
+    reason, message = _why(gang, phase)
+    return {"reason": reason or None, "message": message or None}
+
+
+def _why(gang: GangSummary, phase: str) -> tuple[str, str]:
     """Reason and message of a phase; those of the scheduler come first."""
     if phase == FAILED:
         counts = gang.total

@@ -97,7 +97,8 @@ class PodEntry:
     @property
     def charged_by(self) -> tuple[object, ...]:
         """What of the pod decides how it is charged and counted."""
-        return self.declared_queue, self.pod_group, self.state, self.ours, self.requests
+        what = (self.declared_queue, self.pod_group, self.workload)
+        return *what, self.state, self.ours, self.requests
 
 
 class QueueCache:
@@ -189,10 +190,12 @@ class QueueCache:
             self._pod_groups[name] = group
             self._pod_groups_in_queue.setdefault(_queue_of(group), set()).add(name)
             names.add(_queue_of(group))
+        # A queue is Closing as long as one below it has work.
+        concerned = {queue for each in names for queue in self._with_ancestors(each)}
         same_queue = len(names) == 1 and before is not None and group is not None
         if same_queue and before is not None and group is not None:
-            return set() if before.status.phase == group.status.phase else names
-        return names | self._recount(self._pods_of_pod_group.get(name, ()))
+            return set() if before.status.phase == group.status.phase else concerned
+        return concerned | self._recount(self._pods_of_pod_group.get(name, ()))
 
     def on_pod_updated(self, pod: Pod) -> set[str]:
         """A pod was added or edited."""

@@ -76,6 +76,8 @@ class QueueReconciler:
             write = log.debug if error.unauthorized else log.warning
             write("queue.write_refused", queue=queue.name, error=str(error))
             return Result.DONE if error.invalid else Result.BACKOFF
+        if queue.name not in self.cache.observed:
+            return Result.DONE  # it was deleted before the answer came
         written = msgspec.json.decode(body, type=ObservedQueue)
         self.work_queue.enqueue(self.cache.on_queue_updated(written) - {queue.name})
         return result

@@ -25,7 +25,7 @@ from arranger.kube.client.transport import Request
 from tests.builders import a_pod
 from tests.faults.injector import FaultInjector, Reply, RequestMatcher
 from tests.paths import REPO
-from tests.simulation.harnesses.controllers import running_controllers
+from tests.simulation.harnesses.controllers import native_pod_groups, running_controllers
 from tests.tyjobs import a_tyjob
 
 Object = dict[str, Any]
@@ -192,7 +192,7 @@ async def test_definitions_that_are_installed_later(harness: GangControllerHarne
 
 async def test_the_pod_group_of_kubernetes_itself(harness: GangControllerHarness) -> None:
     harness.install("gangs.arranger.io")
-    harness.cluster.create(_served_by_kubernetes())
+    harness.cluster.create(native_pod_groups())
     harness.cluster.create(
         {
             "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -335,30 +335,3 @@ def _assert_that_only_status_was_written(harness: GangControllerHarness) -> None
         assert write.request.path.endswith("/status") or write.request.plural == "gangs", write
         assert not write.request.user.startswith("arranger-controllers"), "kopf itself wrote"
     assert all(write.applied for write in harness.faults.log), harness.faults.log
-
-
-def _served_by_kubernetes() -> Object:
-    """What serves the native PodGroup here; the API server does without a definition."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "podgroups.scheduling.k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "https://example.com"},
-        },
-        "spec": {
-            "group": "scheduling.k8s.io",
-            "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "plural": "podgroups"},
-            "versions": [
-                {
-                    "name": "v1beta1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": anything},
-                }
-            ],
-        },
-    }

@@ -30,6 +30,33 @@ async def running_controllers(
     assert not left, f"kopf has left {left}"
 
 
+def native_pod_groups() -> dict[str, Any]:
+    """What serves the native PodGroup here; the API server does without a definition."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "podgroups.scheduling.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "https://example.com"},
+        },
+        "spec": {
+            "group": "scheduling.k8s.io",
+            "scope": "Namespaced",
+            "names": {"kind": "PodGroup", "plural": "podgroups"},
+            "versions": [
+                {
+                    "name": "v1beta1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": anything},
+                }
+            ],
+        },
+    }
+
+
 def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and "/kopf/" in code.co_filename

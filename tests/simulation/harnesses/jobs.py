@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from arranger.api.types.core import Pod
-from arranger.controllers.gang.cache import GANG_GROUP
+from arranger.controllers.gang.cache import GANG_GROUP, NATIVE_GROUP
 from arranger.controllers.gang.controller import GangController
+from arranger.controllers.queue.controller import QueueController
 from arranger.controllers.runtime.controller import ControllerOptions
 from arranger.controllers.runtime.informers import MultiNamespaceInformer
 from arranger.controllers.vcjob.controller import JobController
@@ -20,12 +21,16 @@ from arranger.embedded.storage.store import Change
 from arranger.embedded.transport.in_process import InProcessTransport
 from arranger.embedded.virtual_time import virtual_now
 from tests.faults.injector import DropConnection, FaultInjector, FaultRule, from_user
+from tests.simulation.harnesses.controllers import native_pod_groups
 from tests.simulation.harnesses.gangs import GangHarness
 from tests.simulation.harnesses.simulation import Object
+from tests.simulation.harnesses.status_judge import status_faults
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 MERGE = "application/merge-patch+json"
 JOB_GROUP, GROUP_GROUP = "batch.volcano.sh", "scheduling.volcano.sh"
+#: API groups of PodGroups whose definitions are installed.
+DIALECTS = ("scheduling.sigs.k8s.io", "scheduling.x-k8s.io", GROUP_GROUP)
 
 
 def task(
@@ -59,7 +64,13 @@ class JobHarness(GangHarness):
         super().__init__(seed)
         self.job_faults = FaultInjector(rng=random.Random(seed))
         self.may_repeat_pods: set[str] = set()
+        self._dialects = set(DIALECTS)
         self._running: dict[str, asyncio.Task[None]] = {}
+
+    def serve_native_pod_groups(self) -> None:
+        """Kubernetes' own PodGroups are there as well; before any controllers."""
+        self.cluster.create(native_pod_groups())
+        self._dialects.add(NATIVE_GROUP)
 
     # --- jobs --------------------------------------------------------------------------------
 
@@ -157,39 +168,57 @@ class JobHarness(GangHarness):
             yield controller
 
     @asynccontextmanager
-    async def controllers(self, name: str = "jobs") -> AsyncIterator[JobController]:
-        """Controllers at work: those of Jobs and those of gangs, as in one process."""
+    async def controllers(
+        self, name: str = "jobs", *, judged: bool = True
+    ) -> AsyncIterator[JobController]:
+        """Controllers at work: those of Jobs, gangs and queues, as in one process.
+
+        Args:
+            judged: whether every status must be true before they stop, unless they were killed.
+        """
         transport = InProcessTransport(self.cluster, hook=self.job_faults, user=name)
         options = ControllerOptions(debounce=0.1, rng=random.Random(1), now=virtual_now)
         controller = JobController(transport, options)
-        gang_options = ControllerOptions(debounce=0.1, rng=random.Random(1))
-        gangs = GangController(transport, gang_options)
-        pods = MultiNamespaceInformer(transport, gang_options, "/api/v1", "pods", Pod, gangs.pods)
-        gangs.cache.on_definition_updated(GANG_GROUP, None)
-        gangs.cache.on_definition_updated(GROUP_GROUP, None)
+        gangs, queues = GangController(transport, options), QueueController(transport, options)
+        pods = MultiNamespaceInformer(
+            transport, options, "/api/v1", "pods", Pod, gangs.pods, queues.pods
+        )
+        for group in (GANG_GROUP, *DIALECTS):
+            gangs.cache.on_definition_updated(group, None)
+        queues.cache.on_definition_updated(None)
 
         def show(resource: str, obj: Object, *, deleted: bool = False) -> None:
             if name not in self._running:
                 return
             if resource.endswith("/jobs"):
                 controller.on_job_event(obj, deleted)
-            elif not deleted:
-                group = resource.partition("/")[0]
-                gangs.on_object_event(group, obj, False)
-            if resource.endswith("/podgroups"):
+            else:
+                gangs.on_object_event(resource.partition("/")[0], obj, deleted)
+            if resource == f"{GROUP_GROUP}/podgroups":
                 controller.on_pod_group_event(obj, deleted)
 
-        watched = (f"{JOB_GROUP}/jobs", f"{GROUP_GROUP}/podgroups", f"{GANG_GROUP}/gangs")
+        watched = (
+            f"{JOB_GROUP}/jobs",
+            f"{GANG_GROUP}/gangs",
+            *(f"{group}/podgroups" for group in sorted(self._dialects)),
+        )
+
+        heard: deque[Change] = deque()
+
+        def show_next() -> None:
+            change = heard.popleft()
+            show(change.resource, change.after, deleted=change.type == "DELETED")
 
         def hear(change: Change) -> None:
-            """Show the change a little later, as a watch does."""
+            """Show the change a little later, as a watch does; in order, as timers are not."""
             if change.resource in watched:
-                gone = change.type == "DELETED"
-                loop = asyncio.get_running_loop()
-                loop.call_later(0.01, lambda: show(change.resource, change.after, deleted=gone))
+                heard.append(change)
+                asyncio.get_running_loop().call_later(0.01, show_next)
 
         async def run() -> None:
-            parts = [*controller.tasks(), *gangs.tasks(caches_synced=pods.synced), *pods.tasks()]
+            synced = pods.synced
+            parts = [*controller.tasks(), *gangs.tasks(caches_synced=synced), *pods.tasks()]
+            parts += queues.tasks(caches_synced=synced)
             async with asyncio.TaskGroup() as group:
                 for part in parts:
                     group.create_task(part)
@@ -202,6 +231,8 @@ class JobHarness(GangHarness):
                 show(resource, obj)
         try:
             yield controller
+            if judged and name in self._running:
+                await self.until_true()
         finally:
             silence()
             self._running.pop(name, None)
@@ -215,6 +246,17 @@ class JobHarness(GangHarness):
         return self.job_faults.inject(from_user(name), DropConnection.BEFORE)
 
     # --- what must hold ----------------------------------------------------------------------
+
+    async def until_true(self, *, within: float = 60.0) -> None:
+        """Let time pass until every status says what it must."""
+        try:
+            await self.until(lambda: not self.untrue(), within=within)
+        except TimeoutError:
+            raise AssertionError(self.untrue()) from None
+
+    def untrue(self) -> list[str]:
+        """What is untrue in the status of any Gang, PodGroup, Queue or Job."""
+        return status_faults(self.cluster, served=frozenset(self._dialects))
 
     def check(self) -> None:
         """The invariants of every simulation, and those of jobs."""

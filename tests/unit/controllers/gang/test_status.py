@@ -217,9 +217,26 @@ def test_members_that_wait_for_others_are_no_try() -> None:
 def test_what_was_counted_in_the_end_stays_when_the_pods_are_cleaned_up(phase: str) -> None:
     before = {"phase": phase, "running": 0, "succeeded": 3, "failed": 1}
     gang = a_gang(succeeded=2)
-    assert community_status(gang, before=before, coarse_phases=False) == {}
-    assert volcano_status(gang, before=before, now=NOW) == {}
-    assert gang_status(gang, before=before) == {}
+    for status in (
+        community_status(gang, before=before, coarse_phases=False),
+        volcano_status(gang, before=before, now=NOW),
+        gang_status(gang, before=before),
+    ):
+        assert (status["phase"], status["succeeded"], status["failed"]) == (phase, 3, 1)
+        assert "message" not in status, "what was said of the removed stays"
+
+
+def test_after_the_end_nothing_is_said_to_run_that_is_gone() -> None:
+    before = {"phase": "Failed", "running": 2, "succeeded": 1, "failed": 1}
+    status = community_status(a_gang(), before=before, coarse_phases=False)
+    assert (status["running"], status["succeeded"], status["failed"]) == (0, 1, 1)
+    assert status["scheduled"] == 1, "the one that has succeeded"
+
+
+def test_conditions_of_volcano_say_what_is_so_now() -> None:
+    ran = volcano_status(a_gang(running=4), before={}, now=NOW)
+    assert [c["type"] for c in ran["conditions"]] == ["Scheduled"]
+    assert volcano_status(a_gang(), before=ran, now=NOW)["conditions"] is None
 
 
 def test_after_a_bad_end_the_members_that_are_left_are_still_counted() -> None:

@@ -378,3 +378,18 @@ def test_a_condition_keeps_its_time_and_others_theirs() -> None:
     assert first["conditions"][0] == theirs
     worse = status(a_book(a_queue("training", first, parent="x")), now=LATER)
     assert worse["conditions"][1]["lastTransitionTime"] == LATER
+
+
+def test_a_queue_above_is_looked_at_again_when_work_below_it_ends() -> None:
+    child = a_queue("child", parent="training")
+    book = a_book(a_queue("training"), child, a_group("g", "child", "Running"))
+    assert book.on_pod_group_updated(a_group("g", "child", "Completed")) == {"child", "training"}
+    assert book.on_pod_group_deleted("default/g") == {"child", "training"}
+
+
+def test_a_pod_that_says_it_is_of_another_gang_is_counted_with_that() -> None:
+    pods = [training(name).labelled({"scheduling.x-k8s.io/pod-group": "a"}) for name in "pq"]
+    book = a_book(a_queue("training"), *pods)
+    assert status(book)["pending"] == 1
+    book.on_pod_updated(pods[0].labelled({"scheduling.x-k8s.io/pod-group": "b"}).build())
+    assert status(book)["pending"] == 2

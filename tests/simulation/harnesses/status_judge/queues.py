@@ -1,0 +1,145 @@
+"""What Queues must say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from arranger.api.quantity import milli_value
+from arranger.embedded.server import EmbeddedCluster
+from tests.simulation.harnesses.status_judge.gangs import (
+    VOLCANO,
+    key_of,
+    membership,
+    ours,
+    phase_of_pod,
+)
+
+Object = dict[str, Any]
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+GPU = "nvidia.com/gpu"
+
+
+class _Cluster:
+    """What of a cluster decides the status of its queues."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.queues = {q["metadata"]["name"]: q for q in cluster.objects("queues", VOLCANO)}
+        self.groups = {key_of(g): g for g in cluster.objects("podgroups", VOLCANO)}
+        self.pods = cluster.objects("pods")
+        self.cards = {
+            n["metadata"]["name"]: card
+            for n in cluster.objects("nodes")
+            if (card := (n["metadata"].get("labels") or {}).get(f"{GPU}.product"))
+        }
+
+    def queue_of(self, pod: Object) -> str:
+        """The queue that it names, or its PodGroup's, or ``default``."""
+        meta = pod["metadata"]
+        own = (meta.get("annotations") or {}).get(QUEUE) or (meta.get("labels") or {}).get(QUEUE)
+        group = self.groups.get(_pod_group(pod), {"spec": {}})
+        return str(own or group["spec"].get("queue") or "default")
+
+    def below(self, name: str) -> set[str]:
+        """A queue and those under it."""
+        found = {name}
+        while more := {
+            n for n, q in self.queues.items() if q["spec"].get("parent") in found and n not in found
+        }:
+            found |= more
+        return found
+
+    def used(self, names: set[str]) -> tuple[Counter[str], Counter[str]]:
+        """What pods with a node request in these queues: resources in thousandths, and cards."""
+        amounts: Counter[str] = Counter()
+        cards: Counter[str] = Counter()
+        for pod in self.pods:
+            node = pod["spec"].get("nodeName")
+            ended = phase_of_pod(pod) in ("Succeeded", "Failed")
+            if not node or ended or self.queue_of(pod) not in names:
+                continue
+            for container in pod["spec"]["containers"]:
+                requests = container.get("resources", {}).get("requests", {})
+                for resource, n in requests.items():
+                    amounts[resource] += milli_value(n)
+                    if resource == GPU and node in self.cards:
+                        cards[self.cards[node]] += int(n)
+        return +amounts, +cards
+
+    def phases(self, name: str) -> Counter[str]:
+        """Phase → groups of a queue: PodGroups, other gangs, and pods by themselves."""
+        found = Counter(
+            str((group.get("status") or {}).get("phase") or "Pending")
+            for group in self.groups.values()
+            if (group["spec"].get("queue") or "default") == name
+        )
+        loose: dict[str, set[str]] = {}
+        for pod in self.pods:
+            gang = membership(pod)[1]
+            if ours(pod) and self.queue_of(pod) == name and gang not in self.groups:
+                ended = phase_of_pod(pod) in ("Succeeded", "Failed")
+                bound = "Running" if pod["spec"].get("nodeName") else "Pending"
+                state = "Completed" if ended else bound
+                loose.setdefault(gang or pod["metadata"]["uid"], set()).add(state)
+        for states in loose.values():
+            found[next(s for s in ("Running", "Pending", "Completed") if s in states)] += 1
+        return found
+
+
+def _pod_group(pod: Object) -> str:
+    """The PodGroup of Volcano's that may say its queue."""
+    group, name, _ = membership(pod)
+    return name if group in ("", VOLCANO) else ""
+
+
+def queue_faults(cluster: EmbeddedCluster) -> Iterator[str]:
+    """What is untrue in the status of Queues."""
+    seen = _Cluster(cluster)
+    for name, queue in seen.queues.items():
+        for fault in _of_queue(seen, name, queue):
+            yield f"Queue {name}: {fault}"
+
+
+def _of_queue(seen: _Cluster, name: str, queue: Object) -> Iterator[str]:
+    status = queue.get("status") or {}
+    below = seen.below(name)
+    amounts, cards = seen.used(below)
+    expected: dict[str, object] = {
+        phase.lower(): seen.phases(name)[phase]
+        for phase in ("Pending", "Inqueue", "Running", "Unknown", "Completed")
+    }
+    for field, number in expected.items():
+        if status.get(field) != number:
+            yield f"{field} is {status.get(field)!r} and must be {number}"
+    allocated = {n: milli_value(a) for n, a in (status.get("allocated") or {}).items()}
+    said = +Counter({n: a for n, a in allocated.items() if n != "pods"})
+    for card in cards:
+        said.pop(card, None)
+    if said != amounts:
+        yield f"allocated is {dict(said)} and must be {dict(amounts)}"
+    notes = queue["metadata"].get("annotations") or {}
+    if quota := json.loads(notes.get("volcano.sh/card.quota") or "{}"):
+        must = {
+            card: {"allocated": cards[card], "quota": quota.get(card, 0)}
+            for card in {*quota, *cards}
+        }
+        if status.get("cards") != must:
+            yield f"cards is {status.get('cards')} and must be {must}"
+    yield from _of_state(seen, below, status, notes.get("arranger.io/queue-state"))
+
+
+def _of_state(seen: _Cluster, below: set[str], status: Object, asked: str | None) -> Iterator[str]:
+    """Closing while it or a queue below it has some work, then Closed."""
+    state = status.get("state")
+    closed = asked == "Closed" or (not asked and state in ("Closing", "Closed"))
+    if not closed:
+        if state != "Open":
+            yield f"state is {state} and must be Open"
+        return
+    work = any(n for q in below for phase, n in seen.phases(q).items() if phase != "Completed")
+    work = work or bool(seen.used(below)[0])
+    if state not in (("Closing", "Closed") if work else ("Closed",)):
+        yield f"state is {state}, and there is {'work' if work else 'no work'}"
