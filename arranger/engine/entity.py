@@ -149,6 +149,7 @@ class QueuedEntity:
         plugin_error: what a plugin of the queue raised when asked about it, "" when none did.
         reason: why its members wait, as their conditions say.
         starving_since: since when it has been complete and no nodes could take it.
+        starves_at: when it has waited so long that nodes are kept for it, if it is still waiting.
         reserve_retry_at: when nodes to reserve for it are looked for again; none helped so far.
         victims: uids of pods evicted for it that have not left yet.
         evictions: how often pods have been evicted for it; not again before ``evict_after``.
@@ -182,6 +183,7 @@ class QueuedEntity:
     plugin_error: str = ""
     reason: str = ""
     starving_since: float | None = None
+    starves_at: float = 0.0
     reserve_retry_at: float = -math.inf
     victims: set[str] = field(default_factory=set)
     evictions: int = 0

@@ -35,7 +35,8 @@ class StarvationGuard:
         """A complete group does not fit; nothing is reserved if it would not fit on empty nodes."""
         if entity.starving_since is None:
             entity.starving_since = now
-        if now - entity.starving_since < self._after or entity.group is None:
+        entity.starves_at = entity.starving_since + self._after
+        if now < entity.starves_at or entity.group is None:
             return
         if now < entity.reserve_retry_at:
             return

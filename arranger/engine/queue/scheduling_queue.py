@@ -190,8 +190,7 @@ class SchedulingQueue:
         woken_by_itself = entity.state is QueueState.BACKOFF and entity.woken_from is not None
         if in_vain:
             entity.broken_attempts = 0
-            if not nominated:
-                entity.losses = 0
+            entity.losses = entity.losses if nominated else 0
         elif (nominated or start.nominated) and (entity.state in _REFUSED or woken_by_itself):
             entity.broken_attempts = 0
             if woken_by_itself:
@@ -375,6 +374,8 @@ class SchedulingQueue:
 
     def _wait_unschedulable(self, entity: QueuedEntity) -> None:
         due = entity.last_attempt + self._config.flush_after
+        if entity.last_attempt < entity.starves_at < due:
+            due = entity.starves_at  # that attempt has nodes kept for it
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)
         self._resting.add(entity)
 

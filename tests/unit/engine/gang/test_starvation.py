@@ -8,6 +8,8 @@ import pytest
 
 from arranger.api.effects import Effect
 from arranger.api.types.queue import Queue
+from arranger.engine.gang.policy import GangPolicy
+from arranger.plugins import default_profile
 from tests.builders import NodeBuilder, PodBuilder, a_node, a_pod, a_queue
 from tests.unit.engine.harness import EngineHarness, placements
 
@@ -80,3 +82,16 @@ def test_nodes_are_kept_for_a_gang_of_unlike_members_that_share_them(
     assert bound(harness.run()) == set()
     harness.observe_deleted(a_pod("old"))
     assert bound(harness.run()) == {"leader", "worker-0", "worker-1"}
+
+
+def test_nodes_are_kept_once_a_gang_has_waited_so_long_though_nothing_happens() -> None:
+    harness = EngineHarness(default_profile(), gangs=GangPolicy(starvation_after=40))
+    harness.observe(*nodes(4), *(a_pod(f"old-{n}").needs(cpu=2).on("n0") for n in range(2)))
+    harness.observe(*gang("big", 4))
+    harness.run()
+    harness.advance_to(39)
+    harness.advance_to(41)
+    harness.observe(a_pod("small").needs(cpu=1))
+    assert bound(harness.run()) == set()
+    harness.observe_deleted(a_pod("old-0"))
+    assert bound(harness.run()) == set(), "what is freed is kept for the gang"
