@@ -117,23 +117,29 @@ async def test_pods_of(
                     "PATCH", name, {"metadata": {"finalizers": []}}, content_type=MERGE
                 )
                 await plane.request("DELETE", name, {"gracePeriodSeconds": 0})
-            return not (await plane.get(pods))["items"]
+            status, _ = await plane.request("GET", f"{path}/{workload['metadata']['name']}")
+            return status == 404 and not (await plane.get(pods))["items"]
 
         await until(gone, what="the end of the pods")
-    assert list(described(real)) == list(described(await hollow(workload, nodes)))
+    assert list(described(real)) == list(described(await hollow(workload, nodes, count)))
     assert len(real) == count
 
 
 MERGE = "application/merge-patch+json"
 
 
-async def hollow(workload: Object, nodes: list[Object]) -> list[Object]:
+async def hollow(workload: Object, nodes: list[Object], count: int) -> list[Object]:
     """The pods that hollow controllers make of a workload."""
     cluster = EmbeddedCluster(rng=random.Random(1))
     for node in nodes:
         cluster.create(node)
     cluster.create(workload)
     controllers = asyncio.create_task(HollowControllers(cluster).run())
+
+    async def made() -> bool:
+        return len(cluster.objects("pods")) >= count
+
+    await until(made, what="the hollow pods")
     await asyncio.sleep(1.0)
     controllers.cancel()
     with suppress(asyncio.CancelledError):

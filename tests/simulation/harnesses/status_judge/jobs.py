@@ -32,8 +32,9 @@ def _of_job(job: Object, pods: list[Object], groups: list[Object]) -> Iterator[s
     status, spec = job.get("status") or {}, job["spec"]
     state = status.get("state") or {}
     replicas = sum(task.get("replicas", 1) for task in spec["tasks"])
-    least = spec.get("minAvailable")
-    least = replicas if least is None else least
+    # As Volcano fills it in: what each task says for itself, else all of its pods.
+    own = sum(task.get("minAvailable", task.get("replicas", 1)) for task in spec["tasks"])
+    least = spec.get("minAvailable", own)
     found = Counter(map(_phase, pods))
     for phase in PHASES:
         have = status.get(phase.lower(), 0)
