@@ -194,7 +194,7 @@ async def test_the_examples_run_whole_and_to_their_end(plane: ControlPlane) -> N
 
     async def all_told() -> bool:
         assert daemon.process.returncode is None, daemon.log_lines()
-        told = [pod for pod in await _pods(plane) if _why(pod)["message"].startswith("0/1 nodes")]
+        told = [pod for pod in await _pods(plane) if "0/1 nodes" in _why(pod)["message"]]
         return len(told) == total
 
     await until(all_told, what="why they wait")

@@ -98,27 +98,32 @@ async def test_pods_of(
     path = await plane.collection(workload)
     await plane.post(path, workload)
     pods = "/api/v1/namespaces/default/pods"
+
+    async def its_pods() -> list[Object]:
+        items: list[Object] = (await plane.get(pods))["items"]
+        return [pod for pod in items if pod["metadata"]["name"].startswith("w-")]
+
     try:
 
         async def made() -> bool:
-            return len((await plane.get(pods))["items"]) >= count
+            return len(await its_pods()) >= count
 
         await until(made, what="the pods")
         await asyncio.sleep(1.0)
-        real = (await plane.get(pods))["items"]
+        real = await its_pods()
     finally:
         options = {"propagationPolicy": "Background"}
         await plane.request("DELETE", f"{path}/{workload['metadata']['name']}", options)
 
         async def gone() -> bool:
-            for pod in (await plane.get(pods))["items"]:
+            for pod in await its_pods():
                 name = f"{pods}/{pod['metadata']['name']}"
                 await plane.request(
                     "PATCH", name, {"metadata": {"finalizers": []}}, content_type=MERGE
                 )
                 await plane.request("DELETE", name, {"gracePeriodSeconds": 0})
             status, _ = await plane.request("GET", f"{path}/{workload['metadata']['name']}")
-            return status == 404 and not (await plane.get(pods))["items"]
+            return status == 404 and not await its_pods()
 
         await until(gone, what="the end of the pods")
     assert list(described(real)) == list(described(await hollow(workload, nodes, count)))
