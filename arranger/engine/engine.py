@@ -217,7 +217,7 @@ class Engine:
             gang_objects,
         )
 
-        self.owner_handlers = OwnerHandlers(context, owners, ledger, queue, release)
+        self.owner_handlers = OwnerHandlers(context, owners, ledger, queue)
 
     # --- deciding --------------------------------------------------------------------------
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from arranger.api.types.core import ObjectMeta, Pod
+from arranger.api.types.core import Pod
 from arranger.api.types.workloads import AnyOwner
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueueState
 from arranger.engine.phases import Phase
-from arranger.engine.pod.node_release import NodeRelease
+from arranger.engine.queue.cluster_events import quota_change
 from arranger.engine.queue.scheduling_queue import SchedulingQueue
 from arranger.framework.cluster_event import ActionType, ClusterEvent
 from arranger.quota.ledger import QuotaLedger
@@ -25,31 +25,23 @@ class OwnerHandlers:
     _owners: PodOwners
     _ledger: QuotaLedger
     _queue: SchedulingQueue
-    _release: NodeRelease
 
     def on_updated(self, owner: AnyOwner, now: float) -> None:
         """An owner appeared or was edited."""
         if self._owners.set(owner.metadata):
-            self._reconsider_pods_of(owner.metadata, now)
+            uid, is_owned_by = owner.metadata.uid, self._owners.is_owned_by
+            self._reconsider(lambda pod: is_owned_by(pod.metadata, uid), now)
 
     def on_deleted(self, owner: AnyOwner, now: float) -> None:
         """An owner was deleted."""
         if self._owners.remove(owner.metadata):
-            self._reconsider_all(lambda pod: bool(pod.metadata.owner_references), now)
+            self._reconsider(lambda pod: bool(pod.metadata.owner_references), now)
 
-    def _reconsider_pods_of(self, owner: ObjectMeta, now: float) -> None:
-        owners = self._owners
-        self._reconsider_all(lambda pod: owners.is_owned_by(pod.metadata, owner.uid), now)
-
-    def _reconsider_all(self, concerned: Callable[[Pod], bool], now: float) -> None:
-        context = self._context
+    def _reconsider(self, concerned: Callable[[Pod], bool], now: float) -> None:
         self._ledger.mark_stale()
-        self._ledger.refresh(context.cluster)
-        for pod, node in list(context.cluster.placed_pods()):
-            if concerned(pod.pod):
-                # As good as removed: others may take its place now.
-                self._release.notify_pod_removed(pod, node, now)
-        for member in list(context.pods.values()):
+        self._ledger.refresh(self._context.cluster)
+        self._queue.wake(quota_change("Owner"), now)
+        for member in list(self._context.pods.values()):
             entity = member.entity
             if member.phase is not Phase.QUEUED or entity is None or not concerned(member.pod.pod):
                 continue
