@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Protocol
 
 from arranger.cluster.pod_info import PodInfo
@@ -36,6 +38,9 @@ class NodeRelease:
     def notify_pod_removed(self, pod: PodInfo, node: str, now: float) -> None:
         """A pod has left a node, or its nomination: wake pods that might fit there now."""
         context, can_preempt = self._context, self._policy.can_preempt
+        # The same for all members of a group, and for all groups of a priority.
+        has_lower = cache(self._has_placed_pod_below)
+        might_fit_whole = cache(partial(self._might_fit_whole, has_lower=has_lower))
 
         def could_fit_waiting(waiting: PodInfo) -> bool:
             member = context.pods.get(waiting.uid)
@@ -44,12 +49,12 @@ class NodeRelease:
             fits = context.cluster.could_fit(
                 waiting, node, lambda other: other.uid in nominees or can_preempt(waiting, other)
             )
-            return fits and (entity is None or self._might_fit_whole(entity))
+            return fits and (entity is None or might_fit_whole(entity))
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
         self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))
 
-    def _might_fit_whole(self, entity: QueuedEntity) -> bool:
+    def _might_fit_whole(self, entity: QueuedEntity, has_lower: Callable[[int], bool]) -> bool:
         """False if all nodes together have too little free for what a Strict group needs.
 
         True wherever more than free resources would have to be counted: nodes that its members have
@@ -68,8 +73,10 @@ class NodeRelease:
         waiting = group.gangs_by_uid().keys() & self._context.pods.keys()
         if any(uid in cluster for uid in waiting):
             return True
-        priority = entity.representative.pod.priority
-        return any(pod.priority < priority for pod, _ in cluster.placed_pods())
+        return has_lower(entity.representative.pod.priority)
+
+    def _has_placed_pod_below(self, priority: int) -> bool:
+        return any(pod.priority < priority for pod, _ in self._context.cluster.placed_pods())
 
     def release_node(self, member: QueuedPod, now: float) -> bool:
         """Take a reservation back; False if the pod is being deleted and is gone with it.
