@@ -19,10 +19,10 @@ class QuotaGate:
     _context: EngineContext
     _admission: Admission
 
-    def admit(self, group: GangGroup, rank: tuple[Any, ...]) -> str:
+    def admit(self, group: GangGroup, rank: Callable[[], tuple[Any, ...]]) -> str:
         """Why a complete group is not admitted yet; "" if it is.
 
-        ``rank`` is its place in the order of the queue.
+        ``rank`` works out its place in the order of the queue.
         """
         # A gang that has had its minimum has its cards: they count by its pods.
         asking = [g.pod_group for g in group.gangs if g.pod_group and not g.satisfied]

@@ -80,24 +80,23 @@ class Admission:
         self._last_event: dict[str, str] = {}
         self._events: list[PodGroupEvent] = []
 
-    def admit(self, groups: Sequence[AnyPodGroup], rank: Any, now: float) -> str:
+    def admit(self, groups: Sequence[AnyPodGroup], rank: Callable[[], Any], now: float) -> str:
         """Admit PodGroups that are placed together, all or none; the reason if not, else "".
 
-        ``rank`` is their place in the order of the queue, smallest first. What was kept for them
-        or for those behind them is kept no more where it does not fit any more.
+        ``rank`` works out their place in the order of the queue, smallest first. What was kept for
+        them or for those behind them is kept no more where it does not fit any more.
         """
         if not self._ledger.active:
             return ""
-        asking: dict[str, _CardReservation] = {}
+        groups = [group for group in groups if CARD_REQUEST in group.metadata.annotations]
+        if not groups:
+            return ""
+        place, asking = rank(), {}
         for group in groups:
             known = self._reservations.get(group.key)
-            if CARD_REQUEST not in group.metadata.annotations:
-                continue
             ends = now + self._timeout if known is None else known.expires
             cards, queue = self._requested_cards(group), _queue_of(group)
-            asking[group.key] = _CardReservation(group, queue, cards, rank, ends)
-        if not asking:
-            return ""
+            asking[group.key] = _CardReservation(group, queue, cards, place, ends)
         shortages = self._shortages(self._reservations | asking)
         refused = next((key for key in asking if key in shortages), None)
         if refused is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from arranger.api.unsatisfiable import unsatisfiable_message
 from arranger.engine import pod_events
@@ -49,7 +50,7 @@ class GangScheduler:
         Asked at each attempt, since these come in the order of the queue, and queues come and go.
         """
         group = entity.gang_group
-        reason = self._quota.admit(group, self._queue.sort_key(entity))
+        reason = self._quota.admit(group, partial(self._queue.sort_key, entity))
         if not reason:
             return True
         text = f"{group.display_name} waits: {reason}"

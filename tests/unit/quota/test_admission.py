@@ -50,7 +50,7 @@ def an_admission(
 
 def let_in(admission: Admission, *groups: VolcanoPodGroup) -> list[str]:
     """The names of those that are let in one after the other."""
-    return [group.metadata.name for group in groups if not admission.admit([group], (), 0.0)]
+    return [group.metadata.name for group in groups if not admission.admit([group], tuple, 0.0)]
 
 
 FOUR = {CARD: 4}
@@ -103,7 +103,7 @@ def test_without_queues_everybody() -> None:
 
 def test_groups_that_are_placed_together_are_let_in_together() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 8}))
-    assert admission.admit([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})], (), 0.0)
+    assert admission.admit([a_group("a", {CARD: 5}), a_group("b", {CARD: 5})], tuple, 0.0)
     assert let_in(admission, a_group("c", {CARD: 8})) == ["c"], "nothing is held for them"
 
 
@@ -129,8 +129,8 @@ def test_who_is_placed_or_gone_makes_room_for_another() -> None:
 def test_its_owner_is_told_once_why() -> None:
     admission = an_admission(a_queue("training", cards={CARD: 3}))
     for _ in range(3):
-        admission.admit([a_group("a", {CARD: 5})], (), 0.0)
-        admission.admit([a_group("b", "many")], (), 0.0)
+        admission.admit([a_group("a", {CARD: 5})], tuple, 0.0)
+        admission.admit([a_group("b", "many")], tuple, 0.0)
     told = [(word.group.key, word.reason, word.text) for word in admission.take_events()]
     assert told == [
         (
