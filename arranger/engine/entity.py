@@ -95,6 +95,12 @@ class QueuedPod:
         self.shown_node = self.pod.pod.status.nominated_node_name
 
     @property
+    def created_at(self) -> float:
+        """When the pod was created, in seconds since 1970; 0 where that is not known."""
+        created = self.pod.pod.metadata.creation_timestamp
+        return created.timestamp() if created is not None else 0.0
+
+    @property
     def uid(self) -> str:
         """The pod's uid."""
         return self.pod.pod.metadata.uid
@@ -324,7 +330,7 @@ class QueuedEntity:
         ``share`` works out what the entity asks for in all, as a part of the cluster.
         """
         pod = self.representative
-        created_at, name = _created_at(pod), pod.pod.key
+        created_at, name = pod.created_at, pod.pod.key
         if self.group is not None:
             name, ages = self.group.name, [g.created_at for g in self.group.gangs if g.created_at]
             created_at = min(ages, default=created_at)
@@ -339,13 +345,8 @@ def gang_rejection(reason: str) -> Status:
     return Status(Code.UNRESOLVABLE, (reason,), GANG)
 
 
-def _created_at(member: QueuedPod) -> float:
-    created = member.pod.pod.metadata.creation_timestamp
-    return created.timestamp() if created is not None else 0.0
-
-
 def _seniority(member: QueuedPod) -> Seniority:
-    return -member.pod.priority, _created_at(member), member.pod.key
+    return -member.pod.priority, member.created_at, member.pod.key
 
 
 def _signature_of(profile: Profile, pod: PodInfo) -> Hashable | None:

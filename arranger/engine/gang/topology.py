@@ -48,8 +48,7 @@ def placement_order(members: Iterable[QueuedPod], group: GangGroup) -> list[Queu
 
 def age(member: QueuedPod) -> tuple[float, str]:
     """The oldest is the smallest; of one second, names decide."""
-    created = member.pod.pod.metadata.creation_timestamp
-    return 0.0 if created is None else created.timestamp(), member.pod.key
+    return member.created_at, member.pod.key
 
 
 def topology_row_masks(
