@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
+from typing import Final
 
 import structlog
 from structlog.typing import EventDict
@@ -55,6 +56,10 @@ def configure_logging(*, level: str = "INFO", terminal: bool | None = None) -> N
     )
 
 
+#: Different messages that are counted at a time.
+_MAX_BUCKETS: Final = 1000
+
+
 class _Bounded(logging.Filter):
     """Lets no more through of one message than a bucket allows, and counts the rest in the next.
 
@@ -71,7 +76,11 @@ class _Bounded(logging.Filter):
         # structlog hands over the whole line as a dictionary.
         line = record.msg if isinstance(record.msg, dict) else None
         key = record.name, str(line["event"] if line else record.msg)
-        bucket = self._buckets.setdefault(key, TokenBucket())
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= _MAX_BUCKETS:
+                self._buckets.clear()  # of messages put into words before they come here
+            bucket = self._buckets[key] = TokenBucket()
         if not bucket.take(record.created):
             self._left_out[key] += 1
             return False

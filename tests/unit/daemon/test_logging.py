@@ -72,3 +72,11 @@ def test_what_was_left_out_is_counted_in_the_next_line(
     ours, theirs = lines(output)[-2:]
     assert (ours["name"], ours["left_out"]) == ("last", 30)
     assert theirs["event"] == "pod last (left out: 30 of this kind)"
+
+
+def test_messages_that_all_differ_are_not_remembered_for_ever(output: io.StringIO) -> None:
+    bound = next(h.filters[0] for h in logging.getLogger().handlers if h.filters)
+    for n in range(3000):
+        logging.getLogger("objects").error("put into words before: %s".replace("%s", str(n)))
+    assert len(lines(output)) == 3000
+    assert len(bound._buckets) <= 1000
