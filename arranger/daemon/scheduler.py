@@ -23,6 +23,7 @@ from arranger.api.effects import (
     QueryExtenderPreemption,
     QueryExtenders,
 )
+from arranger.api.listing import first_names
 from arranger.api.types.core import Node
 from arranger.daemon.config.extenders import ordered_extenders
 from arranger.daemon.config.profiles import build_profiles
@@ -150,9 +151,8 @@ class Scheduler:
     def _sync_error(self) -> str | None:
         if not self.may_write() or self.synced:
             return None
-        unread = self._informers.unread
-        shown = ", ".join(unread[:5]) + (f" and {len(unread) - 5} more" if len(unread) > 5 else "")
-        return f"not read yet: {shown or 'nodes for extenders'}"
+        unread = self._informers.unread or ["nodes for extenders"]
+        return f"not read yet: {first_names(unread, 5)}"
 
     def stop(self) -> None:
         """Ask :meth:`run` to end in good order."""

@@ -13,6 +13,7 @@ from arranger.api.effects import (
     PodCondition,
     PublishEvent,
 )
+from arranger.api.listing import first_names
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import AnyPodGroup
@@ -119,9 +120,8 @@ def preempted(
 
 def preempting(member: QueuedPod, victims: Sequence[PodInfo]) -> PublishEvent:
     """A pod, or its gang, makes others leave: the other side of ``Preempted``."""
-    names = ", ".join(victim.key for victim in victims[:_MAX_NAMED_VICTIMS])
-    unnamed = len(victims) - _MAX_NAMED_VICTIMS
-    note = f"Makes room by evicting {names}" + (f" and {unnamed} more" if unnamed > 0 else "")
+    names = first_names([victim.key for victim in victims], _MAX_NAMED_VICTIMS)
+    note = f"Makes room by evicting {names}"
     return _event(member, event_reasons.PREEMPTING, "Preempting", note)
 
 

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Column, Table
 
+from arranger.api.listing import first_names
 from arranger.cli.simulation.result import SimulationResult
 from arranger.framework.diagnosis import filters_part
 
@@ -63,8 +64,7 @@ def print_result(outcome: SimulationResult, *, clock: str = "virtual seconds") -
     table = Table("node", "pods", Column("which", overflow="fold"))
     for node, count in sorted(nodes.items()):
         names = [p["pod"] for p in outcome.placements if p["node"] == node]
-        shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
-        table.add_row(node, str(count), shown)
+        table.add_row(node, str(count), first_names(names, 6))
     console.print(table)
     if outcome.stages:
         jobs = Table("TYJob", "stage")

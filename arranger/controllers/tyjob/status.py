@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from arranger.api import event_reasons
+from arranger.api.listing import first_names
+from arranger.api.timestamps import second_time
 from arranger.api.types.tyjob import LEADER, TYJob
 from arranger.controllers.runtime.objects import Object, with_condition
 from arranger.controllers.tyjob.observed_state import (
@@ -20,7 +22,6 @@ from arranger.controllers.tyjob.observed_state import (
     leader_address,
     ready_count,
 )
-from arranger.kube.client.timestamps import second_time
 
 #: Stage, reason and message.
 Decision = tuple[str, str, str]
@@ -189,9 +190,7 @@ def _with_generation(conditions: list[Object], job: TYJob) -> list[Object]:
 def _with_up_to_date(conditions: list[Object], outdated: Sequence[str], stamp: str) -> list[Object]:
     """The conditions with UpToDate, which is there once pods were left behind by an edit."""
     if outdated:
-        names = ", ".join(outdated[:_MAX_NAMES])
-        if (more := len(outdated) - _MAX_NAMES) > 0:
-            names += f" and {more} more"
+        names = first_names(outdated, _MAX_NAMES)
         text = f"made before the spec was changed, which the next pod in its place follows: {names}"
         return with_condition(conditions, ("UpToDate", "False", "PodsOutdated", text), stamp)
     if any(c.get("type") == "UpToDate" for c in conditions):

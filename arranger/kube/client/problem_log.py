@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from arranger.api.listing import first_names
 from arranger.kube.client.problems import Problem, ProblemKind
 
 log = structlog.get_logger(__name__)
@@ -222,9 +223,7 @@ def _cause(problem: Problem) -> tuple[ProblemKind, str]:
 
 
 def _enumerate(details: list[str]) -> str:
-    named = list(dict.fromkeys(filter(None, details)))
-    rest = len(named) - MAX_DETAILS
-    return ", ".join(named[:MAX_DETAILS]) + (f" and {rest} more" if rest > 0 else "")
+    return first_names(list(dict.fromkeys(filter(None, details))), MAX_DETAILS)
 
 
 def _now() -> float:
