@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import structlog
 
+from arranger.api.timestamps import second_time
 from arranger.embedded import Object
 from arranger.kube.client.transport import MERGE_PATCH, Request, Transport, TransportError
 
@@ -161,7 +162,7 @@ class HollowKubelets:
         if reason is not None:
             waiting = _container_statuses(pod, {"waiting": {"reason": reason}})
             return {"phase": "Pending", "containerStatuses": waiting}
-        stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = second_time(self._now())
         ready = [
             {"type": kind, "status": "True", "lastTransitionTime": stamp}
             for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from arranger.api.timestamps import second_time
 from arranger.embedded import Object
 from arranger.embedded.builtin import pods
 from arranger.embedded.errors import ApiError, bad_request, not_found
@@ -263,8 +264,7 @@ class EmbeddedCluster:
         return self.registry.by_name(plural, group)
 
     def _timestamp(self, seconds: int) -> str:
-        at = self._now() + timedelta(seconds=seconds)
-        return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return second_time(self._now() + timedelta(seconds=seconds))
 
 
 def _parse(request: Request, target: Target, obj: Object) -> tuple[Object, bodies.Headers]:

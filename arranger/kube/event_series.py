@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from arranger.api.effects import PublishEvent
-from arranger.kube.client.timestamps import micro_time
+from arranger.api.timestamps import micro_time
 
 #: Seconds between two changes of a note: the least for a change of numbers only, and the most for
 #: any when they change all the time (pods in back-off are tried every ten seconds).

@@ -34,9 +34,9 @@ from typing import Any, Final
 import msgspec
 
 from arranger.api.effects import ObjectReference, PublishEvent
+from arranger.api.timestamps import micro_time, utc_now
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
-from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import STRATEGIC_MERGE_PATCH
 from arranger.kube.event_series import (
     REFRESH_TIME,

@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from arranger.api.timestamps import micro_time, utc_now
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.problems import (
     IGNORE_PROBLEMS,
@@ -34,7 +35,6 @@ from arranger.kube.client.problems import (
     problem_of_answer,
 )
 from arranger.kube.client.status import parse_status
-from arranger.kube.client.timestamps import micro_time, utc_now
 from arranger.kube.client.transport import Request, RequestTransport, Response, TransportError
 from arranger.kube.lease import Lease, LeaseMeta, LeaseSpec, decode_lease, encode_lease
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from arranger.api.gang_membership import GangMembership
+from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
 from arranger.gangs.gang import MemberState, member_state
 from arranger.gangs.gang_object import dialect_of
-from arranger.kube.client.timestamps import second_time
 
 
 @dataclass(frozen=True, slots=True)

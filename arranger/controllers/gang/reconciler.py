@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from arranger.api.timestamps import second_time
 from arranger.controllers.gang.cache import (
     GANG_GROUP,
     GANG_VERSION,
@@ -20,7 +21,6 @@ from arranger.controllers.runtime.objects import Object
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
 from arranger.gangs.gang_object import gang_manifest, gangs_path
-from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
 

@@ -12,6 +12,7 @@ import structlog
 
 from arranger.api import event_reasons
 from arranger.api.effects import ObjectReference
+from arranger.api.timestamps import second_time
 from arranger.controllers.queue.cache import (
     QUEUE_API_VERSION,
     QUEUES_PATH,
@@ -23,7 +24,6 @@ from arranger.controllers.runtime.events import EventBroadcaster
 from arranger.controllers.runtime.objects import merge_patch
 from arranger.controllers.runtime.work_queue import Result, WorkQueue
 from arranger.controllers.runtime.writer import StatusError, Writer
-from arranger.kube.client.timestamps import second_time
 
 log = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import kopf
 
+from arranger.api.timestamps import utc_now
 from arranger.controllers.runtime.objects import Object
 from arranger.kube.client.problems import IGNORE_PROBLEMS, ProblemReporter
-from arranger.kube.client.timestamps import utc_now
 
 Tasks = list[Coroutine[Any, Any, None]]
 #: A group, a version and the plural name of a resource.

@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from arranger.api.annotations import JOB_ACTION
+from arranger.api.timestamps import second_time
 from arranger.api.types.volcano_job import JobAction, JobPhase
 from arranger.controllers.runtime.objects import Object
 from arranger.controllers.vcjob.controlled_resources import ControlledResources
 from arranger.controllers.vcjob.policies import Decision, decide
 from arranger.controllers.vcjob.snapshot import JobSnapshot
 from arranger.controllers.vcjob.validation import first_problem
-from arranger.kube.client.timestamps import second_time
 
 #: Phases in which pods are created.
 WORKING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})

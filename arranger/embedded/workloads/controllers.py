@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from arranger.api.timestamps import micro_time
 from arranger.embedded import Object
 from arranger.embedded.errors import ApiError
 from arranger.embedded.server import EmbeddedCluster
@@ -206,7 +207,7 @@ class HollowControllers:
                     "name": f"{meta['name']}.{len(self._told)}",
                     "namespace": meta["namespace"],
                 },
-                "eventTime": self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                "eventTime": micro_time(self._now()),
                 "reportingController": "hollow-controllers",
                 "reportingInstance": "hollow-controllers",
                 "action": "Create",

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from arranger.api.timestamps import second_time
 from arranger.embedded import Object
-from arranger.embedded.workloads.plan import Plan, Surroundings, is_active, is_ready, pod_of
+from arranger.embedded.workloads.plan import (
+    Plan,
+    Surroundings,
+    back_off,
+    is_active,
+    is_ready,
+    pod_of,
+)
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-#: Seconds until a pod is replaced that has failed, doubled with every failure in a row, and the
-#: most that becomes.
-_BACK_OFF: Final = 10.0
+#: The most seconds until a pod is replaced that has failed.
 _MAX_BACK_OFF: Final = 600.0
 _DEFAULT_BACK_OFF_LIMIT: Final = 6
 
@@ -78,8 +84,8 @@ def reconcile_job(
     }
     if ended := _end(job, tally, now, done=done, completions=completions, active=len(active)):
         kind, reason = ended
-        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        condition = {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": stamp}
+        condition = {"type": kind, "status": "True", "reason": reason}
+        condition["lastTransitionTime"] = second_time(now)
         return Plan(delete=active, status={**counts, "active": 0, "conditions": [condition]})
     if spec.get("suspend"):
         return Plan(delete=active, status=counts)
@@ -152,9 +158,7 @@ def _back_off(tally: JobTally, now: datetime) -> float | None:
     """Seconds until the next pod may be made; None if that is now."""
     if not tally.in_a_row or tally.last_failure is None:
         return None
-    wait = min(_BACK_OFF * 2 ** min(tally.in_a_row - 1, 10), _MAX_BACK_OFF)
-    left = wait - (now - tally.last_failure).total_seconds()
-    return left if left > 0 else None
+    return back_off(tally.in_a_row, tally.last_failure, now, most=_MAX_BACK_OFF)
 
 
 def _policy_action(job: Object, pod: Object) -> str:

@@ -66,9 +66,17 @@ class Restarts:
         """Seconds until the next pod may be made; None if that is now."""
         if self.last is None:
             return None
-        whole = min(_BACK_OFF * 2 ** min(self.count - 1, 10), _MAX_BACK_OFF)
-        left = whole - (now - self.last).total_seconds()
-        return left if left > 0 else None
+        return back_off(self.count, self.last, now, most=_MAX_BACK_OFF)
+
+
+def back_off(count: int, last: datetime, now: datetime, *, most: float) -> float | None:
+    """Seconds until the next pod may be made, after so many have ended; None if that is now.
+
+    The wait from the ``last`` end on is doubled each time, up to ``most`` seconds.
+    """
+    whole = min(_BACK_OFF * 2 ** min(count - 1, 10), most)
+    left = whole - (now - last).total_seconds()
+    return left if left > 0 else None
 
 
 def is_active(pod: Object) -> bool:

@@ -31,6 +31,7 @@ from arranger.api.effects import (
     Refused,
     Write,
 )
+from arranger.api.timestamps import second_time
 from arranger.api.types.core import Pod
 from arranger.api.types.pod_groups import GangObject
 from arranger.engine.context import EngineContext
@@ -353,7 +354,8 @@ class GangObjects:
             status["resourceSatisfied"] = gang.satisfied
         since = self._waiting_since(gang)
         if observed.unknown or since != observed.waiting_since:
-            status["waitingSince"] = _rfc3339(since) if since is not None else None
+            moment = None if since is None else datetime.fromtimestamp(since, UTC)
+            status["waitingSince"] = moment and second_time(moment)
         return status
 
     def _waiting_since(self, gang: Gang) -> int | None:
@@ -388,7 +390,3 @@ def _bundles_of(gang: Gang) -> Mapping[str, int]:
 def _path(name: str) -> str:
     namespace, _, own = name.partition("/")
     return f"{gangs_path(namespace)}/{own}"
-
-
-def _rfc3339(unix_time: int) -> str:
-    return datetime.fromtimestamp(unix_time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

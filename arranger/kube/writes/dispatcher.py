@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from arranger.api import effects
+from arranger.api.timestamps import utc_now
 from arranger.kube.client.metrics import NULL_METRICS, MetricsRecorder
 from arranger.kube.client.status import AnswerClass, classify
-from arranger.kube.client.timestamps import utc_now
 from arranger.kube.client.transport import RequestTransport, TransportError
 from arranger.kube.events import EventRecorder, EventWrite
 from arranger.kube.writes.binding import BindCall

@@ -24,8 +24,8 @@ from arranger.api.effects import (
     PodCondition,
     Refused,
 )
+from arranger.api.timestamps import second_time
 from arranger.kube.client.status import AnswerClass, classify
-from arranger.kube.client.timestamps import second_time
 from arranger.kube.client.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH, TransportError
 from arranger.kube.writes.call import (
     ApiCall,
