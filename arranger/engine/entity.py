@@ -146,8 +146,8 @@ class QueuedEntity:
         last_loss: the attempt that was the last of them.
         rank: its place in the order of its quota queue, smallest first.
         turn: for one that shares its turns with others: with whom, and its share.
-        resting_class: the entities that it rests with, which the same events help.
-        woken_from: the same while it is tried for the others of that class.
+        wakeup_group: the unschedulable entities that the same events help, itself included.
+        woken_from: the same while it is tried for the others of that group.
         rejected_by: the plugins that said no last time; their events wake it.
         blockers: the pods, one a class, that could not be placed last time.
         arrived: gang → bundle → how many of its members may be placed.
@@ -180,7 +180,7 @@ class QueuedEntity:
     last_loss: int = -1
     rank: tuple[Any, ...] = ()
     turn: tuple[Hashable, float] | None = None
-    resting_class: Hashable = None
+    wakeup_group: Hashable = None
     woken_from: Hashable = None
     rejected_by: frozenset[str] = frozenset()
     blockers: tuple[PodInfo, ...] = ()
@@ -245,13 +245,6 @@ class QueuedEntity:
     def profile(self) -> Profile:
         """Whose plugins schedule it."""
         return self.representative.profile
-
-    @property
-    def wakeup_group(self) -> Hashable:
-        """Entities of one wake-up group are woken by the same events."""
-        if self.group is None and (sign := self.representative.signature) is not None:
-            return sign
-        return self.key
 
     @property
     def gang_group(self) -> GangGroup:

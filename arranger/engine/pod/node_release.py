@@ -52,7 +52,7 @@ class NodeRelease:
             return fits and (entity is None or might_fit_whole(entity))
 
         event = ClusterEvent(ActionType.POD_REMOVED, pod=pod.pod, could_fit=could_fit_waiting)
-        self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(pod.uid))
+        self._queue.wake(event, now, yields=self._gangs.is_partially_bound(pod.uid))
 
     def _might_fit_whole(self, entity: QueuedEntity, has_lower: Callable[[int], bool]) -> bool:
         """False if all nodes together have too little free for what a Strict group needs.
@@ -87,7 +87,7 @@ class NodeRelease:
         context.waiting_pods.pop(member.uid, None)
         self._cycle.unreserve(member)
         event = ClusterEvent(ActionType.POD_REMOVED, pod=removed)
-        self._queue.wake(event, now, skip_backoff=not self._gangs.is_partially_bound(member.uid))
+        self._queue.wake(event, now, yields=self._gangs.is_partially_bound(member.uid))
         update = member.pending_update
         if update is not None and update.pod.metadata.deletion_timestamp is not None:
             member.transition(Phase.GONE)

@@ -29,7 +29,7 @@ from arranger.engine.queue.hints import may_help
 from arranger.engine.queue.job_shares import JobShares
 from arranger.engine.queue.queue_order import FairShareOrder
 from arranger.engine.queue.ranking import set_rank
-from arranger.engine.queue.resting import RestingEntities
+from arranger.engine.queue.unschedulable_entities import UnschedulableEntities
 from arranger.framework.cluster_event import ClusterEvent
 from arranger.framework.runtime.plugin_errors import PluginFailureError, plugin_errors
 from arranger.framework.status import Status
@@ -44,7 +44,7 @@ class AttemptStart(NamedTuple):
     Attributes:
         events: how many cluster events there had been.
         nominated: whether the entity had a nomination.
-        woken_from: the class of resting entities for which it is tried.
+        woken_from: the wake-up group for which it is tried.
     """
 
     events: int
@@ -76,7 +76,7 @@ class SchedulingQueue:
         self._active = MultiQueueHeap(QueueState.ACTIVE, order)
         #: (when, heap version, entity) of back-offs and of waits for an event that end then.
         self._timers: list[tuple[float, int, QueuedEntity]] = []
-        self._resting = RestingEntities()
+        self._unschedulable = UnschedulableEntities()
         #: (heap version, entity) of those that leave room to another for a moment.
         self._yielding: list[tuple[int, QueuedEntity]] = []
         self._gated: dict[str, QueuedEntity] = {}
@@ -178,7 +178,7 @@ class SchedulingQueue:
         """An attempt is over.
 
         One that has found no node and changed nothing is no reason for a back-off, and none to try
-        others of its class. After any other the next of its class is tried. One that makes room for
+        others of its group. After any other the next of its group is tried. One that makes room for
         itself may be tried again as soon as there is some, and one that gives its room up did not
         change anything else.
         """
@@ -228,26 +228,26 @@ class SchedulingQueue:
         """Whether :meth:`pop` has something to give."""
         return self._active.first_queue() is not None
 
-    def wake(self, event: ClusterEvent, now: float, *, skip_backoff: bool = True) -> None:
+    def wake(self, event: ClusterEvent, now: float, *, yields: bool = False) -> None:
         """Something has happened in the cluster: wake the entities that it may help.
 
-        Upstream: ``MoveAllToActiveOrBackoffQueue``. Without ``skip_backoff`` those that were tried
-        not long ago yield for a moment, while nobody else is to be tried: the room is meant for
-        another, who is about to come.
+        Upstream: ``MoveAllToActiveOrBackoffQueue``. With ``yields`` those that were tried not long
+        ago leave the room for a moment, while nobody else is to be tried: it is meant for another,
+        who is about to come.
         """
         self.event_count += 1
         self._now = now
-        helped = self._resting.classes_helped_by(event)
+        helped = self._unschedulable.groups_helped_by(event)
         if helped:
             for member in list(self._nominations.nominated_pods()):
                 entity = member.entity
                 if entity is None or entity.state is not QueueState.UNSCHEDULABLE:
                     continue
-                if entity.resting_class in helped:
+                if entity.wakeup_group in helped:
                     entity.broken_attempts = 0  # it may be trying just now, and making its room
                     self._enqueue(entity)
         for key in helped:
-            self._wake_first(key, hurried=skip_backoff)
+            self._wake_first(key, yields=yields)
         for entity in [e for e in self._gated.values() if may_help(e, event)]:
             self._enqueue(entity)
 
@@ -275,7 +275,7 @@ class SchedulingQueue:
         """
         timers = {(version, id(entity)) for _, version, entity in self._timers}
         active = self._active.entity_ids()
-        unschedulable = {entity.key: entity for entity in self._resting.entities()}
+        unschedulable = {entity.key: entity for entity in self._unschedulable.entities()}
         for key, entity in self._entities.items():
             entry = (entity.heap_version, id(entity))
             assert entity.key == key, f"{entity} is filed under {key}"
@@ -286,30 +286,30 @@ class SchedulingQueue:
             if entity.state not in (QueueState.ACTIVE, QueueState.GATED):
                 assert entry in timers, f"{entity} has no future wake-up"
             rests = entity.state is QueueState.UNSCHEDULABLE
-            assert rests == (key in unschedulable), f"{entity} resting"
+            assert rests == (key in unschedulable), f"{entity} unschedulable"
             assert (entity.state is QueueState.GATED) == (key in self._gated), f"{entity} gated"
         assert unschedulable.keys() | self._gated.keys() <= self._entities.keys(), "a ghost"
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _enqueue(self, entity: QueuedEntity, *, hurried: bool = True) -> None:
+    def _enqueue(self, entity: QueuedEntity, *, yields: bool = False) -> None:
         """Queue an entity by its gates and its back-off."""
         self._dequeue(entity)
         self._entities[entity.key] = entity
         refusals = self._requirements(entity)
         if refusals:
             self._hold_back(entity, refusals)
-        elif (due := self._config.backoff_ends(entity, yields=not hurried)) > self._now:
+        elif (due := self._config.backoff_ends(entity, yields=yields)) > self._now:
             self._wait_until(entity, due, QueueState.BACKOFF)
         else:
             self._push_active(entity)
 
-    def _wake_first(self, key: Hashable, *, hurried: bool = True) -> None:
-        """Wake the first of a class that may be tried; what has a nomination stands for itself."""
-        while (entity := self._resting.first(key, self._nominations)) is not None:
-            self._enqueue(entity, hurried=hurried)
+    def _wake_first(self, key: Hashable, *, yields: bool = False) -> None:
+        """Wake the first of a wake-up group; what has a nomination stands for itself."""
+        while (entity := self._unschedulable.first(key, self._nominations)) is not None:
+            self._enqueue(entity, yields=yields)
             entity.woken_from = key
-            if entity.state is QueueState.BACKOFF and not (hurried or entity.broken_attempts):
+            if entity.state is QueueState.BACKOFF and yields and not entity.broken_attempts:
                 self._yielding.append((entity.heap_version, entity))
                 return
             if entity.state is QueueState.ACTIVE:
@@ -377,7 +377,7 @@ class SchedulingQueue:
         if entity.last_attempt < entity.starves_at < due:
             due = entity.starves_at  # that attempt has nodes kept for it
         self._wait_until(entity, due, QueueState.UNSCHEDULABLE)
-        self._resting.add(entity)
+        self._unschedulable.add(entity)
 
     def _wait_until(self, entity: QueuedEntity, due: float, state: QueueState) -> None:
         entity.state = state
@@ -393,7 +393,7 @@ class SchedulingQueue:
         """Take an entity out of its state; its entries in heaps become void."""
         state, entity.state, entity.heap_version = entity.state, QueueState.NOT_QUEUED, 0
         if state is QueueState.UNSCHEDULABLE:
-            self._resting.remove(entity)
+            self._unschedulable.remove(entity)
         elif state is QueueState.GATED:
             del self._gated[entity.key]
         elif state in (QueueState.ACTIVE, QueueState.BACKOFF):

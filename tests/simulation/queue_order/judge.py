@@ -208,7 +208,7 @@ class Judge:
         """Whether it leaves room to another for a moment, or the first of its class does."""
         first = [e for version, e in self.engine.queue._yielding if e.heap_version == version]
         rests = entity.state is QueueState.UNSCHEDULABLE
-        return any(e is entity or (rests and e.woken_from == entity.resting_class) for e in first)
+        return any(e is entity or (rests and e.woken_from == entity.wakeup_group) for e in first)
 
     def _look_for_forgotten(self) -> None:
         self._known.clear()

@@ -133,7 +133,7 @@ def test_nothing_is_left_when_everything_is_gone(harness: EngineHarness) -> None
         "queue": list(engine.queue.entities()),
         "timers": engine.queue._timers,
         "active": engine.queue._active,
-        "resting": list(engine.queue._resting.entities()),
+        "unschedulable": list(engine.queue._unschedulable.entities()),
         "gated": engine.queue._gated,
         "placed": engine.cluster._pods,
         "places": engine.cluster._node_of,

@@ -190,7 +190,7 @@ class Life(RuleBasedStateMachine):
             engine.handlers._uid_of,
             engine._context.waiting_pods,
             [e for e, by, _ in engine._effects._pending.values() if by is engine._binding_cycle],
-            list(engine.queue._resting.entities()),
+            list(engine.queue._unschedulable.entities()),
         )
         assert not any((*maps, engine.queue._gated, cluster.assumed, cluster._unknown_node_pods)), (
             "left over"

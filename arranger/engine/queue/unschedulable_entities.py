@@ -1,8 +1,8 @@
 """Unschedulable entities, by what may help them.
 
-Lone pods of one equivalence class that the same plugins rejected rest together: what helps one may
-help any, and what does not help the first of them helps none. So an event wakes only the first; the
-queue wakes the next when that one has got its place.
+Lone pods of one equivalence class that the same plugins rejected are one wake-up group: what helps
+one may help any, and what does not help the first of them helps none. So an event wakes only the
+first; the queue wakes the next when that one has got its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLACK = 16
 
 
 @dataclass(slots=True, eq=False)
-class _RestingClass:
+class _WakeupGroup:
     """Entities that the same events help.
 
     An entry of the heap is void once its entity has another version or is in another state.
@@ -57,36 +57,42 @@ class _RestingClass:
 
 
 @dataclass(slots=True, eq=False)
-class RestingEntities:
+class UnschedulableEntities:
     """The entities that no node would take, until something helps."""
 
-    _classes: dict[Hashable, _RestingClass] = field(default_factory=dict)
+    _groups: dict[Hashable, _WakeupGroup] = field(default_factory=dict)
 
     def add(self, entity: QueuedEntity) -> None:
-        """An entity rests from now on; it has its rank and a new version."""
-        entity.resting_class = entity.rejected_by, entity.wakeup_group
-        self._classes.setdefault(entity.resting_class, _RestingClass()).push(entity)
+        """An entity is unschedulable from now on; it has its rank and a new version."""
+        entity.wakeup_group = entity.rejected_by, _class_of(entity)
+        self._groups.setdefault(entity.wakeup_group, _WakeupGroup()).push(entity)
 
     def remove(self, entity: QueuedEntity) -> None:
-        """An entity rests no more."""
-        resting = self._classes[entity.resting_class]
-        del resting.members[entity.key]
-        if not resting.members:
-            del self._classes[entity.resting_class]
+        """An entity is tried again, or gone."""
+        group = self._groups[entity.wakeup_group]
+        del group.members[entity.key]
+        if not group.members:
+            del self._groups[entity.wakeup_group]
 
-    def classes_helped_by(self, event: ClusterEvent) -> list[Hashable]:
-        """The classes that an event may help."""
-        return [key for key, resting in self._classes.items() if _may_help_any(resting, event)]
+    def groups_helped_by(self, event: ClusterEvent) -> list[Hashable]:
+        """The wake-up groups that an event may help."""
+        return [key for key, group in self._groups.items() if _may_help_any(group, event)]
 
     def first(self, key: Hashable, skipped: Container[str]) -> QueuedEntity | None:
-        """The first entity of a class in the order of the queue, but for pods of these uids."""
-        resting = self._classes.get(key)
-        return None if resting is None else resting.first(skipped)
+        """The first entity of a group in the order of the queue, but for pods of these uids."""
+        group = self._groups.get(key)
+        return None if group is None else group.first(skipped)
 
     def entities(self) -> Iterator[QueuedEntity]:
         """All of them."""
-        return (e for resting in self._classes.values() for e in resting.members.values())
+        return (e for group in self._groups.values() for e in group.members.values())
 
 
-def _may_help_any(resting: _RestingClass, event: ClusterEvent) -> bool:
-    return may_help(next(iter(resting.members.values())), event)
+def _may_help_any(group: _WakeupGroup, event: ClusterEvent) -> bool:
+    return may_help(next(iter(group.members.values())), event)
+
+
+def _class_of(entity: QueuedEntity) -> Hashable:
+    """The signature of a lone pod; an entity that is of no class stands for itself."""
+    sign = entity.representative.signature if entity.group is None else None
+    return entity.key if sign is None else sign
