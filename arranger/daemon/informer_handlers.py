@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from arranger.api.types.core import Node, ObjectMeta, Pod, PodSpec, PodStatus
 from arranger.api.types.workloads import Owner
 from arranger.cluster.cluster import Cluster
-from arranger.engine.event_handlers import EventHandlers
+from arranger.engine.handlers.event_handlers import EventHandlers
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.node_table import NodeTable
 from arranger.engine.context import EngineClock, EngineContext, Stats
 from arranger.engine.entity import QueuedPod, QueueState
-from arranger.engine.event_handlers import EventHandlers
 from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
@@ -30,7 +29,8 @@ from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
-from arranger.engine.owner_handlers import OwnerHandlers
+from arranger.engine.handlers.event_handlers import EventHandlers
+from arranger.engine.handlers.owner_handlers import OwnerHandlers
 from arranger.engine.pending_effects import PendingEffects
 from arranger.engine.phases import HOLDS_NODE, Phase
 from arranger.engine.pod.binding_cycle import BindingCycle

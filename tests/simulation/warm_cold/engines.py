@@ -20,7 +20,7 @@ from arranger.cluster.object_store import STORED_KINDS
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueueState
 from arranger.engine.gang.policy import GangPolicy
-from arranger.engine.initial_objects import WatchedObject
+from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.plugins import default_profile
 from tests.builders import Manifest
 

@@ -20,7 +20,7 @@ from arranger.api.types.pod_groups import GangObject
 from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.daemon.informers import COLLECTION_PATHS
 from arranger.engine.engine import Engine
-from arranger.engine.initial_objects import WatchedObject
+from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.engine.phases import Phase
 from arranger.kube.client.transport import Request
 from tests.builders import a_node

@@ -22,7 +22,7 @@ from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
 from arranger.engine.gang.scheduler import GangScheduler
-from arranger.engine.initial_objects import InitialObjects, key_of
+from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.phases import Phase
 from arranger.engine.pod.binding_cycle import BindingCycle
 from arranger.engine.pod.node_release import NodeRelease
@@ -55,7 +55,7 @@ class EventHandlers:
     """Changes the engine's state by the events of the watches.
 
     Until :meth:`start` the events are only taken in; see
-    :mod:`~arranger.engine.initial_objects`.
+    :mod:`~arranger.engine.handlers.initial_objects`.
     """
 
     _context: EngineContext

@@ -1,0 +1,1 @@
+"""What the watches deliver, and how it changes the engine's state."""
