@@ -20,6 +20,7 @@ from tests.simulation.edits.edit import (
     create,
     evicted,
     nodes_of,
+    opens,
     patch,
     placed,
     steps,
@@ -31,11 +32,6 @@ from tests.simulation.harnesses.preemption import BUDGETS, pod
 from tests.simulation.harnesses.simulation import Object
 
 STAYS: Final = NoMeaning("what runs stays where it is: this is asked when a pod is placed")
-
-
-def opens(given: Step, edit: Step) -> TakesEffect:
-    """The pod ``p`` gets the node ``n1`` by the edit alone."""
-    return TakesEffect(given, edit, nodes_of("p"), "", "n1")
 
 
 def node(change: Object, sub: str = "", name: str = "n1") -> Step:

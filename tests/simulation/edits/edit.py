@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from arranger.daemon.config.schema import Config
@@ -207,6 +207,12 @@ def nodes_of(*pods: str) -> Look:
         return found[0] if len(found) == 1 else found
 
     return look
+
+
+def opens(given: Step, edit: Step, later: Step | None = None) -> TakesEffect:
+    """The pod ``p`` gets the node ``n1`` by the edit alone."""
+    story = TakesEffect(given, edit, nodes_of("p"), "", "n1")
+    return story if later is None else replace(story, later=later)
 
 
 def placed(*pods: str) -> Look:

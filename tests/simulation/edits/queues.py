@@ -18,7 +18,7 @@ from tests.simulation.edits.edit import (
     annotate,
     create,
     evicted,
-    nodes_of,
+    opens,
     patch,
     placed,
     steps,
@@ -34,12 +34,6 @@ _VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 def spec(queue: str, **fields: Any) -> Step:
     """A queue's spec is edited."""
     return patch(QUEUES + queue, {"spec": fields})
-
-
-def opens(given: Step, edit: Step, later: Step | None = None) -> TakesEffect:
-    """The pod ``p`` gets the node ``n1`` by the edit alone."""
-    story = TakesEffect(given, edit, nodes_of("p"), "", "n1")
-    return story if later is None else replace(story, later=later)
 
 
 def limited(pods: PodBuilder | None, **fields: Any) -> Step:
