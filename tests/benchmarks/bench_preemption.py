@@ -2,10 +2,10 @@
 
 Nodes of 4 CPU are full of pods of 900m, four each; as many preemptors of 3 CPU as there are nodes
 have to make three of them leave. Without ``--real`` the core alone is measured: CPU a preemptor
-from the first attempt to the Binding, the best of three runs. With it, contenders on a control plane of their own each; the
-victims go as soon as they are deleted (their grace is 0) and come to no kubelet. A scheduler may
-evict for all before it binds the first, so what counts is the rate from its start to the last
-binding ("pods/s in all"). Compare ratios within one run only.
+from the first attempt to the Binding, the best of three runs. With it, contenders on a control
+plane of their own each; the victims go as soon as they are deleted (their grace is 0) and come to
+no kubelet. A scheduler may evict for all before it binds the first, so what counts is the rate from
+its start to the last binding ("pods/s in all"). Compare ratios within one run only.
 """
 
 from __future__ import annotations
