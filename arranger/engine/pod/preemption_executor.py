@@ -176,6 +176,8 @@ class PreemptionExecutor:
         """A pod has left a node: pods that are nominated for it try again as soon as they fit.
 
         There is no need to try before, and they have waited long enough to skip their back-offs.
+        Once the last victim has left they try in any case: another may have taken the room, and an
+        attempt that fails ends a nomination that keeps others away for nothing.
         """
         nominator = self._nominator
         for member in nominator.nominated_pods_on(node):
@@ -183,12 +185,17 @@ class PreemptionExecutor:
             if entity is None or entity.state not in (QueueState.BACKOFF, QueueState.UNSCHEDULABLE):
                 continue
             if entity.group is not None:
-                enough = not entity.victims & nominator.terminating_victims
+                due = not entity.victims & nominator.terminating_victims
             else:
                 yields = partial(self._yields_to, member)
-                enough = self._context.cluster.could_fit(member.pod, node, yields)
-            if enough:
+                fits = self._context.cluster.could_fit(member.pod, node, yields)
+                due = fits or not self._has_terminating_victims(node)
+            if due:
                 self._queue.activate(entity)
+
+    def _has_terminating_victims(self, node: str) -> bool:
+        terminating = self._nominator.terminating_victims
+        return any(pod.uid in terminating for pod in self._context.cluster.pods_on(node))
 
     def _yields_to(self, member: QueuedPod, other: PodInfo) -> bool:
         """Whether another pod's nomination does not count against a pod's own."""
