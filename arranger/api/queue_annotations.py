@@ -6,11 +6,14 @@ See ``docs/design/queues.md``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Mapping
 from typing import Final
 
 from arranger.api.annotations import (
     CARD_NAME,
+    JOB_PRIORITY,
+    JOB_QUEUE_POLICY,
     PLACEMENT,
     PREEMPTABLE,
     QUEUE_NAME,
@@ -20,8 +23,12 @@ from arranger.api.annotations import (
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import Queue
+from arranger.api.types.tyjob import DEFAULT_PRIORITY
 
 DEFAULT_QUEUE: Final = "default"
+#: Job priorities are from 1 to 10; what is longer was not written by the controller.
+_JOB_PRIORITY: Final = re.compile(r"[0-9]{1,9}")
+_JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")
 
 
 def desired_state(queue: Queue) -> str:
@@ -61,6 +68,12 @@ def queue_of(pod: Pod, group_queue: str = "") -> str:
     return own or group_queue or DEFAULT_QUEUE
 
 
+def job_priority(annotations: Mapping[str, str]) -> int:
+    """The job priority of a pod; that of a TYJob by default where none is stated."""
+    text = annotations.get(JOB_PRIORITY)
+    return int(text) if text and _JOB_PRIORITY.fullmatch(text) else DEFAULT_PRIORITY
+
+
 def requested_cards(text: str) -> tuple[str, ...]:
     """The cards in the value of ``card.name``, in order of preference."""
     return tuple(card for card in (part.strip() for part in text.split("|")) if card)
@@ -95,6 +108,12 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if text := annotations.get(PLACEMENT):
         unknown = [name for part in text.split(",") if (name := part.strip()) not in policies]
         problems += [f"{PLACEMENT}: {name!r} is no plugin of this profile" for name in unknown]
+    job = annotations.get(JOB_PRIORITY, "")
+    if job and not _JOB_PRIORITY.fullmatch(job):
+        problems.append(f"{JOB_PRIORITY}: {job!r} is not a number such as {DEFAULT_PRIORITY}")
+    policy = annotations.get(JOB_QUEUE_POLICY, "")
+    if policy not in ("", *_JOB_QUEUE_POLICIES):
+        problems.append(f"{JOB_QUEUE_POLICY}: {policy!r} is neither 'Priority' nor 'DRF'")
     service = annotations.get(SERVICE_TYPE, "")
     if service not in ("", "inference", "training"):
         problems.append(f"{SERVICE_TYPE}: {service!r} is neither 'inference' nor 'training'")

@@ -16,6 +16,8 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
             "volcano.sh/service.type": "inference",
             "volcano.sh/card.name": "A|B",
             "volcano.sh/preemptable": "False",
+            "arranger.io/job-priority": "9",
+            "arranger.io/job-queue-policy": "DRF",
         },
         (),
     ),
@@ -34,6 +36,14 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "neither yes nor no": (
         {"volcano.sh/preemptable": "never"},
         ("volcano.sh/preemptable: 'never' is neither 'true' nor 'false', and counts as no",),
+    ),
+    "a priority of the job that is no number": (
+        {"arranger.io/job-priority": "high"},
+        ("arranger.io/job-priority: 'high' is not a number such as 5",),
+    ),
+    "an order of jobs that there is not": (
+        {"arranger.io/job-queue-policy": "drf"},
+        ("arranger.io/job-queue-policy: 'drf' is neither 'Priority' nor 'DRF'",),
     ),
     "everything at once": (
         {"arranger.io/placement": "x", "volcano.sh/service.type": "y"},
