@@ -154,6 +154,20 @@ def test_when_the_time_of_a_gang_group_is_over_all_pods_of_all_its_gangs_are_mar
     assert bound(harness) == set()
 
 
+# --- groups of both modes --------------------------------------------------------------------
+
+
+def test_one_strict_gang_makes_its_group_strict(harness: EngineHarness) -> None:
+    groups = '["default/a", "default/b"]'
+    loose = gang("a", 2, mode="NonStrict", groups=groups)
+    harness.observe(*nodes(3), *loose, *gang("b", 2, mode="Strict", groups=groups))
+    harness.run()
+    assert len(harness.engine.cluster) == 0
+    harness.observe(a_node("n9").offers(cpu=1))
+    harness.advance_to(30)
+    assert bound(harness) == {"a-0", "a-1", "b-0", "b-1"}
+
+
 # --- Permit ----------------------------------------------------------------------------------
 
 
