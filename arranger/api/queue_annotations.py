@@ -11,7 +11,11 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from arranger.api.annotations import (
+    BUNDLE_GANG,
+    BUNDLE_TIMEOUT,
     CARD_NAME,
+    GANG_NAME,
+    GANG_TIMEOUT,
     JOB_PRIORITY,
     JOB_QUEUE_POLICY,
     PLACEMENT,
@@ -20,6 +24,7 @@ from arranger.api.annotations import (
     QUEUE_STATE,
     SERVICE_TYPE,
 )
+from arranger.api.gang_membership import gang_membership
 from arranger.api.resource_requests import Amounts
 from arranger.api.types.core import Pod
 from arranger.api.types.queue import Queue
@@ -29,6 +34,9 @@ DEFAULT_QUEUE: Final = "default"
 #: Job priorities are from 1 to 10; what is longer was not written by the controller.
 _JOB_PRIORITY: Final = re.compile(r"[0-9]{1,9}")
 _JOB_QUEUE_POLICIES: Final = ("Priority", "DRF")
+#: How annotations about gangs begin; those that mark a gang out of time may outlive it.
+_GANG_PREFIXES: Final = tuple(key.rpartition("/")[0] + "/" for key in (GANG_NAME, BUNDLE_GANG))
+_GANG_MARKS: Final = (GANG_TIMEOUT, BUNDLE_TIMEOUT)
 
 
 def desired_state(queue: Queue) -> str:
@@ -98,8 +106,8 @@ def service_type(pod: Pod, stated: str, by_owner: Mapping[str, str]) -> str:
 def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     """The ignored values of a pod's annotations about queues, cards and placement, as sentences.
 
-    ``policies`` are the placement policies of its profile. Annotations about gangs are checked by
-    :func:`~arranger.api.gang_membership.gang_membership`.
+    ``policies`` are the placement policies of its profile. Annotations about the pod's gang are
+    checked by :func:`~arranger.api.gang_membership.gang_membership`; here, that it has one.
     """
     annotations = pod.metadata.annotations
     if not annotations:
@@ -123,4 +131,18 @@ def invalid_values(pod: Pod, policies: Container[str]) -> tuple[str, ...]:
     if preemptable and preemptable.lower() not in ("true", "1", "t", "false", "0", "f"):
         text = f"{preemptable!r} is neither 'true' nor 'false', and counts as no"
         problems.append(f"{PREEMPTABLE}: {text}")
+    if GANG_NAME not in annotations and BUNDLE_GANG not in annotations:
+        for key in annotations:  # few are about gangs, and each pod is asked
+            if key.startswith("gang."):
+                problems += _settings_without_gang(pod)
+                break
     return tuple(problems)
+
+
+def _settings_without_gang(pod: Pod) -> list[str]:
+    """What a pod says about a gang that it does not name."""
+    found = [key for key in pod.metadata.annotations if key.startswith(_GANG_PREFIXES)]
+    found = sorted(key for key in found if key not in _GANG_MARKS)
+    if not found or gang_membership(pod) is not None:
+        return []
+    return [f"{', '.join(found)}: the pod is in no gang, which {GANG_NAME} would name"]
