@@ -128,3 +128,44 @@ def test_those_behind_are_placed_soon_after(
     harness.now += 2.0
     bind_all(harness)
     assert "small" in [bind.pod.name for bind in of_kind(Bind, harness.effects)]
+
+
+def test_a_nomination_by_others_keeps_the_room(harness: EngineHarness) -> None:
+    taker = a_pod("taker").needs(cpu=2).with_priority(5)
+    harness.observe(a_node("n").offers(cpu=1))
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    harness.observe(taker.nominated_to("soon"), SMALL)
+    assert [bind.pod.name for bind in of_kind(Bind, bind_all(harness))] == ["small"]
+    harness.observe(a_pod("other").needs(cpu=1).with_priority(1))
+    harness.observe(a_node("soon").offers(cpu=2))
+    said = bind_all(harness)
+    assert [(bind.pod.name, bind.node) for bind in of_kind(Bind, said)] == [("taker", "soon")]
+
+
+def test_a_nomination_that_others_end_is_over(harness: EngineHarness) -> None:
+    taker = a_pod("taker").needs(cpu=3).with_priority(5)
+    harness.observe(a_node("n").offers(cpu=2))
+    harness.start()
+    harness.observe(taker)
+    bind_all(harness)
+    harness.observe(taker.nominated_to("n"))
+    harness.observe(SMALL)
+    assert not of_kind(Bind, bind_all(harness))
+    harness.observe(taker.nominated_to(""))
+    assert [bind.pod.name for bind in of_kind(Bind, bind_all(harness))] == ["small"]
+
+
+def test_the_echo_of_our_own_nomination_changes_nothing(harness: EngineHarness) -> None:
+    harness.observe(NODE, LOW, a_node("m").offers(cpu=4), a_pod("low-2").needs(cpu=4).on("m"))
+    harness.start()
+    harness.observe(TAKER)
+    bind_all(harness)
+    (nominated,) = {p.nominated_node for p in of_kind(PatchPodStatus, harness.effects)} - {None}
+    other = {"n": "m", "m": "n"}[str(nominated)]
+    harness.observe_deleted(a_node(str(nominated)))
+    harness.now += 20
+    bind_all(harness)
+    harness.observe(TAKER.nominated_to(str(nominated)))  # late
+    assert harness.engine._nominator.node_of("uid-default-taker") == other
