@@ -26,6 +26,7 @@ from arranger.engine.gang.notifier import GangNotifier
 from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.gang.preemption.executor import GangPreemptionExecutor
 from arranger.engine.gang.preemption.planner import GangPreemptionPlanner
+from arranger.engine.gang.recovery import GangRecovery
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
 from arranger.engine.gang.starvation import StarvationGuard
@@ -215,6 +216,7 @@ class Engine:
             preemption,
             self._gang_scheduler,
             gang_objects,
+            GangRecovery(context, ledger, registry, holds, gang_objects, gangs, cycle),
         )
 
         self.owner_handlers = OwnerHandlers(context, owners, ledger, queue)

@@ -12,7 +12,7 @@ from arranger.api.quantity import QuantityError
 from arranger.api.queue_annotations import invalid_values
 from arranger.api.types.core import Node, Pod
 from arranger.api.types.disruption_budgets import PodDisruptionBudget
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
+from arranger.api.types.pod_groups import AnyPodGroup, GangObject
 from arranger.api.types.queue import Queue
 from arranger.cluster.object_store import StoredObject, equal_but_version
 from arranger.cluster.pod_info import PodInfo
@@ -21,6 +21,7 @@ from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.priority import effective_priority, update_priorities
+from arranger.engine.gang.recovery import GangRecovery
 from arranger.engine.gang.scheduler import GangScheduler
 from arranger.engine.handlers.initial_objects import InitialObjects, key_of
 from arranger.engine.phases import Phase
@@ -46,9 +47,6 @@ from arranger.quota.ledger import QuotaLedger
 
 log = logging.getLogger(__name__)
 
-#: Phases of a PodGroup that has had its minimum bound before.
-_MINIMUM_REACHED = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
-
 
 @dataclass(slots=True, eq=False)
 class EventHandlers:
@@ -72,6 +70,7 @@ class EventHandlers:
     _preemption: PreemptionExecutor
     _gang_scheduler: GangScheduler
     _gang_objects: GangObjects
+    _recovery: GangRecovery
     #: Key (``namespace/name``) of a pod → its uid.
     _uid_of: dict[str, str] = field(default_factory=dict, init=False)
     _initial: InitialObjects = field(default_factory=InitialObjects, init=False)
@@ -95,8 +94,12 @@ class EventHandlers:
         self._gang_objects.start()
         self._unqueued = None
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
-        for entity in entities.values():
+        self._recovery.restore_holds(pending, now)
+        for pod in pending:
+            self._preemption.restore_nomination(pod)
+        for entity in filter(lambda each: each.members, entities.values()):
             self._requeuer.enqueue(entity, now)
+        self._gang_scheduler.bind_ready(now)
 
     def _initial_handlers(self) -> dict[type[Any], Callable[[Any, float], None]]:
         return {
@@ -109,12 +112,11 @@ class EventHandlers:
         }
 
     def _restore_pod_group(self, group: AnyPodGroup, now: float) -> None:
-        if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
-            self._gang_objects.on_minimum_reached(group.key)
+        self._recovery.on_pod_group(group)
         self.on_pod_group_updated(group, now)
 
     def _restore_gang(self, gang: GangObject, now: float) -> None:
-        self._registry.restore_recorded_bundles(gang)
+        self._recovery.on_gang_object(gang)
         self.on_gang_updated(gang, now)
 
     def on_node_updated(self, node: Node, now: float) -> None:
@@ -342,12 +344,10 @@ class EventHandlers:
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
             self._context.outbox.extend(pod_events.invalid_annotations(member))
-            if node := info.pod.status.nominated_node_name:
-                # Nominated by an earlier run of ours: its victims may be gone already.
-                self._nominator.nominate(member, node)
             if self._unqueued is not None:
                 self._unqueued.append(member)
             else:
+                self._preemption.restore_nomination(member)
                 self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
         if member.phase is not Phase.QUEUED:
