@@ -1,19 +1,16 @@
-"""What the scheduler before us knew about gangs, as far as objects tell it.
+"""Holds again at the start what incomplete gang groups held when the scheduler before us ended.
 
-Whether a gang has had its minimum and which bundles it had is read before its pods are. What its
-group held when the scheduler ended is held again at the start, before anything is tried: the
-members that are nominated keep their nodes, and the wait time goes on from ``waitingSince``.
+Members that are nominated keep their nodes before anything is tried, and the wait time goes on from
+``waitingSince``. See ``docs/design/gang-scheduling.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from arranger.api.types.pod_groups import AnyPodGroup, GangObject, PodGroup
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
@@ -25,16 +22,12 @@ from arranger.engine.phases import Phase
 from arranger.engine.pod.schedule_result import RowMask, Scheduled
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
 from arranger.gangs import messages
-from arranger.gangs.registry import GangRegistry
 from arranger.quota.ledger import QuotaLedger
-
-#: Phases of a PodGroup that has had its minimum bound before.
-_MINIMUM_REACHED: Final = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
 
 
 @dataclass(frozen=True, slots=True)
-class GangRecovery:
-    """Takes in what is known about gangs at the start.
+class HoldRecovery:
+    """Gives members their nodes back, as far as objects tell what was held.
 
     Args:
         cycle: places single pods.
@@ -42,22 +35,12 @@ class GangRecovery:
 
     _context: EngineContext
     _ledger: QuotaLedger
-    _registry: GangRegistry
     _holds: GangHolds
     _gang_objects: GangObjects
     _manager: GangManager
     _cycle: SchedulingCycle
 
-    def on_pod_group(self, group: AnyPodGroup) -> None:
-        """A PodGroup that there is at the start."""
-        if isinstance(group, PodGroup) and group.status.phase in _MINIMUM_REACHED:
-            self._gang_objects.on_minimum_reached(group.key)
-
-    def on_gang_object(self, gang: GangObject) -> None:
-        """A Gang object that there is at the start; its pods come later."""
-        self._registry.restore_recorded_bundles(gang)
-
-    def restore_holds(self, members: Iterable[QueuedPod], now: float) -> None:
+    def restore(self, members: Iterable[QueuedPod], now: float) -> None:
         """All objects and pods have been seen: hold again what incomplete groups held.
 
         ``members`` are the pods without a node, none of which is nominated yet: a nomination is
@@ -68,7 +51,7 @@ class GangRecovery:
         if held:
             self._ledger.refresh(self._context.cluster)
         for since, entity in sorted(held, key=lambda each: (each[0], each[1].key)):
-            self._restore(entity, since, now)
+            self._restore_hold(entity, since, now)
 
     def _held_since(self, entity: QueuedEntity) -> int | None:
         """When the group's wait time began, if it waits still; in seconds since 1970."""
@@ -80,7 +63,7 @@ class GangRecovery:
         known = (self._gang_objects.recorded_wait(gang.name) for gang in group.gangs)
         return min((since for since in known if since is not None), default=None)
 
-    def _restore(self, entity: QueuedEntity, since: int, now: float) -> None:
+    def _restore_hold(self, entity: QueuedEntity, since: int, now: float) -> None:
         group = entity.gang_group
         placed = [] if group.is_strict else self._place(entity)
         if placed or self._holds.is_urgent(group):
