@@ -18,10 +18,10 @@ from arranger.api.types.pod_groups import AnyPodGroup, GangObject, NativePodGrou
 from arranger.api.types.queue import Queue
 from arranger.api.types.workloads import AnyOwner, Owner
 from arranger.cluster.object_store import STORED_KINDS
+from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig
 from arranger.embedded.virtual_time import EPOCH
 from arranger.engine.engine import Engine
 from arranger.engine.entity import QueueState
-from arranger.engine.gang.policy import GangPolicy
 from arranger.engine.handlers.initial_objects import WatchedObject
 from arranger.plugins import default_profile
 from tests.builders import Manifest
@@ -36,14 +36,25 @@ _KINDS: dict[str, type[Any]] = {
     "Gang": GangObject,
     **dict.fromkeys(("Deployment", "DaemonSet", "Job", "TYJob"), Owner),
 }
+#: As in a process; no gang is starved while we look, since the time of that is not in the API.
+CONFIG = Config(
+    leader_election=LeaderElectionConfig(resource_namespace="kube-system"),
+    gangs=GangConfig(starvation_after_seconds=1e6),
+)
 #: What can be shown to an engine.
 Shown = WatchedObject | Owner
 
 
-def an_engine(policy: GangPolicy | None = None) -> Engine:
+def an_engine(config: Config = CONFIG) -> Engine:
     """An engine with the default plugins, whose clock began with the calendar."""
     began = EPOCH.timestamp()
-    return Engine([default_profile()], gang_policy=policy, to_unix_time=lambda now: began + now)
+    return Engine(
+        [default_profile()],
+        queue_config=config.scheduling_queue_config(),
+        gang_policy=config.gang_policy(),
+        quota_config=config.quota_config(),
+        to_unix_time=lambda now: began + now,
+    )
 
 
 def typed(manifests: Iterable[Manifest]) -> list[Shown]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from arranger.api.types.workloads import Owner
-from arranger.daemon.config.schema import Config, GangConfig, LeaderElectionConfig, QueueConfig
+from arranger.daemon.config.schema import QueueConfig
 from arranger.daemon.informers import COLLECTION_PATHS
 from arranger.engine.engine import Engine
 from arranger.kube.client.transport import Request
@@ -22,15 +22,10 @@ from tests.simulation.harnesses.preemption import PreemptionHarness
 from tests.simulation.harnesses.simulation import MERGE, Object
 from tests.simulation.harnesses.tyjobs import TYJobHarness
 from tests.simulation.harnesses.volumes import VolumeHarness
-from tests.simulation.warm_cold.engines import Shown
+from tests.simulation.warm_cold.engines import CONFIG, Shown
 from tests.simulation.warm_cold.worlds import WorldBuilder
 
 VOLCANO = "scheduling.volcano.sh"
-#: No gang is starved while we look: the time of that is not in the API.
-CONFIG = Config(
-    leader_election=LeaderElectionConfig(resource_namespace="kube-system"),
-    gangs=GangConfig(starvation_after_seconds=1e6),
-)
 #: Seconds from the last creation to the restart.
 WAITS = (0.01, 0.05, 0.3, 1.1, 4.3, 60.3)
 #: Seconds in which Gang objects and the nodes that are held are written.

@@ -21,7 +21,7 @@ from arranger.engine.phases import Phase
 from tests.builders import a_node
 from tests.queueing import CARD, GPU
 from tests.simulation.warm_cold.engines import Shown, an_engine, decide, state_of, tell, typed
-from tests.simulation.warm_cold.lives import CONFIG, Lives
+from tests.simulation.warm_cold.lives import Lives
 from tests.simulation.warm_cold.worlds import shuffled
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ async def _why_not_compared(seed: int) -> str:
     warm, present, now = await lives.live()
     if any(pod.phase not in (Phase.QUEUED, Phase.WAITING) for pod in warm.pods()):
         return "a Binding is on its way"
-    cold = an_engine(CONFIG.gang_policy())
+    cold = an_engine()
     tell(cold, shuffled(present, seed), now)
     cold.handlers.start(now)
     if _gangs_of(cold) != _gangs_of(warm) and (
