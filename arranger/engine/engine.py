@@ -19,6 +19,7 @@ from arranger.engine.extenders.coordinator import ExtenderCoordinator
 from arranger.engine.gang.entities import GangEntityIndex
 from arranger.engine.gang.gang_objects import GangObjects
 from arranger.engine.gang.gate import GangGate
+from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.holds import GangHolds
 from arranger.engine.gang.links import GangLinks
 from arranger.engine.gang.manager import GangManager
@@ -230,6 +231,7 @@ class Engine:
             binding_cycle,
             preemption,
             gang_objects,
+            HoldRecovery(context, ledger, holds, gang_objects, gangs, cycle),
             gang_handlers,
         )
         self.handlers = EventHandlers(

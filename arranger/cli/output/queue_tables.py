@@ -92,7 +92,7 @@ def _table(view: QueueView, now: datetime) -> Table:
 
 def _priority(row: WaitingRow) -> str:
     """With that of the job, where it is not what all others have."""
-    job = f", of the job {row.job_priority}" if row.job_priority != DEFAULT_PRIORITY else ""
+    job = f" (job {row.job_priority})" if row.job_priority != DEFAULT_PRIORITY else ""
     return f"{row.priority}{job}"
 
 

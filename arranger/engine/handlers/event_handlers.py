@@ -67,6 +67,7 @@ class EventHandlers:
         self._gang_objects.start()
         self._initial.end_handing_on()
         self.pods.enqueue_initial(now)
+        self._gang_scheduler.bind_ready(now)
 
     def _initial_handlers(self) -> dict[type[Any], Callable[[Any, float], None]]:
         return {

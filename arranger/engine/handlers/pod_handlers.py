@@ -15,6 +15,7 @@ from arranger.engine import pod_events
 from arranger.engine.context import EngineContext
 from arranger.engine.entity import QueuedPod
 from arranger.engine.gang.gang_objects import GangObjects
+from arranger.engine.gang.hold_recovery import HoldRecovery
 from arranger.engine.gang.priority import effective_priority
 from arranger.engine.handlers.gang_handlers import GangHandlers
 from arranger.engine.handlers.initial_objects import InitialObjects
@@ -60,17 +61,22 @@ class PodHandlers:
     _binding_cycle: BindingCycle
     _preemption: PreemptionExecutor
     _gang_objects: GangObjects
+    _hold_recovery: HoldRecovery
     _gangs: GangHandlers
     uids: dict[str, str] = field(default_factory=dict, init=False)
     #: Pods of the initial lists, until all objects of these are known.
     _unqueued: list[QueuedPod] = field(default_factory=list, init=False)
 
     def enqueue_initial(self, now: float) -> None:
-        """Queue the pods of the initial lists, each gang once."""
+        """Queue the pods of the initial lists that hold no node, each gang once."""
         pending, self._unqueued = self._unqueued, []
         entities = {id(e): e for pod in pending for e in (self._requeuer.entity_for(pod, now),)}
+        self._hold_recovery.restore(pending, now)
+        for pod in pending:
+            self._preemption.restore_nomination(pod)
         for entity in entities.values():
-            self._requeuer.enqueue(entity, now)
+            if entity.members:
+                self._requeuer.enqueue(entity, now)
 
     def on_updated(self, pod: Pod, now: float) -> None:
         """A pod appeared or was edited."""
@@ -158,12 +164,10 @@ class PodHandlers:
             member = QueuedPod(info, self._profiles[info.pod.spec.scheduler_name], now)
             self._context.pods[info.uid] = member
             self._context.outbox.extend(pod_events.invalid_annotations(member))
-            if node := info.pod.status.nominated_node_name:
-                # Nominated by an earlier run of ours: its victims may be gone already.
-                self._nominator.nominate(member, node)
             if self._initial.being_handed_on:
                 self._unqueued.append(member)
             else:
+                self._preemption.restore_nomination(member)
                 self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
         if member.phase is not Phase.QUEUED:

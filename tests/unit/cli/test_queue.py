@@ -117,7 +117,7 @@ def test_the_priority_of_a_job_goes_before_its_age_as_in_the_scheduler() -> None
         4,
         5,
     ]
-    assert "priority 20000, of the job 9," in printed(views, width=80)
+    assert "priority 20000 (job 9)," in printed(views, width=80)
 
 
 def test_who_has_been_promised_a_node_says_so() -> None:
