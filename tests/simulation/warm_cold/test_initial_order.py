@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.warm_cold.engines import an_engine, decide, state_of, tell, typed
-from tests.simulation.warm_cold.worlds import a_world, shuffled
+from tests.simulation.warm_cold.worlds import a_world, first_seeds, shuffled
 
 #: Seconds after the start at which decisions are compared: back-offs have ended between them.
 MOMENTS = (0.0, 5.0, 30.0)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 20))
+@pytest.mark.parametrize("first", first_seeds(120))
 def test_a_start_in_any_order_of_delivery_decides_the_same(first: int) -> None:
     for seed in range(first, first + 20):
         world = a_world(seed, past=True)

@@ -8,7 +8,6 @@ What only the first one knows is listed in docs/decisions/0007-restart-is-the-no
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from tests.builders import a_node
 from tests.queueing import CARD, GPU
 from tests.simulation.warm_cold.engines import Shown, an_engine, decide, state_of, tell, typed
 from tests.simulation.warm_cold.lives import Lives
-from tests.simulation.warm_cold.worlds import shuffled
+from tests.simulation.warm_cold.worlds import first_seeds, shuffled
 
 log = logging.getLogger(__name__)
 pytestmark = pytest.mark.looptime(noop_cycles=0)
@@ -33,7 +32,7 @@ LATER = 400.0
 MOST_LEFT_OUT = 4
 
 
-@pytest.mark.parametrize("first", range(0, int(os.environ.get("WARM_COLD_WORLDS", "40")), 20))
+@pytest.mark.parametrize("first", first_seeds(40))
 async def test_after_a_restart_the_next_decisions_are_the_same(first: int) -> None:
     left_out = Counter(
         [why for seed in range(first, first + 20) if (why := await _why_not_compared(seed))]
