@@ -165,7 +165,7 @@ class Lives:
         if chance < 0.3:
             self._next_node += 1
             self._sim.create(a_node(f"x{self._next_node}").in_zone("a").offers(cpu=2))
-        elif chance < 0.5:
+        elif chance < 0.5 and len(nodes) > 1:
             self._sim.delete("node", _name(rng.choice(nodes)))
         else:
             self._sim.patch("node", _name(rng.choice(nodes)), {"spec": {"unschedulable": True}})
