@@ -1,7 +1,8 @@
 """A scheduler that starts now decides as the one that saw everything happen.
 
 A scheduler lives in a random world for a while. Then a second engine is given what the API server
-has at that moment, in random order, and both decide what is next, when all back-offs have ended.
+has at that moment, in random order. Both know the same before anything is tried, and both decide
+what is next, when all back-offs have ended.
 What only the first one knows is listed in docs/decisions/0007-restart-is-the-normal-case.md.
 """
 
@@ -11,6 +12,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,8 @@ async def _why_not_compared(seed: int) -> str:
         why := _why_gangs_differ(lives, present, warm, cold)
     ):
         return why
+    if not lives.killed_soon:
+        assert _known_at_once(cold) == _known_at_once(warm), f"world {seed}, at the start"
     for change in (_nothing, _a_node_comes, _pods_end, _a_larger_node_comes):
         now += LATER
         expected, decided = [], []
@@ -85,6 +89,12 @@ def _use_rows_of(warm: Engine, cold: Engine) -> None:
 def _gangs_of(engine: Engine) -> object:
     state = state_of(engine)
     return state["gangs"], state["holds"]
+
+
+def _known_at_once(engine: Engine) -> dict[str, Any]:
+    """The state before anything is tried: admission to queues is asked for with each attempt."""
+    engine.ledger.refresh(engine.cluster)
+    return {part: known for part, known in state_of(engine).items() if part != "queue"}
 
 
 def _why_gangs_differ(lives: Lives, present: Iterable[Shown], warm: Engine, cold: Engine) -> str:
