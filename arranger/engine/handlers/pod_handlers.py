@@ -170,6 +170,9 @@ class PodHandlers:
                 self._preemption.restore_nomination(member)
                 self._requeuer.enqueue(self._requeuer.entity_for(member, now), now)
             return
+        if member.phase is Phase.WAITING:
+            self._on_held_pod(member, info, now)
+            return
         if member.phase is not Phase.QUEUED:
             member.pending_update = info
             return
@@ -187,6 +190,17 @@ class PodHandlers:
             published = invalid_values(earlier.pod, member.profile.by_name)
             self._context.outbox.extend(pod_events.invalid_annotations(member, published))
         self._nominator.update(member)
+
+    def _on_held_pod(self, member: QueuedPod, info: PodInfo, now: float) -> None:
+        """A pod that holds a node was edited: it keeps the node, and counts as it is now."""
+        cluster, before = self._context.cluster, member.pod
+        member.update(info)
+        cluster.remove_pod(info.uid)
+        cluster.assume_pod(info, member.node)
+        if (event := placed_pod_change(before, info)) is not None:
+            self._queue.wake(event, now)
+        if quota_fields(before.pod) != quota_fields(info.pod):
+            self._queue.wake(quota_change("Pod"), now)
 
     def _on_deleting_pod(
         self, info: PodInfo, member: QueuedPod | None, now: float, *, is_new: bool
