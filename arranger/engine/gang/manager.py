@@ -94,6 +94,9 @@ class GangManager:
         for name in satisfied:
             self._quota.release(name)
         if satisfied:
+            entity = self._entities.of_gang_of(member.uid)
+            if entity is not None and all(gang.satisfied for gang in entity.gang_group.gangs):
+                entity.forget_losses()
             self.on_gangs_changed(satisfied, now)
 
     def on_pod_removed(self, member: QueuedPod, now: float) -> None:
