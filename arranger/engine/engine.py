@@ -142,7 +142,7 @@ class Engine:
         )
         # Pods.
         cycle = SchedulingCycle(context, nominator, policy, reservations)
-        release = NodeRelease(context, queue, cycle, policy, links)
+        release = NodeRelease(context, queue, cycle, policy, nominator, links)
         entities = GangEntityIndex(queue, registry, holds)
         gangs = self._gangs = GangManager(
             context, registry, gang_config, quota, release, entities, holds, gang_objects
@@ -188,6 +188,7 @@ class Engine:
             GangNotifier(context, queue, gate, entities, holds, preemption),
             satisfiability,
             quota,
+            policy,
         )
         # What drives them.
         self._waiting_pods = WaitingPods(context, queue, cycle, binding_cycle, self._gang_scheduler)
@@ -238,6 +239,7 @@ class Engine:
             initial,
             context,
             queue,
+            release,
             ledger,
             nominator,
             preemption,
