@@ -159,7 +159,7 @@ class GangObjects:
         self._phase_reached.add(name)
 
     def on_member_lost(self, gang: Gang) -> None:
-        """A pod of the gang is gone, which may have told alone that the minimum was reached."""
+        """A pod that counted is gone, leaves or has failed: the others do not tell of a minimum."""
         observed = self._observed.get(gang.name)
         if gang.satisfied and not (observed is not None and observed.satisfied):
             self._urgent[gang.name] = None

@@ -80,6 +80,8 @@ class GangManager:
     def on_eviction_failed(self, uid: str) -> None:
         """A pod could not be evicted; what follows waits for :meth:`process_changes`."""
         self._changed_gangs |= self._registry.mark_eviction_failed(uid)
+        if (gang := self._registry.gang_of(uid)) is not None:
+            self._gang_objects.on_member_lost(gang)  # the others may be gone
 
     def process_changes(self, now: float) -> None:
         """Do what follows for gangs of which pods are being evicted, or could not be."""

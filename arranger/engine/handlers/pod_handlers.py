@@ -120,7 +120,10 @@ class PodHandlers:
         claim = gang_membership(pod)
         if claim is None and before is None:
             return set()
+        counted = gang is not None and gang.counts_towards_minimum(uid)
         changed = self._registry.on_pod_updated(pod, claim)
+        if gang is not None and counted and not gang.counts_towards_minimum(uid):
+            self._gang_objects.on_member_lost(gang)
         problems = claim.problems if claim is not None else ()
         if problems and (before is None or before.problems != problems):
             self._context.outbox.append(pod_events.invalid_gang_annotations(pod, problems))

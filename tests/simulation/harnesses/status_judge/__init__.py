@@ -37,7 +37,7 @@ def status_faults(cluster: Server, now: datetime, writers: Set[str] = CONTROLLER
     if "gang" in writers:
         faults += gang_faults(cluster, served, now)
     if SCHEDULER in writers and "gangs.arranger.io" in served:
-        faults += scheduler_faults(cluster, now, lasting="gang" in writers)
+        faults += scheduler_faults(cluster, now)
     if "vcjob" in writers and "jobs.batch.volcano.sh" in served:
         faults += job_faults(cluster, now)
     if "queue" in writers and "queues.scheduling.volcano.sh" in served:

@@ -22,6 +22,7 @@ from tests.simulation.harnesses.status_judge.views import (
     GangView,
     counts,
     gang_views,
+    group_of,
     key_of,
     membership,
     set_minimums,
@@ -86,28 +87,42 @@ def _of_gang(view: GangView, status: Object) -> Iterator[str]:
     yield from absent(status, "conditions")
 
 
-def scheduler_faults(cluster: Server, now: datetime, *, lasting: bool) -> Iterator[str]:
+def scheduler_faults(cluster: Server, now: datetime) -> Iterator[str]:
     """What is untrue in the part of the status of Gangs that the scheduler writes.
 
-    Args:
-        lasting: whether the scheduler has lived through the binding of every gang, so that those
-            that have their nodes say so.
+    A member that is being deleted or evicted keeps its node no longer: gangs whose members are all
+    on their way begin anew, and those of a group do so together.
     """
-    views = gang_views(cluster)
-    for gang in cluster.objects("gangs", "arranger.io"):
-        if key_of(gang) in views:
-            view = _with_recorded_bundles(views[key_of(gang)][1], gang)
-            for fault in _of_recorded(view, gang, now, lasting):
-                yield f"Gang {key_of(gang)}: {fault}"
+    views = {name: view for name, (_, view) in gang_views(cluster).items()}
+    gangs = {key_of(gang): gang for gang in cluster.objects("gangs", "arranger.io")}
+    for name in views.keys() & gangs.keys():
+        views[name] = _with_recorded_bundles(views[name], gangs[name])
+    for name, view in views.items():
+        gang, group = gangs.get(name), group_of(name, views)
+        stays = {each: views[each].staying() for each in group}
+        for fault in _of_minimum(gang, stays):
+            yield f"Gang {name}: {fault}"
+        for fault in _of_recorded(view, gang, now) if gang is not None else ():
+            yield f"Gang {name}: {fault}"
 
 
-def _of_recorded(view: GangView, gang: Object, now: datetime, lasting: bool) -> Iterator[str]:
-    status, since = gang.get("status") or {}, gang.get("status", {}).get("waitingSince")
-    complete, of = view.defined and view.enough("bound"), counts(view.pods)
-    if lasting and complete and not status.get("resourceSatisfied"):
+def _of_minimum(gang: Object | None, group: Mapping[str, GangView]) -> Iterator[str]:
+    """Whether the group has had its minimum, since its members last had no node at all."""
+    said = ((gang or {}).get("status") or {}).get("resourceSatisfied")
+    numbers = {name: counts(view.pods) for name, view in group.items()}
+    kept = any(of["bound"] > of["succeeded"] for of in numbers.values())
+    lack = {n for n, view in group.items() if not (view.defined and view.enough("bound"))}
+    awaited = set[str]().union(*(view.groups for view in group.values())) - group.keys()
+    if not said and not lack and not awaited and (kept or gang is not None):
         yield "it has its nodes, and resourceSatisfied is not set"
-    if not of["bound"] and status.get("resourceSatisfied"):
-        yield "no member has a node, and resourceSatisfied is set"
+    # A Job that is finished deletes its PodGroup: a gang ended well then if any pod succeeded.
+    ended = {n for n in lack if not group[n].defined and numbers[n]["succeeded"]}
+    if said and not kept and lack - ended:
+        yield "no member keeps a node, and resourceSatisfied is set"
+
+
+def _of_recorded(view: GangView, gang: Object, now: datetime) -> Iterator[str]:
+    since, of = (gang.get("status") or {}).get("waitingSince"), counts(view.pods)
     if of["placed"] > of["bound"] and since is None:
         yield "nodes are held, and waitingSince is not there"
     if not of["placed"] and since is not None:

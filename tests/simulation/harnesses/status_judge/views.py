@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.harnesses.status_judge.fields import Object, Server
@@ -73,6 +74,17 @@ class GangView:
     minimum: int = 0
     minimums: dict[str, int] = field(default_factory=dict)
     defined: bool = False
+    #: The gangs that it is to be placed with, by its own words.
+    groups: set[str] = field(default_factory=set)
+
+    def staying(self) -> GangView:
+        """It without the pods that are being deleted; those that have succeeded count on."""
+        stay = [
+            pod
+            for pod in self.pods
+            if not pod["metadata"].get("deletionTimestamp") or phase_of_pod(pod) == "Succeeded"
+        ]
+        return replace(self, pods=stay)
 
     def of_bundle(self, name: str) -> list[Object]:
         """The pods of a bundle."""
@@ -158,11 +170,29 @@ def gang_views(cluster: Server) -> dict[str, tuple[str, GangView]]:
             view.minimum, view.defined = int(least), True
         if least := notes.get(BUNDLES + "minRequiredNumber"):
             view.minimums[bundle], view.defined = int(least), True
+        view.groups |= _named_gangs(pod)
     for name, (group, view) in found.items():
         for pod_group in cluster.objects("podgroups", group) if group else ():
             if key_of(pod_group) == name:
                 set_minimums(view, group, pod_group["spec"])
+                view.groups = view.groups or _named_gangs(pod_group)
     return found
+
+
+def _named_gangs(obj: Object) -> set[str]:
+    notes = obj["metadata"].get("annotations") or {}
+    words = (notes.get(KOORDINATOR + key) for key in ("groups", "gang-groups"))
+    return set(json.loads(next(filter(None, words), "[]")))
+
+
+def group_of(name: str, views: Mapping[str, GangView]) -> set[str]:
+    """The gangs that are placed together with this one: each names another of them, and it back."""
+    group, todo = set[str](), {name}
+    while todo:
+        group.add(one := todo.pop())
+        named = views[one].groups & views.keys()
+        todo |= {each for each in named if one in views[each].groups} - group
+    return group
 
 
 def set_minimums(view: GangView, group: str, spec: Mapping[str, Any]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from arranger.api.effects import Bind, CreateObject, DeleteObject, PatchObject, Refused
+from arranger.api.effects import Bind, CreateObject, DeleteObject, DeletePod, PatchObject, Refused
 from arranger.plugins import default_profile
 from tests.builders import PodBuilder, a_node, a_pod
 from tests.unit.engine.gang_server import GangServer
@@ -179,12 +179,38 @@ def test_a_gang_that_had_its_minimum_gets_an_object_if_nobody_else_makes_one(
     assert patch.change["status"] == {"resourceSatisfied": True, "schedulingCycle": 1}
 
 
-def test_at_once_if_it_falls_below_its_minimum_before(harness: EngineHarness) -> None:
-    harness.observe(a_node("n").offers(cpu=2), *gang())
-    bind(harness, gang())
-    harness.observe_deleted(gang()[0])
+def moved_to_another_gang(harness: EngineHarness, member: PodBuilder) -> None:
+    harness.observe(member.on("n").in_gang("h", 2))
+
+
+def evicted_and_the_other_may_not_be(harness: EngineHarness, member: PodBuilder) -> None:
+    harness.observe(a_pod("vip").needs(cpu=2).with_priority(9))
+    one, other = sorted(of_kind(DeletePod, harness.run()), key=lambda delete: delete.pod.name)
+    harness.settle(one)
+    harness.observe_deleted(member, a_pod("vip"))
+    harness.settle(other, Refused(403, "Forbidden", "may not delete pods"))
+
+
+@pytest.mark.parametrize(
+    "is_lost",
+    [
+        pytest.param(lambda h, pod: h.observe_deleted(pod), id="it is deleted"),
+        pytest.param(lambda h, pod: h.observe(pod.on("n").deleting()), id="it is being deleted"),
+        pytest.param(lambda h, pod: h.observe(pod.on("n").in_phase("Failed")), id="it fails"),
+        moved_to_another_gang,
+        evicted_and_the_other_may_not_be,
+    ],
+)
+def test_at_once_if_it_loses_a_member_before(
+    harness: EngineHarness, is_lost: Callable[[EngineHarness, PodBuilder], None]
+) -> None:
+    """A scheduler that dies now leaves its successor pods that tell of no minimum."""
+    pods = gang()
+    harness.observe(a_node("n").offers(cpu=2), *pods)
+    bind(harness, pods)
+    is_lost(harness, pods[0])
     harness.run()
-    harness.settle_gangs()
+    assert CreateObject in map(type, harness.settle_gangs()), "not after two seconds"
     harness.advance_to(1)
     harness.settle_gangs()
     assert harness.gang_server.status(GANG)["resourceSatisfied"] is True
