@@ -104,9 +104,7 @@ class VictimSearch:
         best = self._best
         return best and VictimSet(best.victims, best.cost, proven)
 
-    def _visit(
-        self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]
-    ) -> None:
+    def _visit(self, number: int, leaving: dict[str, PodInfo], spared: dict[str, PodInfo]) -> None:
         """Decide about the candidates from ``number`` on; those decided about have enough room."""
         if self._best is not None and not self._may_become_better(leaving):
             return
@@ -117,9 +115,9 @@ class VictimSearch:
             self._best = VictimSet(victims, cost_of(victims, self.policy, self.budgets))
             return
         pod = self.candidates[number]
-        if not any(self._is_older(uid, pod.uid) for uid in leaving):
-            if self._can_do_without(pod, spared):
-                self._visit(number + 1, leaving, {**spared, pod.uid: pod})
+        may_stay = not any(self._is_older(uid, pod.uid) for uid in leaving)
+        if may_stay and self._can_do_without(pod, spared):
+            self._visit(number + 1, leaving, {**spared, pod.uid: pod})
         if not any(self._is_older(pod.uid, uid) for uid in spared):
             more = self._with_company(pod, leaving, spared)
             if more is not None:

@@ -174,5 +174,3 @@ def _budget(budget: Budget) -> PodDisruptionBudget:
         },
         PodDisruptionBudget,
     )
-
-

@@ -205,9 +205,7 @@ class _Maker:
             gangs = [Gang(g.name, g.minimum, g.roles, "", g.together) for g in gangs]
         return tuple(gangs), tuple(running)
 
-    def place(
-        self, pod: Pod, free: dict[str, list], running: list[Pod], starts: list[int]
-    ) -> bool:
+    def place(self, pod: Pod, free: dict[str, list], running: list[Pod], starts: list[int]) -> bool:
         names = [
             name
             for name, (cpu, cards, ports) in free.items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
+from arranger.engine.gang.placement_search import SearchEffort
 from arranger.engine.gang.scheduling_cycle import GangScheduleResult, GangSchedulingCycle
 from arranger.engine.pod.schedule_result import RowMask
 from arranger.engine.pod.scheduling_cycle import SchedulingCycle
@@ -28,6 +29,7 @@ class DryPlacement:
     _policy: EvictionPolicy
     _entity: QueuedEntity
     _row_mask: RowMask | None
+    _effort: SearchEffort
 
     def fits_without(self, victims: Iterable[PodInfo]) -> bool:
         """Whether the group would fit if these left."""
@@ -68,7 +70,9 @@ class DryPlacement:
         return needed
 
     def _place(self) -> GangScheduleResult:
-        return self._cycle.place_group(self._entity, self._row_mask, surplus=False)
+        return self._cycle.place_group(
+            self._entity, self._row_mask, surplus=False, effort=self._effort
+        )
 
     def _within_quotas(self, members: Iterable[QueuedPod]) -> bool:
         """Whether the placed members exceed no quota, to which pods on all nodes count."""

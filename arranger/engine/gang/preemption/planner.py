@@ -1,9 +1,9 @@
 """Plans whom to evict for a gang group: nobody, unless all that it needs then fits.
 
 First all pods that could be evicted are found. Where they are few, the best set of victims is
-searched for: after each the group is placed anew in memory. Where they are many, the least important
-ones that are enough are taken, of these the nodes on which they cost least, and only what the group
-cannot do without on the nodes that it would get is searched. See ``docs/design/preemption.md``.
+searched for: for each set the group is placed anew in memory. Where they are many, the least
+important ones that are enough are taken, of these the nodes on which they cost least, and only
+those are searched that must leave there. See ``docs/design/preemption.md``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
 from arranger.engine.entity import QueuedEntity, QueuedPod
 from arranger.engine.gang.links import GangLinks
+from arranger.engine.gang.placement_search import SearchEffort
 from arranger.engine.gang.preemption.candidates import PreemptionCandidates, preemptors_of
 from arranger.engine.gang.preemption.dry_placement import DryPlacement, Placements
 from arranger.engine.gang.scheduling_cycle import GangSchedulingCycle
@@ -30,7 +31,7 @@ from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, Vict
 #: Candidates times members, up to which the best set of all candidates is searched for, and members
 #: placed in that search: at about 0.1 ms each.
 MAX_SEARCH_COST: Final = 2048
-#: How often a plan of many victims is tried with fewer; each try costs as much as placing the group.
+#: How often a plan of many is tried with fewer; each try costs as much as placing the group.
 MAX_SHRINK_ATTEMPTS: Final = 16
 
 
@@ -79,11 +80,17 @@ class GangPreemptionPlanner:
             self._cluster, self._nominator, self._policy, plugin, preemptors, own
         )
         search = _PlanSearch(self._cluster, self._policy, self._links, candidates, members)
-        pods = candidates.found()
+        pods, effort = candidates.found(), SearchEffort(MAX_SEARCH_COST)
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods) if pods else ():
                 group = DryPlacement(
-                    self._cluster, self._pod_cycle, self._cycle, self._policy, entity, row_mask
+                    self._cluster,
+                    self._pod_cycle,
+                    self._cycle,
+                    self._policy,
+                    entity,
+                    row_mask,
+                    effort,
                 )
                 search.add(group, pods)
         best = search.best
