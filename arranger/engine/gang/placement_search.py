@@ -35,9 +35,30 @@ Placed = list[tuple[QueuedPod, PermitWait | None]]
 
 @dataclass(slots=True)
 class SearchEffort:
-    """How many members may still be placed in search of a way; it may be shared by searches."""
+    """How many members may still be placed in search of a way; searches may share it.
+
+    Attributes:
+        used_up: whether more would have been tried.
+    """
 
     left: int = 200
+    used_up: bool = False
+
+    def spend(self) -> bool:
+        """Whether one more may be placed, which is counted."""
+        self.used_up = self.left <= 0
+        self.left -= not self.used_up
+        return not self.used_up
+
+    def share(self, part: float) -> SearchEffort:
+        """A part of what is left, taken from it."""
+        mine = SearchEffort(int(self.left * part))
+        self.left -= mine.left
+        return mine
+
+    def give_back(self, other: SearchEffort) -> None:
+        """What is left of another may be used here."""
+        self.left += other.left
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +75,17 @@ class PlacementSearcher:
         members: Sequence[QueuedPod],
         held: Iterable[str],
         row_mask: RowMask | None,
+        effort: SearchEffort,
     ) -> bool:
         """Whether there is hope by the requests alone; the members' own nodes do not count."""
-        if not self._may_differ(members):
+        if effort.left <= 0 or not self._may_differ(members):
             return False
         placed = [m.pod for m in members if m.uid in self._cluster]
         movable = [*self._nominator.visible_pods(), *placed]
         board = NumbersBoard(self._cluster, self._cycle, row_mask, movable)
         counts = group.count_by_bundle(held)
         search = _Search(group, members, counts, board, SearchEffort(MAX_COUNTED))
-        return search.run() or not search.effort.left
+        return search.run() or search.effort.used_up
 
     def search(
         self,
@@ -79,9 +101,15 @@ class PlacementSearcher:
             members: those without a node, the largest first.
             held: uids of the members that have nodes.
         """
-        board = RealBoard(self._cluster, self._cycle, row_mask)
-        counts = group.count_by_bundle(held)
-        return board.placed if _Search(group, members, counts, board, effort).run() else None
+        board, held = RealBoard(self._cluster, self._cycle, row_mask), list(held)
+        # Where they go may depend on who was there first: the smallest first is another order.
+        for order in (members, members[::-1]):
+            counts, mine = group.count_by_bundle(held), effort.share(0.5)
+            found = _Search(group, order, counts, board, mine).run()
+            effort.give_back(mine)
+            if found:
+                return board.placed
+        return None
 
     def _may_differ(self, members: Sequence[QueuedPod]) -> bool:
         """Whether some way may do where placing one after the other does not."""
@@ -210,7 +238,7 @@ class _Search:
 
     Args:
         counts: gang → bundle → how many have a node; follows what is put.
-        effort: how many may be put; none left where it gave up.
+        effort: how many may be put.
     """
 
     group: GangGroup
@@ -232,9 +260,8 @@ class _Search:
         member = self.members[number]
         name, bundle = self._role(member)
         for row in self.board.rows(member):
-            if not self.effort.left:
+            if not self.effort.spend():
                 return False
-            self.effort.left -= 1
             if not self.board.put(member, row):
                 continue
             self.counts[name][bundle] += 1

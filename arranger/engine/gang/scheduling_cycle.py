@@ -91,7 +91,7 @@ class _Attempt:
 
     def keep(self, placed: Placements, members: Iterable[QueuedPod]) -> list[QueuedPod]:
         """These are placed, and the group is complete; returns the others of the members."""
-        self.result.placed, self.result.complete = placed, True
+        self.result = GangScheduleResult(complete=True, placed=placed)
         for member, _ in placed:
             gang = self.gang_of[member.uid]
             self.placed_counts[gang.name][gang.memberships[member.uid].bundle] += 1
@@ -131,12 +131,14 @@ class GangSchedulingCycle:
         stays incomplete, a Strict one keeps nothing of this attempt and a NonStrict one all of it.
         """
         group = entity.gang_group
-        nominated, effort = self._nominated_members(entity), SearchEffort()
+        nominated = self._nominated_members(entity)
+        in_domains, anywhere = SearchEffort(), SearchEffort()
         topology = group.topology
         required = topology is not None and topology.required
         best: GangScheduleResult | None = None
         best_domain: RowMask | None = None
         for row_mask in self.row_masks(entity):
+            effort = anywhere if row_mask is None else in_domains
             result = self.place_group(entity, row_mask, effort=effort)
             if result.complete and row_mask is not None and not required:
                 result = self._place_surplus(entity, result)
@@ -147,7 +149,9 @@ class GangSchedulingCycle:
             if best is None or result.placeable > best.placeable:
                 best, best_domain = result, row_mask
         if best_domain is not None and not group.is_strict:
-            return self._finish(group, self.place_group(entity, best_domain), nominated)
+            return self._finish(
+                group, self.place_group(entity, best_domain, effort=in_domains), nominated
+            )
         return best or _no_domain(entity)
 
     def row_masks(self, entity: QueuedEntity) -> RowMasks:
@@ -221,8 +225,8 @@ class GangSchedulingCycle:
         row_mask: RowMask | None,
         *,
         surplus: bool = True,
+        effort: SearchEffort,
         placed: Sequence[QueuedPod] = (),
-        effort: SearchEffort | None = None,
     ) -> GangScheduleResult:
         """Place what the group needs and, with ``surplus``, what else fits; all of it is kept.
 
@@ -235,22 +239,16 @@ class GangSchedulingCycle:
         members = placement_order(waiting, group)
         attempt = _Attempt.of(group, held_uids, row_mask)
         unplaced = self._place_required(attempt, group, members)
-        result, searcher = attempt.result, self._searcher
-        stuck = not (result.complete or result.error)
-        if (
-            stuck
-            and effort is not None
-            and effort.left
-            and searcher.may_fit(group, members, held_uids, row_mask)
-        ):
-            self.unreserve_all(result)
+        stuck = not (attempt.result.complete or attempt.result.error)
+        if stuck and self._searcher.may_fit(group, members, held_uids, row_mask, effort):
+            self.unreserve_all(attempt.result)
             attempt = _Attempt.of(group, held_uids, row_mask)
-            result = attempt.result
-            found = searcher.search(group, members, held_uids, row_mask, effort)
+            found = self._searcher.search(group, members, held_uids, row_mask, effort)
             if found is None:
                 unplaced = self._place_required(attempt, group, members)
             else:
                 unplaced = attempt.keep(found, members)
+        result = attempt.result
         if result.complete and surplus and not result.error:
             self._place_members(attempt, unplaced, required=False)
         failed = attempt.failed_classes.values()
@@ -306,7 +304,7 @@ class GangSchedulingCycle:
     ) -> GangScheduleResult:
         """Place members beyond the minimum anywhere, where the preferred domain is too small."""
         placed = [member for member, _ in result.placed]
-        more = self.place_group(entity, None, placed=placed)
+        more = self.place_group(entity, None, effort=SearchEffort(0), placed=placed)
         more.placed = [*result.placed, *more.placed]
         return more
 
