@@ -46,6 +46,7 @@ class Candidate:
         leaving: uids of those that are being evicted already, and cost nothing more.
         generous: whether another pod like the one in question may find room by it as well: there,
             or where members of the victims' gangs leave.
+        breaks_gang: whether a gang leaves whole, for which its surplus was not enough.
     """
 
     row: int
@@ -54,6 +55,7 @@ class Candidate:
     importance: Importance = priority
     leaving: frozenset[str] = frozenset()
     generous: bool = False
+    breaks_gang: bool = False
 
     @property
     def evicted(self) -> tuple[PodInfo, ...]:

@@ -81,9 +81,9 @@ class VictimSearch:
     candidates: Sequence[PodInfo]
     policy: EvictionPolicy
     budgets: Sequence[PodDisruptionBudget]
-    alike: Callable[[PodInfo], Hashable]
     company: Company
     fits: Fits
+    alike: Callable[[PodInfo], Hashable]
     attempts: int
     _best: VictimSet | None = None
     _keys: dict[str, Hashable] = field(default_factory=dict)

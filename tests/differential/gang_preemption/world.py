@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LOW, HIGH = (0, 10, 20, 30), (20, 30, 40, 40)
 ROLES = ("ps", "worker")
@@ -112,12 +112,24 @@ def random_world(seed: int) -> World:
     return _Maker(random.Random(seed)).make()
 
 
+def _with_room(queue: Queue, running: tuple[Pod, ...]) -> Queue:
+    """The queue with quotas that hold."""
+    used = {
+        what: sum(getattr(pod, what) for pod in running if pod.queue == queue.name)
+        for what in queue.quota
+    }
+    quota = {what: max(limit, used[what]) for what, limit in queue.quota.items()}
+    return replace(queue, quota=quota)
+
+
 class _Maker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.with_cards = self.chance(0.2)
         self.with_zones = self.chance(0.4)
         self.with_ports = self.chance(0.15)
+        #: Few pods run, so that most takers fit, if in one way only.
+        self.roomy = self.chance(0.2)
         #: Small worlds of equal pods are those that people try first.
         self.uniform = self.chance(0.3)
 
@@ -130,6 +142,7 @@ class _Maker:
         budgets = tuple(Budget(app, self.rng.randint(0, 2)) for app in ("a", "b"))
         budgets = budgets[: self.rng.randint(0, 2)] if self.chance(0.4) else ()
         gangs, running = self.running(nodes, queues)
+        queues = tuple(_with_room(queue, running) for queue in queues)
         return World(nodes, running, gangs, budgets, queues, self.taker(queues))
 
     def nodes(self) -> tuple[Node, ...]:
@@ -176,7 +189,7 @@ class _Maker:
         free = {n.name: [n.cpu, n.cards, {0}] for n in nodes}
         groups = rng.choice(("", "", "", "pair"))
         starts = rng.sample(range(60), 24)
-        for number in range(rng.randint(0, 5)):
+        for number in range(0 if self.roomy else rng.randint(0, 5)):
             name = f"g{number}"
             roles = ROLES if self.chance(0.4) else ("",)
             priority, queue = rng.choice(LOW), rng.choice(queues).name if queues else ""
@@ -196,7 +209,7 @@ class _Maker:
             together = roles == ("",) and self.chance(0.1)
             group = groups if not together and self.chance(0.4) else ""
             gangs.append(Gang(name, minimum, minima, group, together))
-        for number in range(rng.randint(0, 8)):
+        for number in range(rng.randint(0, 2 if self.roomy else 8)):
             queue = rng.choice(queues).name if queues else ""
             pod = self.pod(f"lone-{number}", priority=rng.choice((*LOW, *LOW, 50)), queue=queue)
             if len(running) < 11:

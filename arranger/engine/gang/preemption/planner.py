@@ -151,9 +151,9 @@ class _PlanSearch:
             pods,
             self._policy,
             tuple(self._cluster.budgets.values()),
-            self._alike,
             self._candidates.company,
             group.fits_without,
+            self._alike,
             attempts=len(pods) + MAX_SEARCH_COST // max(len(self._members), 1),
         )
         found = search.run()
