@@ -107,7 +107,7 @@ class VictimSelector:
             found = self._by_counting(row, preemptible)
         else:
             found = self._by_trying(row, preemptible)
-        if isinstance(found, Candidate) and found.breaks_gang:
+        if isinstance(found, Candidate) and found.groups_broken:
             return self._sparing_gangs(row, preemptible) or found
         if found is GANG_NOT_EVICTABLE:
             other = self._sparing_gangs(row, preemptible)
@@ -226,8 +226,11 @@ class VictimSelector:
             return ()
         uids = frozenset(pod.uid for pod in leaving)
         victims = self._policy.expand_to_gang(needed)
+        broken = self._policy.groups_broken(needed)
         if len(victims) == len(needed):
-            return Candidate(row, tuple(needed), len(violations), importance, uids)
+            return Candidate(
+                row, tuple(needed), len(violations), importance, uids, groups_broken=broken
+            )
         if not all(map(self._can_evict, victims)):
             return GANG_NOT_EVICTABLE
         ordered = by_importance(victims, importance)
@@ -235,7 +238,13 @@ class VictimSelector:
         uids = frozenset(pod.uid for pod in leaving)
         violating, _ = split_by_pdb_violation(staying, self._budgets)
         return Candidate(
-            row, tuple(ordered), len(violating), importance, uids, generous=True, breaks_gang=True
+            row,
+            tuple(ordered),
+            len(violating),
+            importance,
+            uids,
+            generous=True,
+            groups_broken=broken,
         )
 
     def _sparing_gangs(self, row: int, preemptible: Sequence[PodInfo]) -> Candidate | None:
@@ -286,7 +295,7 @@ class VictimSelector:
             violations,
             self._policy.importance,
             generous=bool(broken),
-            breaks_gang=bool(broken),
+            groups_broken=broken,
         )
 
     def _split_leaving(
