@@ -225,8 +225,9 @@ class VictimSelector:
         if not needed:
             return ()
         uids = frozenset(pod.uid for pod in leaving)
-        victims = self._policy.expand_to_gang(needed)
-        broken = self._policy.groups_broken(needed)
+        if not any(map(self._policy.in_gang, needed)):
+            return Candidate(row, tuple(needed), len(violations), importance, uids)
+        victims, broken = self._policy.expand_to_gang(needed), self._policy.groups_broken(needed)
         if len(victims) == len(needed):
             return Candidate(
                 row, tuple(needed), len(violations), importance, uids, groups_broken=broken

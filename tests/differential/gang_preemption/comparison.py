@@ -132,6 +132,8 @@ class Table:
                 f"worse first in: {', '.join(parts) or 'nothing'}; "
                 f"at most {self.more_pods[who]} pods more than the best"
             )
+            if seeds := self.seeds.get((who, "not the best")):
+                yield f"  not the best: seeds {seeds[:8]}"
             for fault in FAULTS:
                 seeds = self.seeds.get((who, fault), [])[:8]
                 yield f"  {fault}: {mine.get(fault, 0)}" + (f"  seeds {seeds}" if seeds else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from arranger.cluster.cluster import Cluster
 from arranger.cluster.pod_info import PodInfo
+from arranger.engine.gang.links import GangLinks
 from arranger.engine.queue.nominator import Nominator
 from arranger.framework.interface import Plugin
 from arranger.framework.preemption import EvictionPolicy
@@ -29,6 +30,7 @@ class PreemptionCandidates:
     _cluster: Cluster
     _nominator: Nominator
     _policy: EvictionPolicy
+    _links: GangLinks
     _plugin: Plugin
     _preemptors: Sequence[PodInfo]
     _own: frozenset[str]
@@ -76,6 +78,17 @@ class PreemptionCandidates:
             if self.company([*chosen, pod]) is not None:
                 chosen.append(pod)
         return chosen[::-1]
+
+    def breaking_nobody(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Those without which every gang has its minimum, the least important of each gang."""
+        chosen: dict[str, list[PodInfo]] = {}
+        for pod in reversed(pods):
+            role = self._links.role_of(pod)
+            mates = chosen.setdefault(role[0] if role is not None else "", [])
+            if role is None or not self._policy.groups_broken([*mates, pod]):
+                mates.append(pod)
+        uids = {pod.uid for mates in chosen.values() for pod in mates}
+        return [pod for pod in pods if pod.uid in uids]
 
     def by_node(self, pods: Iterable[PodInfo], like: PodInfo) -> list[list[PodInfo]]:
         """Those of each node, first where they cost least per pod ``like`` that gets room there."""

@@ -28,9 +28,10 @@ from arranger.engine.queue.nominator import Nominator
 from arranger.framework.preemption import EvictionPolicy
 from arranger.preemption.victim_search import MAX_CANDIDATES, VictimSearch, VictimSet, cost_of
 
-#: Candidates times members, up to which the best set of all candidates is searched for, and members
-#: placed in that search: at about 0.1 ms each.
+#: Candidates times members, up to which the best set of all candidates is searched for.
 MAX_SEARCH_COST: Final = 2048
+#: Members placed in one search of victims, at about 0.1 ms each.
+MAX_EFFORT: Final = 2048
 #: How often a plan of many is tried with fewer; each try costs as much as placing the group.
 MAX_SHRINK_ATTEMPTS: Final = 16
 
@@ -77,10 +78,10 @@ class GangPreemptionPlanner:
         own = frozenset(chain.from_iterable(g.memberships for g in entity.gang_group.gangs))
         preemptors = preemptors_of((member.pod for member in members), self._policy)
         candidates = PreemptionCandidates(
-            self._cluster, self._nominator, self._policy, plugin, preemptors, own
+            self._cluster, self._nominator, self._policy, self._links, plugin, preemptors, own
         )
         search = _PlanSearch(self._cluster, self._policy, self._links, candidates, members)
-        pods, effort = candidates.found(), SearchEffort(MAX_SEARCH_COST)
+        pods, effort = candidates.found(), SearchEffort(MAX_EFFORT)
         with self._cycle.dry_run(entity):
             for row_mask in self._row_masks(entity, pods) if pods else ():
                 group = DryPlacement(
@@ -154,7 +155,7 @@ class _PlanSearch:
             self._candidates.company,
             group.fits_without,
             self._alike,
-            attempts=len(pods) + MAX_SEARCH_COST // max(len(self._members), 1),
+            attempts=len(pods) + MAX_EFFORT // max(len(self._members), 1),
         )
         found = search.run()
         if found is None:
@@ -175,13 +176,16 @@ class _PlanSearch:
         enough = self._least_important(group, self._candidates.allowed_together(pods))
         if enough is None:
             return None
+        whole = self._candidates.breaking_nobody(enough)
+        if len(whole) < len(enough) and group.fits_without(whole):
+            enough = whole
         like = min(self._members, key=age).pod
         by_node = self._candidates.by_node(enough, like)
         count = _fewest(len(by_node), lambda n: group.fits_without(_first(by_node, n)))
         chosen = self._shrink(group, _first(by_node, count) if count is not None else enough)
         if chosen is None:
             return None
-        if len(chosen) <= MAX_CANDIDATES and len(chosen) * len(self._members) <= MAX_SEARCH_COST:
+        if len(chosen) <= MAX_CANDIDATES and len(chosen) * len(self._members) <= MAX_EFFORT:
             better = self._search(group, self._candidates.ordered(chosen), proven=False)
             if better is not None:
                 return better
